@@ -19,7 +19,7 @@ from published import record, row_faults, settings
 from scale import Ready, configured
 from scale_model import Setting, simulate, simulate_fresh
 from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
-from tests.engine.fleet.faulty_runs import on, trained
+from tests.engine.fleet.faulty_runs import train_run, with_fleet
 from tests.engine.fleet.network_model import lognormal
 
 from sparring.core.rng import Stream
@@ -38,14 +38,14 @@ def cell(order, lag, options):
         *("store.every=0", "scale.fleet=processes", f"scale.workers={options.workers}"),
         *(f"scale.lag={lag}", f"scale.order={order}"),
     ]
-    config = on(configured("kuhn-tiny", changes), "processes", options.workers)
+    config = with_fleet(configured("kuhn-tiny", changes), "processes", options.workers)
     clock = []
 
     def through(fleet):
         return FaultyFleet(Ready(fleet, options.workers, clock), 0, FaultPlan(**LAW))
 
     with tempfile.TemporaryDirectory() as folder:
-        trained(config, Path(folder) / "run", through)
+        train_run(config, Path(folder) / "run", through)
         timing = read_lines(Path(folder) / "run" / TIMING)
         learner = statistics.mean(line["seconds/round"] - line["seconds/play"] for line in timing)
         return clock[-1] - clock[0], learner, read_lines(Path(folder) / "run" / METRICS)

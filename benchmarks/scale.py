@@ -27,7 +27,7 @@ from pathlib import Path
 from published import record, settings
 from scale_model import held_back_seconds, thousand_workers
 from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
-from tests.engine.fleet.faulty_runs import on, trained
+from tests.engine.fleet.faulty_runs import train_run, with_fleet
 from tests.engine.fleet.network_model import lognormal
 
 from sparring.config import resolve
@@ -103,13 +103,13 @@ def digest_row(arm):
             row["done"] = f"{killed_again_and_again(recipe, changes, path)} kills, each resumed"
         else:
             fleets = []
-            config = on(configured(recipe, changes), fleet, int(count))
+            config = with_fleet(configured(recipe, changes), fleet, int(count))
 
             def through(fleet):
                 fleets.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
                 return fleets[0]
 
-            trained(config, path, through if harm != "-" else None)
+            train_run(config, path, through if harm != "-" else None)
             done = fleets[0].counts() if fleets else {}
             row["done"] = (
                 ", ".join(f"{name} {number}" for name, number in done.items() if number) or "-"
@@ -170,13 +170,13 @@ def held_back(workers, lag, steps, path):
         ),
         f"scale.lag={lag}",
     ]
-    config = on(configured("kuhn-tiny", changes), "processes", workers)
+    config = with_fleet(configured("kuhn-tiny", changes), "processes", workers)
     clock = []
 
     def through(fleet):
         return FaultyFleet(Ready(fleet, workers, clock), 0, FaultPlan(**LAW))
 
-    trained(config, path, through)
+    train_run(config, path, through)
     timing = read_lines(path / TIMING)
     learner = statistics.mean(line["seconds/round"] - line["seconds/play"] for line in timing)
     return clock[-1] - clock[0], learner

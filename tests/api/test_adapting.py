@@ -1,4 +1,4 @@
-"""Rows of attempts beside what there is to be had, exactly."""
+"""Evaluation over repeated attempts: returns beside the exact best response and exact ceiling of a pool."""
 
 import numpy as np
 import pytest
@@ -31,17 +31,19 @@ def rows(*others, policy=None, trials=2, limit=0, **options):
     )
 
 
-def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
-    *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), trials=30)
-    assert [round(row["best"], 3) for row in each] == [1.0, 0.333, 0.083]
+def test_a_pool_has_its_ceiling_and_an_opponent_its_best_response_value():
+    *opponent_rows, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), trials=30)
+    assert [round(row["best"], 3) for row in opponent_rows] == [1.0, 0.333, 0.083]
     assert (round(pool["best"], 3), round(pool["fixed"], 3)) == (0.472, 0.333)
     assert [round(share, 3) for share in pool["ceiling"]] == [0.0, 0.933, 0.978]
-    for closed, earned in zip(pool["closed"], pool["attempts"], strict=True):
+    for share_closed, mean_return in zip(pool["closed"], pool["attempts"], strict=True):
         for end in ("mean", "low", "high"):
-            assert closed[end] == pytest.approx((earned[end] - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+            assert share_closed[end] == pytest.approx(
+                (mean_return[end] - pool["fixed"]) / (pool["best"] - pool["fixed"])
+            )
 
 
-class Bets(type(kuhn_bot())):
+class BettingBot(type(kuhn_bot())):
     def __init__(self):
         super().__init__(style="loose")
         self.num_queries = 0
@@ -54,22 +56,24 @@ class Bets(type(kuhn_bot())):
         return [np.log(np.where(np.array(query.legal_actions) == "bet", 0.75, 1e-300)) for query in queries]
 
 
-def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampled_ones():
-    *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), policy=Bets(), trials=400, limit=3000)
-    for row in (*each, pool):
-        for sampled, exact in zip(row["attempts"], row["exact"]["returns"], strict=True):
-            assert sampled["low"] - 0.1 < exact < sampled["high"] + 0.1 and exact == pytest.approx(
+def test_a_policy_with_probabilities_has_exact_and_sampled_returns():
+    *opponent_rows, pool = rows(
+        *(f"kuhn_bot style={style}" for style in STYLES), policy=BettingBot(), trials=400, limit=3000
+    )
+    for row in (*opponent_rows, pool):
+        for interval, exact_return in zip(row["attempts"], row["exact"]["returns"], strict=True):
+            assert interval["low"] - 0.1 < exact_return < interval["high"] + 0.1 and exact_return == pytest.approx(
                 row["exact"]["returns"][0]
             )
         assert row["exact"]["illegal"] == pytest.approx([0.25] * 3) and ("closed" in row["exact"]) == (row is pool)
-    means = np.array([row["exact"]["returns"] for row in each])
+    means = np.array([row["exact"]["returns"] for row in opponent_rows])
     assert pool["exact"]["returns"] == pytest.approx(means.mean(axis=0).tolist())
-    for closed, earned in zip(pool["exact"]["closed"], pool["exact"]["returns"], strict=True):
-        assert closed == pytest.approx((earned - pool["fixed"]) / (pool["best"] - pool["fixed"]))
+    for share_closed, mean_return in zip(pool["exact"]["closed"], pool["exact"]["returns"], strict=True):
+        assert share_closed == pytest.approx((mean_return - pool["fixed"]) / (pool["best"] - pool["fixed"]))
 
 
-def test_rows_say_what_is_exact_or_why_not(monkeypatch):
-    agent = Bets()
+def test_a_row_is_exact_or_states_the_reason_why_not(monkeypatch):
+    agent = BettingBot()
     assert (
         not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.num_queries
     )
@@ -78,46 +82,45 @@ def test_rows_say_what_is_exact_or_why_not(monkeypatch):
         for row in rows("kuhn_bot", policy=agent, limit=5)
     )
     assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
-    assert not any(
-        {"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5)
-    )  # a bot says no probabilities
-    for options, why in (({"redeal": "same"}, "fresh deal"), ({"stop_on_win": True}, "no early stop")):
+    # a scripted bot gives no probabilities
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))
+    for options, reason in (({"redeal": "same"}, "fresh deal"), ({"stop_on_win": True}, "no early stop")):
         for row in rows("kuhn_bot", **options):
-            assert why in row["why"] and "best" not in row
-    monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())
+            assert reason in row["why"] and "best" not in row
+    monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: BotWithoutProbabilities())
     for row in rows("random", policy=kuhn_bot()):
         assert "cannot be measured exactly" in row["why"] and "best" not in row
 
 
-def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
+def test_exact_figures_are_computed_once_per_role_and_pool(monkeypatch):
     requests, original = [], adapting.ceiling_or_reason
     monkeypatch.setattr(
         adapting,
         "ceiling_or_reason",
         lambda *args, **named: requests.append((named["role"], [*named["opponents"]])) or original(*args, **named),
     )
-    agent, config = Papers(), run("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
+    agent, config = PaperBot(), config_with("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
     game = make_game("trial", options={"reflect": False, "carry": ["left", "right"], "attempts": 1})
-    for other in adaptations_of(
+    for row in adaptations_of(
         agent, [game], pool_of([game], config, []), trials=2, seen_states=SeenInitialStates(None), seed=0, limit=100
     ):
-        assert "exact" in other and "best" in other
+        assert "exact" in row and "best" in row
     assert requests == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
     assert agent.num_queries == 4, "one conversation for each role and pool"
 
 
-def test_who_has_nothing_to_find_out_takes_no_figure_from_another():
+def test_an_attempt_that_never_happens_has_no_return():
     game = {"environment": {"name": "rock_paper_scissors"}, "stop_on_win": True}
     bots = ("scripted preference=[rock]", "biased 'weights={rock: 1, paper: 1}'")
-    lost, tied, pool = rows(*bots, policy=Papers(), limit=3000, **game)
-    assert lost["exact"]["returns"] == [1.0, None, None] and pool["exact"]["returns"][1] is None
-    assert tied["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
+    rock_row, mixed_row, pool = rows(*bots, policy=PaperBot(), limit=3000, **game)
+    assert rock_row["exact"]["returns"] == [1.0, None, None] and pool["exact"]["returns"][1] is None
+    assert mixed_row["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
     (_, pool) = rows("kuhn_bot style=passive")
     assert pool["best"] == pool["fixed"] == pytest.approx(1.0)
     assert "closed" not in pool and "ceiling" not in pool
 
 
-class Papers(Bets):
+class PaperBot(BettingBot):
     def act(self, turns):
         return [Reply(text="paper") for _ in turns]
 
@@ -127,14 +130,14 @@ class Papers(Bets):
             return [np.log((np.array(query.legal_actions) == "paper").astype(float)) for query in queries]
 
 
-class Silent:
+class BotWithoutProbabilities:
     name, renderer = "silent", None
 
     def act(self, turns):
         return kuhn_bot().act(turns)
 
 
-def run(bots, held_out):
+def config_with(bots, held_out):
     changes = [
         f"bots={bots}",
         "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}",
@@ -144,11 +147,11 @@ def run(bots, held_out):
 
 
 def opponents_in(bots, held_out, *others):
-    opponents = opponents_of(run(bots, held_out), [parse_agent(text) for text in others])
+    opponents = opponents_of(config_with(bots, held_out), [parse_agent(text) for text in others])
     return {name: (opponent.weight, opponent.trained) for name, opponent in opponents.items()}
 
 
-def test_pools_hold_bots_by_their_names_and_options():
+def test_pools_name_bots_by_their_options_and_weigh_mixtures():
     bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
     pool = opponents_in(
         bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'"

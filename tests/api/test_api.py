@@ -1,4 +1,4 @@
-"""The public API: each function twice in one process, beside the sub-packages, and what it says of wrong input."""
+"""The public API: each function works twice in one process and refuses wrong input with one line."""
 
 import importlib
 import json
@@ -48,7 +48,7 @@ def test_stored_turns_are_tables_and_turn_tables_have_advantages(run):
         sparring.advantages("mars:nothing", turns)
 
 
-def test_names_are_functions_and_imported_when_they_are_used():
+def test_public_names_are_functions_that_are_imported_on_first_use():
     for module in pkgutil.iter_modules(sparring.__path__):
         assert module.name not in sparring.__all__
         if module.ispkg:
@@ -65,18 +65,18 @@ def test_names_are_functions_and_imported_when_they_are_used():
     assert all(getattr(sparring, name) is getattr(sparring.api, name) for name in sparring.__all__)
 
 
-def test_train_twice_gives_the_same_run_and_goes_on(run, tmp_path):
-    again = sparring.train(load_recipe("kuhn-tiny"), *QUICK, run=tmp_path / "again")
-    assert again.metrics() == run.metrics() and [line["step"] for line in run.metrics()] == [1, 2]
+def test_train_gives_the_same_run_twice_and_resumes_it(run, tmp_path):
+    second_run = sparring.train(load_recipe("kuhn-tiny"), *QUICK, run=tmp_path / "again")
+    assert second_run.metrics() == run.metrics() and [line["step"] for line in run.metrics()] == [1, 2]
     with pytest.raises(RunError, match="already holds a run"):
-        sparring.train("kuhn-tiny", *QUICK, run=again.path)
-    longer = sparring.train("kuhn-tiny", *QUICK[1:], "steps=3", run=again.path, resume=True)
-    assert longer.step == 3 and longer.metrics()[:2] == run.metrics()
+        sparring.train("kuhn-tiny", *QUICK, run=second_run.path)
+    extended_run = sparring.train("kuhn-tiny", *QUICK[1:], "steps=3", run=second_run.path, resume=True)
+    assert extended_run.step == 3 and extended_run.metrics()[:2] == run.metrics()
     with pytest.raises(ConfigError, match="resume and overwrite contradict each other"):
-        sparring.train("kuhn-tiny", *QUICK, run=again.path, resume=True, overwrite=True)
-    assert longer.metrics() == again.metrics()
-    assert sparring.train("kuhn-tiny", *QUICK, run=again.path, overwrite=True).metrics() == run.metrics()
-    start = json.loads((again.path / "provenance.json").read_text())["starts"][0]
+        sparring.train("kuhn-tiny", *QUICK, run=second_run.path, resume=True, overwrite=True)
+    assert extended_run.metrics() == second_run.metrics()
+    assert sparring.train("kuhn-tiny", *QUICK, run=second_run.path, overwrite=True).metrics() == run.metrics()
+    start = json.loads((second_run.path / "provenance.json").read_text())["starts"][0]
     assert start["command"].startswith("sparring.train kuhn-tiny steps=2")
 
 
@@ -87,7 +87,7 @@ def test_train_shows_progress_if_asked(tmp_path, capsys):
     assert "step 2/2" in capsys.readouterr().err
 
 
-def test_load_run_twice_and_what_is_in_a_run(run, tmp_path):
+def test_load_run_gives_the_step_episodes_and_export_of_a_run(run, tmp_path):
     for _ in range(2):
         loaded = sparring.load_run(run.path)
         assert (loaded.step, loaded.config.steps, repr(loaded)) == (2, 2, f"Run({str(run.path)!r})")
@@ -99,17 +99,17 @@ def test_load_run_twice_and_what_is_in_a_run(run, tmp_path):
 
 
 def test_evaluate_twice_a_run_and_a_bot(run):
-    results = [sparring.evaluate(what, games_per_seat=4) for what in (run, run.path, str(run.path))]
+    results = [sparring.evaluate(run_or_path, games_per_seat=4) for run_or_path in (run, run.path, str(run.path))]
     assert results[0] == results[1] == results[2] and "nash_conv/kuhn_poker" in results[0]["figures"]
     bot = sparring.evaluate("minimax", ["tic_tac_toe"], games_per_seat=4, opponents=["random", "minimax"], exact=False)
     assert [match["opponent"] for match in bot["matches"]] == ["random", "random", "minimax", "minimax"]
     assert bot["matches"][2]["intervals"]["return"]["mean"] == 0.0
-    for wrong in ("random", "no_such_folder"):
+    for text in ("random", "no_such_folder"):
         with pytest.raises(ConfigError, match="is not a run folder; to measure a bot, name environments"):
-            sparring.evaluate(wrong)
+            sparring.evaluate(text)
 
 
-def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
+def test_evaluate_counts_self_plays_attempts_and_best_of_n():
     options = {"games_per_seat": 4, "exact": False}
     team = sparring.evaluate("searcher", ["wide_search"], opponents=["searcher"], self_plays=3, **options)
     assert [row["plays"] for row in team["self_plays"]] == [3] and team["self_plays"][0]["figures"]["item_f1"][
@@ -122,11 +122,11 @@ def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
     assert {len(row["attempts"]) for row in trial_result["adaptation"]} == {2}
     best = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
     assert best["best_of"] == 64 and best["matches"][0]["intervals"]["return"]["mean"] == 1.0
-    plain = sparring.evaluate("random", ["sudoku"], **options)
-    assert not {"best_of", "self_plays", "adaptation"} & plain.keys()
+    result_without_options = sparring.evaluate("random", ["sudoku"], **options)
+    assert not {"best_of", "self_plays", "adaptation"} & result_without_options.keys()
 
 
-def test_environments_are_made_twice_and_a_health_rule_warns(tmp_path):
+def test_environments_take_options_and_a_health_rule_warns(tmp_path):
     for _ in range(2):
         game = sparring.make_environment("kuhn_poker", players=3, illegal={"rule": "retry", "retries": 2})
         assert (game.num_seats, game.illegal.rule) == (3, "retry")
@@ -138,16 +138,16 @@ def test_environments_are_made_twice_and_a_health_rule_warns(tmp_path):
         assert sparring.train("kuhn-tiny", *QUICK, rule, run=tmp_path / "run").step == 1
 
 
-def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
-    def played(**options):
+def test_play_episodes_repeats_with_its_seed_and_groups_share_a_deal(run):
+    def play_six(**options):
         return sparring.play_episodes("kuhn_poker", [run, "random"], plays=6, **options)
 
-    first = played(group_size=3, seed=4)
-    assert first == played(group_size=3, seed=4) != played(group_size=3, seed=5)
-    assert [episode.group_id for episode in first] == [0, 0, 0, 1, 1, 1]
-    assert {episode.agents for episode in first} == {("learner", "random")}
-    openings = [episode.turns[0].state_key for episode in played(group_size=6)]
-    assert len(set(openings)) == 1
+    episodes = play_six(group_size=3, seed=4)
+    assert episodes == play_six(group_size=3, seed=4) != play_six(group_size=3, seed=5)
+    assert [episode.group_id for episode in episodes] == [0, 0, 0, 1, 1, 1]
+    assert {episode.agents for episode in episodes} == {("learner", "random")}
+    initial_states = [episode.turns[0].state_key for episode in play_six(group_size=6)]
+    assert len(set(initial_states)) == 1
     mirror = sparring.play_episodes(sparring.make_environment("kuhn_poker"), [run.policy, run], trained=[1])
     assert mirror[0].trained == (False, True) and len(set(mirror[0].agents)) == 1
     with pytest.raises(ConfigError, match="kuhn_poker has 2 seats, but there are 1 players"):
@@ -231,16 +231,16 @@ def wrong_calls(run):
     }
 
 
-def test_what_is_wrong_is_one_line(run, tmp_path, monkeypatch):
+def test_wrong_input_is_refused_with_one_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, (call, message) in wrong_calls(run).items():
-        with pytest.raises(SparringError, match=message) as caught:
+        with pytest.raises(SparringError, match=message) as error:
             call()
-        assert "\n" not in str(caught.value), name
+        assert "\n" not in str(error.value), name
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bot_is_no_folder_of_its_name_and_a_mapping_may_extend_a_recipe(tmp_path, monkeypatch):
+def test_a_bot_wins_over_a_folder_of_its_name_and_a_mapping_extends_a_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "random").mkdir()
     assert sparring.evaluate("random", ["kuhn_poker"], games_per_seat=2)["agent"] == "random"
@@ -248,22 +248,22 @@ def test_a_bot_is_no_folder_of_its_name_and_a_mapping_may_extend_a_recipe(tmp_pa
     assert (run.config.name, run.config.credit.name) == ("own", "mars")
 
 
-def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):
+def test_an_interrupted_run_is_saved_and_its_error_names_the_step(tmp_path, monkeypatch):
     from sparring.core.process import GracefulStop
 
-    entered = GracefulStop.__enter__
+    original_enter = GracefulStop.__enter__
     monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)
     with pytest.raises(KeyboardInterrupt, match="stopped before the first step was done"):
         sparring.train("kuhn-tiny", *QUICK, run=tmp_path / "run")
-    monkeypatch.setattr(GracefulStop, "__enter__", entered)
-    first = sparring.train("kuhn-tiny", *QUICK, "steps=1", run=tmp_path / "one")
+    monkeypatch.setattr(GracefulStop, "__enter__", original_enter)
+    finished_run = sparring.train("kuhn-tiny", *QUICK, "steps=1", run=tmp_path / "one")
     monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)
     with pytest.raises(KeyboardInterrupt, match="stopped after step 1 and saved; resume=True"):
-        sparring.train("kuhn-tiny", *QUICK, run=first.path, resume=True)
-    assert sparring.load_run(first.path).step == 1
+        sparring.train("kuhn-tiny", *QUICK, run=finished_run.path, resume=True)
+    assert sparring.load_run(finished_run.path).step == 1
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_of_the_api_import_nothing_else(name):
+def test_the_examples_import_only_sparring(name):
     lines = (ROOT / "examples" / f"{name}.py").read_text().splitlines()
     assert [line for line in lines if line.startswith(("import", "from"))] == ["import sparring"]

@@ -1,4 +1,4 @@
-"""Cells of studies: what is run, what is kept, what is refused, and processes that end with ours."""
+"""Cells of a study (one command and its stored result each): order, reuse, errors, and processes that end with ours."""
 
 import dataclasses
 import json
@@ -26,195 +26,206 @@ from sparring.core.errors import LockedError, RunError
 from studies.common.study import QUICK, Study, reproduce
 
 
-def nothing(folder, stdout, ask):
+def store_stdout(folder, stdout, run_command):
     return {"said": stdout.strip()}
 
 
-def cell(key, *words, measure=nothing):
+def cell(key, *words, measure=store_stdout):
     return Cell(key=(key,), folder=str(key), command=("sparring", *words), path_words=(), measure=measure)
 
 
 @pytest.fixture
-def place(monkeypatch, tmp_path):
+def workplace(monkeypatch, tmp_path):
     workplace = CellRunner(tmp_path / "study")
     workplace.version, workplace.ran = "0123abc", []
 
-    def ask(words):
+    def fake_command(words):
         workplace.ran.append(tuple(words))
         return " ".join(words)
 
-    monkeypatch.setattr(workplace, "run_command", ask)
+    monkeypatch.setattr(workplace, "run_command", fake_command)
     return workplace
 
 
-def run(place, *cells, watch=lambda line: None, workers=1):
-    return run_cells(list(cells), place, workers, watch)
+def run_all(workplace, *cells, watch=lambda line: None, workers=1):
+    return run_cells(list(cells), workplace, workers, watch)
 
 
-def test_a_cell_is_run_once_and_again_only_for_another_command(place):
-    records = run(place, cell("a", "train", "demo"))
+def test_a_cell_is_run_again_only_if_its_command_changes(workplace):
+    records = run_all(workplace, cell("a", "train", "demo"))
     assert records["a",]["found"] == {"said": "sparring train demo"}
     assert (records["a",]["command"], records["a",]["commit"]) == ("sparring train demo", "0123abc")
-    assert run(place, cell("a", "train", "demo")) == records and len(place.ran) == 1
-    run(place, cell("a", "train", "demo", "steps=2"))
-    assert len(place.ran) == 2
+    assert run_all(workplace, cell("a", "train", "demo")) == records and len(workplace.ran) == 1
+    run_all(workplace, cell("a", "train", "demo", "steps=2"))
+    assert len(workplace.ran) == 2
 
 
-def needs(needing, *keys):
-    return dataclasses.replace(needing, after=tuple((key,) for key in keys))
+def with_needs(dependent, *keys):
+    return dataclasses.replace(dependent, after=tuple((key,) for key in keys))
 
 
-def test_cells_begin_after_what_they_need_and_first_where_others_wait(place):
-    """Three runs of an hour and their matches: with the matches of a seed right after its run, the last run would have a core for itself."""
+def test_cells_start_after_their_needs_and_those_that_others_need_start_first(workplace):
+    """Long runs start first: otherwise the last run would begin late, and the other cores would wait for it."""
     runs = [cell(f"run{seed}", f"run{seed}") for seed in range(3)]
-    matches = [needs(cell(f"match{seed}", f"match{seed}"), f"run{seed}") for seed in range(3)]
-    run(place, *(each for pair in zip(runs, matches, strict=True) for each in pair), cell("alone", "alone"))
-    assert [words[1] for words in place.ran] == ["run0", "run1", "run2", "match0", "match1", "match2", "alone"]
-    run(place, needs(cell("both", "both"), "a", "b"), cell("a", "a"), needs(cell("b", "b"), "a"), cell("c", "c"))
-    assert [words[1] for words in place.ran][7:] == ["a", "b", "both", "c"]
-    run(place, cell("a", "a"), needs(cell("d", "d"), "a"))  # a was done before
-    assert place.ran[-1] == ("sparring", "d") and len(place.ran) == 12
+    matches = [with_needs(cell(f"match{seed}", f"match{seed}"), f"run{seed}") for seed in range(3)]
+    run_all(workplace, *(item for pair in zip(runs, matches, strict=True) for item in pair), cell("alone", "alone"))
+    assert [words[1] for words in workplace.ran] == ["run0", "run1", "run2", "match0", "match1", "match2", "alone"]
+    run_all(
+        workplace,
+        with_needs(cell("both", "both"), "a", "b"),
+        cell("a", "a"),
+        with_needs(cell("b", "b"), "a"),
+        cell("c", "c"),
+    )
+    assert [words[1] for words in workplace.ran][7:] == ["a", "b", "both", "c"]
+    run_all(workplace, cell("a", "a"), with_needs(cell("d", "d"), "a"))  # cell a has a stored result
+    assert workplace.ran[-1] == ("sparring", "d") and len(workplace.ran) == 12
 
 
-def test_while_what_a_cell_needs_still_runs_others_begin(place, monkeypatch):
-    free, order = threading.Event(), []
+def test_other_cells_start_while_a_cell_waits_for_its_needs(workplace, monkeypatch):
+    may_finish, order = threading.Event(), []
 
-    def ask(words):
+    def fake_command(words):
         if words[1] == "slow":
-            assert free.wait(30)
+            assert may_finish.wait(30)
         order.append(words[1])
-        free.set()
+        may_finish.set()
         return ""
 
-    monkeypatch.setattr(place, "run_command", ask)
-    run(place, cell("slow", "slow"), needs(cell("last", "last"), "slow"), cell("other", "other"), workers=2)
+    monkeypatch.setattr(workplace, "run_command", fake_command)
+    run_all(
+        workplace, cell("slow", "slow"), with_needs(cell("last", "last"), "slow"), cell("other", "other"), workers=2
+    )
     assert order == ["other", "slow", "last"]
 
 
-def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, monkeypatch):
-    def ask(words):
+def test_cells_that_need_a_failed_cell_are_skipped_and_others_run(workplace, monkeypatch):
+    def fake_command(words):
         if words[1] == "bad":
             raise RunError("out of luck")
-        place.ran.append(tuple(words))
+        workplace.ran.append(tuple(words))
         return ""
 
-    monkeypatch.setattr(place, "run_command", ask)
+    monkeypatch.setattr(workplace, "run_command", fake_command)
     lines = []
     with pytest.raises(RunError, match=r"3 of 4 cells failed, the first: out of luck"):
-        run(
-            place,
+        run_all(
+            workplace,
             cell("bad", "bad"),
-            needs(cell("x", "x"), "bad"),
-            needs(cell("y", "y"), "x"),
+            with_needs(cell("x", "x"), "bad"),
+            with_needs(cell("y", "y"), "x"),
             cell("good", "good"),
             watch=lines.append,
         )
-    assert [words[1] for words in place.ran] == ["good"]
+    assert [words[1] for words in workplace.ran] == ["good"]
     assert "x failed: not run, as a cell that it needs failed" in lines
 
 
-def test_a_training_run_names_its_place_and_its_command_does_not(place):
-    training = training_cell(("demo", 0), "three games/demo-0", "demo", ["seed=0"], nothing)
-    record = run(place, training)["demo", 0]
-    folder = place.folder / "three-games-demo-0"
+def test_a_training_cell_runs_in_its_folder_but_stores_the_command_without_it(workplace):
+    training = training_cell(("demo", 0), "three games/demo-0", "demo", ["seed=0"], store_stdout)
+    record = run_all(workplace, training)["demo", 0]
+    folder = workplace.folder / "three-games-demo-0"
     expected = ("sparring", "train", "demo", "seed=0", "--run", str(folder), "--overwrite")
-    assert place.ran == [expected]
+    assert workplace.ran == [expected]
     assert record["command"] == "sparring train demo seed=0"
     assert json.loads((folder / "cell.json").read_text()) == record
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"command": "sparring train demo"}'])
-def test_a_damaged_cell_is_run_again(place, text):
-    (place.folder / "a").mkdir(parents=True)
-    (place.folder / "a" / "cell.json").write_text(text)
-    assert "found" in run(place, cell("a", "train", "demo"))["a",]
+def test_a_cell_with_a_damaged_result_is_run_again(workplace, text):
+    (workplace.folder / "a").mkdir(parents=True)
+    (workplace.folder / "a" / "cell.json").write_text(text)
+    assert "found" in run_all(workplace, cell("a", "train", "demo"))["a",]
 
 
-def test_a_run_that_was_stopped_is_no_cell(place):
-    folder = place.folder / "a"
+def test_a_run_that_stopped_early_is_not_stored(workplace):
+    folder = workplace.folder / "a"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("steps: 3", encoding="utf-8")
     (folder / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n', encoding="utf-8")
-    stopped = cell("a", "train", "demo", measure=lambda folder, stdout, ask: metrics(folder))
+    stopped_cell = cell("a", "train", "demo", measure=lambda folder, stdout, run_command: metrics(folder))
     with pytest.raises(RunError, match="stopped after 2 of 3 steps"):
-        run(place, stopped)
+        run_all(workplace, stopped_cell)
     assert not (folder / "cell.json").exists()
     (folder / "metrics.jsonl").write_text('{"step": 3}\n', encoding="utf-8")
-    assert run(place, stopped)["a",]["found"] == [{"step": 3}]
+    assert run_all(workplace, stopped_cell)["a",]["found"] == [{"step": 3}]
 
 
-def test_cells_of_several_commits_are_refused(place):
+def test_results_of_several_commits_are_refused(workplace):
     records = [{"commit": "0123abc", "date": "2026-11-21"}, {"commit": "0123abc", "date": "2026-11-22"}]
     assert origin(records) == {"commit": "0123abc", "date": "2026-11-22"}
     with pytest.raises(RunError, match="2 commits: 0123abc, 4567def"):
         origin([*records, {"commit": "4567def", "date": "2026-11-22"}])
-    run(place, cell("a", "train"))
-    place.version = "4567def"
+    run_all(workplace, cell("a", "train"))
+    workplace.version = "4567def"
     with pytest.raises(RunError, match=r"holds cells of 0123abc, and this code is 4567def.*--folder"):
-        run(place, cell("a", "train"), cell("b", "train"))
-    assert len(place.ran) == 1
-    assert run(place, cell("a", "train"))["a",]["commit"] == "0123abc"  # nothing is to be added
+        run_all(workplace, cell("a", "train"), cell("b", "train"))
+    assert len(workplace.ran) == 1
+    # all cells are stored, so no commits would be mixed
+    assert run_all(workplace, cell("a", "train"))["a",]["commit"] == "0123abc"
 
 
-def test_without_git_the_version_stands_for_the_commit(monkeypatch, tmp_path):
+def test_without_git_the_version_of_the_package_replaces_the_commit(monkeypatch, tmp_path):
     monkeypatch.setattr(cells_of, "code_commit", lambda: None)
-    place = CellRunner(tmp_path)
-    assert place.version.startswith("sparring ")
-    assert origin([{"commit": place.version, "date": "2026-11-22"}])["commit"] is None
+    workplace = CellRunner(tmp_path)
+    assert workplace.version.startswith("sparring ")
+    assert origin([{"commit": workplace.version, "date": "2026-11-22"}])["commit"] is None
 
 
-def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_path):
-    place, lines = CellRunner(tmp_path), []
-    good, bad = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
-    with pytest.raises(RunError) as raised:
-        run(place, bad, good, watch=lines.append, workers=2)
-    message = str(raised.value)
+def test_a_failed_cell_reports_its_last_error_lines_and_others_are_stored(tmp_path):
+    workplace, lines = CellRunner(tmp_path), []
+    working, failing = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
+    with pytest.raises(RunError) as error:
+        run_all(workplace, failing, working, watch=lines.append, workers=2)
+    message = str(error.value)
     assert "1 of 2 cells failed" in message and "`sparring list slots-that-are-none` failed" in message
     assert "Unknown kind of thing" in message and "the same command" in message
-    assert place.stored_record(good) is not None and place.stored_record(bad) is None
+    assert workplace.stored_record(working) is not None and workplace.stored_record(failing) is None
     assert any(line.startswith("bad failed: ") for line in lines)
 
 
-def test_failures_and_progress_are_told(place):
+def test_a_failed_measure_and_the_progress_are_reported(workplace):
     with pytest.raises(RunError, match="cannot be measured: KeyError: 'gone'"):
-        run(place, cell("a", "train", measure=lambda folder, stdout, ask: {}["gone"]))
+        run_all(workplace, cell("a", "train", measure=lambda folder, stdout, run_command: {}["gone"]))
     lines = []
-    run(place, cell("a", "train"))
-    run(place, *(cell(name, "train") for name in "abc"), watch=lines.append)
+    run_all(workplace, cell("a", "train"))
+    run_all(workplace, *(cell(name, "train") for name in "abc"), watch=lines.append)
     assert lines[0].startswith("1 of 3 cells are done in")
     assert lines[1].startswith("2/3 cells done, one every 1 seconds, 1 seconds left: b")
     assert lines[2].startswith("3/3 cells done") and len(lines) == 3
 
 
-def test_a_cell_says_how_many_steps_of_its_run_are_done(tmp_path):
-    place, of = CellRunner(tmp_path), cell("a", "train")
-    assert place.progress_of(of) == "a"
+def test_progress_of_a_cell_counts_the_steps_of_its_run(tmp_path):
+    workplace, train_cell = CellRunner(tmp_path), cell("a", "train")
+    assert workplace.progress_of(train_cell) == "a"
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("steps: 8\n")
-    assert place.progress_of(of) == "a"  # nothing tells whether it will have steps
+    assert workplace.progress_of(train_cell) == "a"  # without a metrics file it may be a command without steps
     (tmp_path / "a" / "metrics.jsonl").write_text("")
-    assert place.progress_of(of) == "a (before step 1)"
+    assert workplace.progress_of(train_cell) == "a (before step 1)"
     (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
-    assert place.progress_of(of) == "a (step 2 of 8)"
-    for damaged in ("steps: [\n", "- 1\n", "{}"):
-        (tmp_path / "a" / "config.yaml").write_text(damaged)
-        assert place.progress_of(of) == "a"
+    assert workplace.progress_of(train_cell) == "a (step 2 of 8)"
+    for config_text in ("steps: [\n", "- 1\n", "{}"):
+        (tmp_path / "a" / "config.yaml").write_text(config_text)
+        assert workplace.progress_of(train_cell) == "a"
 
 
-def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
-    def slow(words):
+def test_running_cells_are_reported_after_a_quiet_time(workplace, monkeypatch):
+    def slow_command(words):
         time.sleep(0.3)
         return ""
 
-    monkeypatch.setattr(place, "run_command", slow)
+    monkeypatch.setattr(workplace, "run_command", slow_command)
     monkeypatch.setattr(cells_of, "POLL_SECONDS", 0.02)
-    for quiet, is_reported in ((60.0, False), (0.1, True)):
+    for quiet_seconds, is_reported in ((60.0, False), (0.1, True)):
         lines = []
-        monkeypatch.setattr(cells_of, "QUIET_SECONDS", quiet)
-        run(place, cell(f"a{is_reported}", "train"), cell(f"b{is_reported}", "train"), watch=lines.append, workers=2)
-        since = [line for line in lines if line.startswith("After ")]
-        assert bool(since) == is_reported and all(
-            line.endswith(f"seconds: a{is_reported}, b{is_reported}.") for line in since
+        monkeypatch.setattr(cells_of, "QUIET_SECONDS", quiet_seconds)
+        run_all(
+            workplace, cell(f"a{is_reported}", "train"), cell(f"b{is_reported}", "train"), watch=lines.append, workers=2
+        )
+        reports = [line for line in lines if line.startswith("After ")]
+        assert bool(reports) == is_reported and all(
+            line.endswith(f"seconds: a{is_reported}, b{is_reported}.") for line in reports
         )
 
 
@@ -234,9 +245,9 @@ def sleeper(monkeypatch, tmp_path):
     return ("python", "-m", "sleeper")
 
 
-def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
-    place, done = CellRunner(tmp_path), cell("a", "list", "players")
-    endless = Cell(key=("b",), folder="b", command=sleeper, path_words=("{}",), measure=nothing)
+def test_an_interrupt_ends_running_cells_and_keeps_stored_ones(sleeper, tmp_path):
+    workplace, finished = CellRunner(tmp_path), cell("a", "list", "players")
+    endless = Cell(key=("b",), folder="b", command=sleeper, path_words=("{}",), measure=store_stdout)
 
     def watch(line):
         if line.startswith("1/2"):
@@ -244,27 +255,28 @@ def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(place, endless, done, watch=watch, workers=2)
-    assert place.stored_record(done) is not None and place.stored_record(endless) is None
+        run_all(workplace, endless, finished, watch=watch, workers=2)
+    assert workplace.stored_record(finished) is not None and workplace.stored_record(endless) is None
     assert not is_running((tmp_path / "b" / "pid").read_text())
     with pytest.raises(StudyStopped):
-        place.run(done)
+        workplace.run(finished)
 
 
-def test_an_interrupt_that_does_not_end_the_wait_is_heard_while_a_cell_runs(place, monkeypatch):
-    stopped = threading.Event()
+def test_an_interrupt_in_a_worker_thread_stops_the_running_command(workplace, monkeypatch):
+    stop_requested = threading.Event()
 
-    def ask(words):
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # this thread, where the main one waits
-        if not stopped.wait(60):
-            place.ran.append(tuple(words))
+    def fake_command(words):
+        # sent to a worker thread, while the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        if not stop_requested.wait(60):
+            workplace.ran.append(tuple(words))
         return ""
 
-    monkeypatch.setattr(place, "run_command", ask)
-    monkeypatch.setattr(place, "stop", stopped.set)
+    monkeypatch.setattr(workplace, "run_command", fake_command)
+    monkeypatch.setattr(workplace, "stop", stop_requested.set)
     with pytest.raises(KeyboardInterrupt):
-        run(place, cell("a", "train"))
-    assert place.ran == []  # it did not have to end by itself
+        run_all(workplace, cell("a", "train"))
+    assert workplace.ran == []  # the command was stopped before it finished
 
 
 PARENT = """
@@ -276,7 +288,7 @@ place.run_command(["python", "-m", "sleeper", sys.argv[1]])
 """
 
 
-def test_a_command_ends_when_we_are_killed(sleeper, tmp_path):
+def test_a_command_ends_when_its_parent_is_killed(sleeper, tmp_path):
     parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path])
     pid = wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     assert Path("/proc", pid).exists()
@@ -294,14 +306,14 @@ def wait_for(condition):
 
 
 def is_running(pid):
-    """Return whether a process runs; one that nobody has waited for does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def small(*names):
+def small_study(*names):
     return Study(
         summary="lists",
         page="docs/x.md",
@@ -313,8 +325,8 @@ def small(*names):
     )
 
 
-def test_the_results_of_a_study_say_where_they_come_from(tmp_path):
-    study = small("agents", "oracles")
+def test_the_results_of_a_study_state_command_commit_and_machine(tmp_path):
+    study = small_study("agents", "oracles")
     results = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", workers=2)
     assert [row["what"] for row in results["rows"]] == ["agents", "oracles"]
     assert "mcts" in results["rows"][0]["said"]
@@ -323,17 +335,20 @@ def test_the_results_of_a_study_say_where_they_come_from(tmp_path):
     assert "note" not in results
     quick = reproduce(study, {"names": ["agents"]}, tmp_path, command="x", quick=True)
     assert quick["setting"] == {"names": ["agents"], "quick": True} and quick["note"] == QUICK
-    # as a kill leaves it: one cell is done, of the other there is no result
-    before = (tmp_path / "agents" / "cell.json").stat().st_mtime_ns
+    # the state after a kill: one cell is stored, the other has no result
+    modified_at = (tmp_path / "agents" / "cell.json").stat().st_mtime_ns
     (tmp_path / "oracles" / "cell.json").unlink()
     lines = []
-    again = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", watch=lines.append)
-    assert lines[0].startswith("1 of 2 cells are done") and again == {**results, "date": again["date"]}
-    assert (tmp_path / "agents" / "cell.json").stat().st_mtime_ns == before
+    second_results = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", watch=lines.append)
+    assert lines[0].startswith("1 of 2 cells are done") and second_results == {
+        **results,
+        "date": second_results["date"],
+    }
+    assert (tmp_path / "agents" / "cell.json").stat().st_mtime_ns == modified_at
 
 
-def test_two_cannot_work_in_one_folder(tmp_path):
-    study = small("agents")
+def test_two_processes_cannot_use_one_folder(tmp_path):
+    study = small_study("agents")
 
     def watch(line):
         with pytest.raises(LockedError, match="Another process works in"):

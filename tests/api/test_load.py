@@ -1,4 +1,4 @@
-"""A run folder back to a model that plays, also while its trainer is at work."""
+"""load_run reads a run folder, also while its trainer saves and removes checkpoints."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def finished_run(tmp_path_factory):
     path, config = tmp_path_factory.mktemp("done") / "run", resolve(CONFIG)
     with RunFolder.create(path, to_yaml(config)) as folder:
         train(config, LocalEngine(config), folder)
@@ -37,15 +37,15 @@ def done(tmp_path_factory):
 
 
 @pytest.fixture
-def trained(done, tmp_path):
-    return shutil.copytree(done, tmp_path / "run")
+def trained(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / "run")
 
 
 def weights(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
-def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, saved):
+def test_the_newest_or_the_named_checkpoint_is_read_and_no_file_changes(trained, saved):
     config, engine, step = load_run(trained)
     assert (config, step) == (resolve(CONFIG), 3)
     assert saved(engine)["model.safetensors"] == weights(trained, 3)
@@ -53,19 +53,19 @@ def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, sa
     assert step == 2
     assert saved(engine)["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
 
-    def everything():
+    def read_all_files():
         return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
 
-    before = everything()
+    files_before = read_all_files()
     load_run(trained)
-    assert everything() == before
+    assert read_all_files() == files_before
     (trained / "checkpoints" / "step_000003" / "model.safetensors").write_bytes(b"?")
     assert load_run(trained)[2] == 2
     with pytest.raises(CheckpointError, match="Available steps"):
         load_run(trained, 3)
 
 
-def test_a_run_without_a_checkpoint_or_member_says_what_to_do(tmp_path, population):
+def test_a_run_without_a_checkpoint_or_member_is_refused_with_advice(tmp_path, population):
     RunFolder.create(tmp_path / "run", to_yaml(resolve(CONFIG)))
     with pytest.raises(RunError, match="--resume"):
         load_run(tmp_path / "run")
@@ -81,11 +81,11 @@ def population(tmp_path):
     return run_of(tmp_path / "population")[0]
 
 
-def test_a_member_of_another_model_is_refused(population):
+def test_a_league_member_with_another_architecture_is_refused(population):
     folder = population / "checkpoints" / "step_000002"
-    other = LocalEngine(resolve({**CONFIG, "model": {**CONFIG["model"], "hidden_size": 16}}))
-    save_weights(other.model, folder / "past-000001.safetensors")
-    manifest = folder / checkpoint.MANIFEST  # written anew, as if the file had been saved so
+    wider_engine = LocalEngine(resolve({**CONFIG, "model": {**CONFIG["model"], "hidden_size": 16}}))
+    save_weights(wider_engine.model, folder / "past-000001.safetensors")
+    manifest = folder / checkpoint.MANIFEST  # with the new digest, so that only the shape is wrong
     data = json.loads(manifest.read_text())
     data["files"] = {name: [(folder / name).stat().st_size, file_digest(folder / name)] for name in data["files"]}
     manifest.write_text(json.dumps(data))
@@ -93,7 +93,7 @@ def test_a_member_of_another_model_is_refused(population):
         load_run(population)
 
 
-def test_a_solver_of_two_teams_is_refused_for_three(tmp_path):
+def test_a_meta_solver_for_two_teams_is_refused_for_three(tmp_path):
     path, engine = run_of(tmp_path / "three", environments=[{"name": "kuhn_poker", "options": {"players": 3}}])
     with pytest.raises(
         ConfigError,
@@ -103,48 +103,48 @@ def test_a_solver_of_two_teams_is_refused_for_three(tmp_path):
     assert load_answer(path, engine.config, engine, 2, "alpha_rank").members
 
 
-def move_on(path, step):
-    """Do what a trainer does: save the next checkpoint and remove those that are too old."""
-    old = checkpoint.load_latest(path)
-    files = {file.name: file.read_bytes() for file in old.path.iterdir() if file.name != checkpoint.MANIFEST}
+def save_next_checkpoint(path, step):
+    """Save a copy of the newest checkpoint as the next one and remove the others, as a trainer does."""
+    newest = checkpoint.load_latest(path)
+    files = {file.name: file.read_bytes() for file in newest.path.iterdir() if file.name != checkpoint.MANIFEST}
     checkpoint.save(
         path, step, lambda folder: [(folder / name).write_bytes(data) for name, data in files.items()], keep=1
     )
 
 
-def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(trained, monkeypatch, saved):
+def test_loading_goes_on_when_its_checkpoint_is_removed_meanwhile(trained, monkeypatch, saved):
     restore, steps = LocalEngine.restore, iter((4, 5))
 
-    def slow(engine, folder):
+    def saving_meanwhile(engine, folder):
         if (step := next(steps, None)) is not None:
-            move_on(trained, step)
+            save_next_checkpoint(trained, step)
         restore(engine, folder)
 
-    monkeypatch.setattr(LocalEngine, "restore", slow)
+    monkeypatch.setattr(LocalEngine, "restore", saving_meanwhile)
     _, engine, step = load_run(trained)
     assert step == 5
     assert saved(engine)["model.safetensors"] == weights(trained, 5)
 
 
-def test_a_trainer_that_removes_all_checkpoints_listed_costs_nothing(trained, monkeypatch):
+def test_loading_goes_on_when_all_listed_checkpoints_are_removed_meanwhile(trained, monkeypatch):
     original, steps = checkpoint._checkpoints_in, iter((4, 5))
 
-    def slow(root):
+    def saving_meanwhile(root):
         entries = original(root)
         if (step := next(steps, None)) is not None:
             with monkeypatch.context() as patch:
                 patch.setattr(checkpoint, "_checkpoints_in", original)
-                move_on(trained, step)
+                save_next_checkpoint(trained, step)
         return entries
 
-    monkeypatch.setattr(checkpoint, "_checkpoints_in", slow)
+    monkeypatch.setattr(checkpoint, "_checkpoints_in", saving_meanwhile)
     assert checkpoint.load_latest(trained).step == 5
 
 
-def test_a_checkpoint_that_stays_and_cannot_be_loaded_is_an_error(trained, monkeypatch):
-    def broken(engine, folder):
+def test_a_checkpoint_that_cannot_be_loaded_is_an_error(trained, monkeypatch):
+    def failing_restore(engine, folder):
         raise CheckpointError("cannot be loaded")
 
-    monkeypatch.setattr(LocalEngine, "restore", broken)
+    monkeypatch.setattr(LocalEngine, "restore", failing_restore)
     with pytest.raises(CheckpointError, match="cannot be loaded"):
         load_run(trained)

@@ -1,4 +1,4 @@
-"""Suites with oracles measured: workers, what is kept and extended, files from before, an oracle for all rows or for none."""
+"""Suites whose moves are judged by oracles: stored results, workers, and oracles for one row or all rows."""
 
 import json
 
@@ -15,9 +15,9 @@ from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.suite import PIECE, SuiteRow
 from sparring.report.match_tables import suite_table
-from tests.api.builders import of, plain
+from tests.api.builders import as_json, row_of
 
-GAMES = 60  # more than a piece
+GAMES = 60  # more games than one piece of work holds (50)
 PLAIN = {
     "name": "kuhn",
     "game": "kuhn_poker",
@@ -47,14 +47,14 @@ def evaluation(folder, *rows, **settings):
     )
 
 
-def judged(row):
+def with_oracle(row):
     return {**row, "oracle": {"name": "minimax"}}
 
 
-def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
-    report = evaluation(tmp_path, PLAIN, judged(NIM), SUDOKU).run(workers=1)
-    nim, sudoku = of(report, "nim"), of(report, "sudoku")
-    assert nim["oracle"] == {"name": "minimax", "options": {}} and of(report, "kuhn")["oracle"] is None
+def test_the_report_judges_moves_per_seat_and_overall(tmp_path):
+    report = evaluation(tmp_path, PLAIN, with_oracle(NIM), SUDOKU).run(workers=1)
+    nim, sudoku = row_of(report, "nim"), row_of(report, "sudoku")
+    assert nim["oracle"] == {"name": "minimax", "options": {}} and row_of(report, "kuhn")["oracle"] is None
     for figures in (nim["overall"], *nim["seats"], sudoku["overall"]):
         for key in ("success", "optimal", "regret"):
             assert figures[key]["low"] <= figures[key]["mean"] <= figures[key]["high"]
@@ -63,44 +63,45 @@ def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
     assert nim["overall"]["success"]["mean"] == nim["overall"]["win"]["mean"]
     assert sudoku["seats"] == [] and sudoku["overall"]["games"] == GAMES
     assert 100 * sudoku["overall"]["success"]["mean"] == pytest.approx(sudoku["overall"]["score"]["mean"])
-    assert json.loads((tmp_path / "evaluation-small.json").read_text())["report"] == plain(report)
+    assert json.loads((tmp_path / "evaluation-small.json").read_text())["report"] == as_json(report)
     table = suite_table(report["rows"])
     assert [list(column.cells) for column in table.columns][:2] == [
         ["nim", "", "", "sudoku (unseen)"],
         ["all", "first", "second", "-"],
     ]
-    assert suite_table([of(report, "kuhn")]) is None
+    assert suite_table([row_of(report, "kuhn")]) is None
 
 
-def test_kept_pieces_are_extended(tmp_path):
-    rows = judged(NIM), SUDOKU
-    fresh = plain(evaluation(tmp_path / "fresh", *rows).run(workers=1))
+def test_stored_pieces_are_reused_and_only_missing_games_are_played(tmp_path):
+    rows = with_oracle(NIM), SUDOKU
+    fresh_report = as_json(evaluation(tmp_path / "fresh", *rows).run(workers=1))
     evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
-    more = evaluation(tmp_path / "more", *rows)
-    assert plain(more.run(workers=1)) == fresh and more.num_played == 3 * (GAMES - PIECE)
-
-
-def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_path):
-    before = evaluation(tmp_path, PLAIN, NIM)
-    before.run(workers=1)
-    again = evaluation(tmp_path, PLAIN, judged(NIM))
-    report = again.run(workers=1)
-    assert again.num_played == 2 * GAMES  # nim alone
-    assert of(report, "nim")["overall"]["oracle"]["judged"] > 0
-    back = evaluation(tmp_path, PLAIN, judged(NIM), judged=False)
-    plain_report = back.run(workers=1)
-    assert (
-        back.num_played == 0
-        and of(plain_report, "nim")["oracle"] is None
-        and "regret" not in of(plain_report, "nim")["overall"]
+    evaluation_of_stored = evaluation(tmp_path / "more", *rows)
+    assert as_json(evaluation_of_stored.run(workers=1)) == fresh_report and evaluation_of_stored.num_played == 3 * (
+        GAMES - PIECE
     )
-    same = {key: of(report, "nim")["overall"][key] for key in ("games", "wins", "return", "illegal", "score")}
-    assert same == {
-        key: of(plain_report, "nim")["overall"][key] for key in same
-    }  # to judge the games changes none of them
 
 
-def test_oracles_are_of_rows_or_of_all_and_keys_of_before_hold(tmp_path):
+def test_results_without_an_oracle_are_reused_by_rows_without_one(tmp_path):
+    unjudged = evaluation(tmp_path, PLAIN, NIM)
+    unjudged.run(workers=1)
+    judged_evaluation = evaluation(tmp_path, PLAIN, with_oracle(NIM))
+    report = judged_evaluation.run(workers=1)
+    assert judged_evaluation.num_played == 2 * GAMES  # only the games of nim
+    assert row_of(report, "nim")["overall"]["oracle"]["judged"] > 0
+    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), judged=False)
+    plain_report = unjudged_again.run(workers=1)
+    assert (
+        unjudged_again.num_played == 0
+        and row_of(plain_report, "nim")["oracle"] is None
+        and "regret" not in row_of(plain_report, "nim")["overall"]
+    )
+    figures = {key: row_of(report, "nim")["overall"][key] for key in ("games", "wins", "return", "illegal", "score")}
+    # judging does not change the games
+    assert figures == {key: row_of(plain_report, "nim")["overall"][key] for key in figures}
+
+
+def test_an_oracle_is_part_of_the_key_and_may_be_set_for_all_rows(tmp_path):
     row = SuiteRow(**PLAIN)
     settings = {
         "name": "kuhn",
@@ -114,19 +115,19 @@ def test_oracles_are_of_rows_or_of_all_and_keys_of_before_hold(tmp_path):
         json.dumps([1, __version__, PIECE, settings, ["x"], 3], sort_keys=True).encode()
     )
     cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
-    assert len({row_key(other, ["x"], 3) for other in (row, *cfr)}) == 3
+    assert len({row_key(suite_row, ["x"], 3) for suite_row in (row, *cfr)}) == 3
     report = evaluation(tmp_path, PLAIN, NIM, SUDOKU, oracle=parse_oracle("minimax"), games=2).run(workers=1)
     assert [row["oracle"] and row["oracle"]["name"] for row in report["rows"]] == [None, "minimax", "constraint"]
-    assert of(report, "kuhn")["notes"] == [
+    assert row_of(report, "kuhn")["notes"] == [
         f"Moves not judged: {parse_oracle('minimax').make().covers(row.make_game())}"
     ]
-    assert of(report, "nim")["notes"] == []
+    assert row_of(report, "nim")["notes"] == []
     with pytest.raises(ConfigError, match="can judge none of the rows"):
         evaluation(tmp_path, PLAIN, oracle=parse_oracle("minimax"))
 
 
-def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):
-    suite = evaluation(tmp_path, judged(NIM), SUDOKU)
+def test_two_workers_in_reverse_order_give_the_results_of_one(tmp_path):
+    suite = evaluation(tmp_path, with_oracle(NIM), SUDOKU)
     settings = {
         "rows": [row.model_dump(mode="json") for row in suite.suite.rows],
         "seed": 0,
@@ -134,7 +135,10 @@ def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):
         "answers": "",
     }
     pieces = [piece for row in suite.pieces for piece in row]
-    alone = suite_module.make_piece_runner(settings)
-    two = suite_module.make_piece_runner(settings), suite_module.make_piece_runner(settings)
-    expected = {piece: alone(list(piece)) for piece in pieces}
-    assert len(pieces) == 6 and {piece: two[at % 2](list(piece)) for at, piece in enumerate(pieces[::-1])} == expected
+    play_piece = suite_module.make_piece_runner(settings)
+    players = suite_module.make_piece_runner(settings), suite_module.make_piece_runner(settings)
+    expected = {piece: play_piece(list(piece)) for piece in pieces}
+    assert (
+        len(pieces) == 6
+        and {piece: players[index % 2](list(piece)) for index, piece in enumerate(pieces[::-1])} == expected
+    )

@@ -20,7 +20,7 @@ from sparring.environments.catalogue import make_game
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.warmup import warm_up
-from tests.api.builders import written
+from tests.api.builders import checkpoint_writer
 
 ROWS = [
     {
@@ -65,7 +65,7 @@ def run(tmp_path_factory):
     with RunFolder.create(path, to_yaml(config)):
         engine = LocalEngine(config)
         warm_up(config, engine)
-        checkpoint.save(path, 1, written(engine), keep=2)
+        checkpoint.save(path, 1, checkpoint_writer(engine), keep=2)
     return path
 
 
@@ -79,38 +79,38 @@ def report(run, suite, folder, policy=None, workers=1, temperature=None):
     }
 
 
-def test_each_policy_sits_in_its_roles_and_one_that_is_named_in_all(run, suite, tmp_path):
+def test_each_policy_plays_its_roles_and_a_named_policy_plays_all_roles(run, suite, tmp_path):
     team = report(run, suite, tmp_path / "team")
-    alone = {name: report(run, suite, tmp_path / name, name) for name in ("leader", "helper")}
+    single_policy_rows = {name: report(run, suite, tmp_path / name, name) for name in ("leader", "helper")}
     for seat, name in enumerate(("leader", "helper")):
-        assert team["kuhn"]["seats"][seat] == alone[name]["kuhn"]["seats"][seat]
-        assert team["kuhn"]["seats"][1 - seat] != alone[name]["kuhn"]["seats"][1 - seat]
+        assert team["kuhn"]["seats"][seat] == single_policy_rows[name]["kuhn"]["seats"][seat]
+        assert team["kuhn"]["seats"][1 - seat] != single_policy_rows[name]["kuhn"]["seats"][1 - seat]
     engine = load_run(run, threads=1)[1]
     game = make_game("kuhn_poker", options={"style": "brief"})
-    for rows, who in ((team, PUBLISHED), (alone["helper"], PUBLISHED.of("helper"))):
-        figures = exact_figures(game, engine.agent(who), max_states=1000)
+    for rows, player in ((team, PUBLISHED), (single_policy_rows["helper"], PUBLISHED.of("helper"))):
+        figures = exact_figures(game, engine.agent(player), max_states=1000)
         assert rows["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
-    assert team["exact"]["figures"]["nash_conv"] != alone["helper"]["exact"]["figures"]["nash_conv"]
+    assert team["exact"]["figures"]["nash_conv"] != single_policy_rows["helper"]["exact"]["figures"]["nash_conv"]
 
 
-def test_a_game_whose_roles_nobody_plays_says_so_and_is_measured_with_one_policy(run, suite, tmp_path):
-    team, alone = report(run, suite, tmp_path / "team"), report(run, suite, tmp_path / "one", "helper")
-    assert team["leduc"]["measured"]  # its roles have the names of Kuhn poker's
-    assert not team["signals"]["measured"] and alone["signals"]["measured"]
-    assert "role 'sender' of 'signalling' has no policy" in str(team["signals"]["notes"]) and "--policy leader" in str(
-        team["signals"]["notes"]
-    )
+def test_a_game_without_the_run_s_roles_has_a_note_and_needs_one_policy(run, suite, tmp_path):
+    team_rows, helper_rows = report(run, suite, tmp_path / "team"), report(run, suite, tmp_path / "one", "helper")
+    assert team_rows["leduc"]["measured"]  # its roles have the names of Kuhn poker's
+    assert not team_rows["signals"]["measured"] and helper_rows["signals"]["measured"]
+    assert "role 'sender' of 'signalling' has no policy" in str(
+        team_rows["signals"]["notes"]
+    ) and "--policy leader" in str(team_rows["signals"]["notes"])
 
 
 @pytest.mark.slow
-def test_neither_workers_nor_a_second_time_matter_and_the_results_of_policies_are_kept_apart(run, suite, tmp_path):
-    first, second = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
-    assert first == second == report(run, suite, tmp_path / "a")
+def test_results_of_policies_are_stored_apart_and_do_not_depend_on_workers(run, suite, tmp_path):
+    first_rows, second_rows = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
+    assert first_rows == second_rows == report(run, suite, tmp_path / "a")
     helper = report(run, suite, tmp_path / "a", "helper")  # in the same file
-    assert helper["kuhn"] != first["kuhn"] and report(run, suite, tmp_path / "a") == first
+    assert helper["kuhn"] != first_rows["kuhn"] and report(run, suite, tmp_path / "a") == first_rows
 
 
-def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_path):
+def test_each_policy_has_its_temperature_unless_one_is_given(run, suite, tmp_path):
     assert report(run, suite, tmp_path / "a") != report(run, suite, tmp_path / "b", temperature=0.8)
     assert (
         report(run, suite, tmp_path / "c", "helper")["kuhn"]
@@ -148,6 +148,6 @@ def test_the_command_takes_a_policy_with_and_without_a_suite(run, suite, tmp_pat
         ],
     )
     assert outcome.exit_code == 0 and json.loads(outcome.stdout)["player"]["policy"] == "helper"
-    for wrong in (["--policy", "helpr"], ["--policy", "helper", "--league"]):
-        outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *wrong])
+    for arguments in (["--policy", "helpr"], ["--policy", "helper", "--league"]):
+        outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *arguments])
         assert outcome.exit_code != 0 and isinstance(outcome.exception, Exception)

@@ -1,4 +1,4 @@
-"""Commands of `sparring` in this process, and what is asked of their outcomes."""
+"""Helpers that run commands of `sparring` in this process and check their outcomes."""
 
 from typer.testing import CliRunner
 
@@ -7,7 +7,7 @@ from sparring.core.errors import SparringError
 
 
 def call(*arguments, text=None):
-    """Return the outcome of a command; SparringErrors are what main() turns into one line."""
+    """Return the outcome of a command; its exception is a SparringError that main() would print as one line."""
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
 
 

@@ -1,4 +1,4 @@
-"""The command line as people use it, through the installed entry point's application."""
+"""The command line as users call it, through the application of the installed entry point."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def trained(tmp_path_factory):
     return path
 
 
-def test_training_ends_with_json_and_errors_with_exit_code_two(tmp_path, monkeypatch, capsys):
+def test_training_prints_json_and_an_error_exits_with_two(tmp_path, monkeypatch, capsys):
     outcome = call("train", "demo", *QUICK, "--run", tmp_path / "run", "--json")
     summary = json.loads(outcome.stdout.splitlines()[-1])
     assert summary["finished"] and summary["steps"] == 3
@@ -40,14 +40,14 @@ def test_training_ends_with_json_and_errors_with_exit_code_two(tmp_path, monkeyp
     assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
 
 
-def test_a_run_folder_has_everything_and_its_configuration_runs_verbatim(trained, tmp_path):
+def test_a_run_folder_is_complete_and_its_configuration_trains_unchanged(trained, tmp_path):
     for name in ("config.yaml", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "report.html"):
         assert (trained / name).exists(), name
     succeed("train", trained / "config.yaml", "--run", tmp_path / "again")
     assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
 
 
-def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
+def test_dry_run_prints_the_plan_and_writes_no_file(tmp_path):
     outcome = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--run", tmp_path / "run")
     printed = yaml.safe_load(outcome.stdout)
     assert printed["plan"]["games_in_all"] == 450 * 1024
@@ -67,9 +67,9 @@ def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     ],
 )
 def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
-    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", override]
-    for how in (["--dry-run"], ["--run", tmp_path / "run"]):
-        outcome = call("train", "kuhn-tiny", *three, *how)
+    arguments = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", override]
+    for last_arguments in (["--dry-run"], ["--run", tmp_path / "run"]):
+        outcome = call("train", "kuhn-tiny", *arguments, *last_arguments)
         assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(
             outcome.exception
         )
@@ -78,7 +78,7 @@ def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
     )
 
 
-def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
+def test_a_dry_run_refuses_an_unknown_model_and_resume_needs_no_recipe(trained):
     outcome = call("train", "kuhn-tiny", "model.name=qwen3-0.6b", "--dry-run")
     assert isinstance(outcome.exception, SparringError) and "Unknown model 'qwen3-0.6b'" in str(outcome.exception)
     assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
@@ -87,7 +87,7 @@ def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
     assert "Both use the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
 
-def test_dry_run_says_who_plays_and_who_learns():
+def test_the_plan_lists_the_processes_that_play_and_learn():
     plan = yaml.safe_load(call("train", "kuhn-tiny", "--dry-run").stdout)["plan"]
     assert plan["players"] == {"fleet": "the training process", "lag": 0}
     assert plan["learners"] == {"ranks": 1, "leaves": 1}
@@ -120,19 +120,19 @@ def test_dry_run_says_who_plays_and_who_learns():
         (["explain", "grpoo"], "Did you mean 'grpo'"),
     ],
 )
-def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):
+def test_bad_input_is_refused_with_one_line(arguments, message, tmp_path):
     (tmp_path / "something").write_text("")
     assert_refused(call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments)), message)
 
 
-def test_a_run_is_not_overwritten_or_resumed_otherwise_by_accident(trained):
+def test_a_run_is_not_overwritten_or_resumed_with_changes_by_accident(trained):
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", trained)
     assert "--overwrite" in str(outcome.exception)
     outcome = call("train", "--run", trained, "--resume", "seed=9")
     assert "seed differ" in str(outcome.exception)
 
 
-def test_evaluate_measures(trained):
+def test_evaluate_reports_matches_and_exact_figures(trained):
     outcome = succeed("evaluate", trained, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
     result = json.loads(outcome.stdout)
     assert {row["opponent"] for row in result["matches"]} == {"random", "cfr"}
@@ -145,18 +145,18 @@ def test_evaluate_measures(trained):
     assert "random" in stdout and ", EMA weights." in stdout
 
 
-def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
-    live = call("evaluate", trained, "--games", 2, "--answer", "last")
-    assert "live weights" in live.stdout and "EMA" not in live.stdout
+def test_evaluate_repeats_and_names_its_weights_and_rates_the_league(trained):
+    last_answer = call("evaluate", trained, "--games", 2, "--answer", "last")
+    assert "live weights" in last_answer.stdout and "EMA" not in last_answer.stdout
     assert "EMA weights" in call("evaluate", trained, "--games", 2).stdout
-    first, second = (call("evaluate", trained, "--games", 10, "--json").stdout for _ in range(2))
-    assert first == second
+    first_json, second_json = (call("evaluate", trained, "--games", 10, "--json").stdout for _ in range(2))
+    assert first_json == second_json
     result = json.loads(call("evaluate", trained, "--games", 4, "--league", "--json").stdout)
     assert {row["name"] for row in result["league"][0]["rows"]} == {"policy", "random"}
     assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 
 
-def test_a_chart_and_a_model_are_had_as_files(trained, tmp_path):
+def test_a_chart_and_a_model_are_written_to_files(trained, tmp_path):
     succeed("report", trained, "--svg", tmp_path / "chart.svg")
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
     succeed("export", trained, tmp_path / "model")
@@ -171,13 +171,13 @@ def test_a_chart_and_a_model_are_had_as_files(trained, tmp_path):
 @pytest.mark.parametrize(
     "name", ["mars", "ppo_clip", "kuhn_poker", "demo", "legal_rate", "nash_conv/kuhn_poker", "mixed"]
 )
-def test_explanations(name):
+def test_explain_prints_a_page_for_each_kind_of_name(name):
     outcome = call("explain", name)
     assert outcome.exit_code == 0
     assert len(outcome.stdout) > 40
 
 
-def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
+def test_doctor_is_healthy_and_a_narrow_terminal_wraps_long_names(monkeypatch):
     findings = json.loads(call("doctor", "--json").stdout)
     assert findings["healthy"] and findings["games_per_second"] > 0
     from sparring.report.terminal import PlainConsole
@@ -192,7 +192,7 @@ def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number):
+def test_a_signal_saves_the_run_and_prints_how_to_go_on(tmp_path, number):
     command = [
         sys.executable,
         "-c",
@@ -218,7 +218,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number):
     assert list((tmp_path / "run" / "checkpoints").glob("step_*"))
 
 
-def test_the_version_is_that_of_the_package_and_the_citation():
+def test_the_version_equals_that_of_package_and_citation():
     from pathlib import Path
 
     from sparring import __version__
@@ -230,10 +230,10 @@ def test_the_version_is_that_of_the_package_and_the_citation():
     assert "Apache License" in (root / "LICENSE").read_text()
 
 
-@pytest.mark.parametrize("what", ["environments", "methods", "recipes", "suites", "credit", "losses"])
-def test_a_piped_list_has_a_line_each_with_whole_names(what):
-    rows = json.loads(call("list", what, "--json").stdout)
-    lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]
+@pytest.mark.parametrize("list_name", ["environments", "methods", "recipes", "suites", "credit", "losses"])
+def test_a_piped_list_has_one_line_per_entry_with_full_names(list_name):
+    rows = json.loads(call("list", list_name, "--json").stdout)
+    lines = [line.split("\t") for line in call("list", list_name).stdout.splitlines()]
     assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows] != [] and all(
         row["summary"] for row in rows
     )

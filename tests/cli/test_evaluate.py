@@ -1,4 +1,4 @@
-"""Regret on the command line: any agent on any game, runs with and without an oracle of their own, bad input."""
+"""`sparring evaluate`: bots and runs, regret by oracles, attempts, self-play, unseen puzzles, and bad input."""
 
 import json
 
@@ -18,7 +18,7 @@ QUICK = [
 NIM = "nim pile_sizes=1;2 is_misere=false"
 
 
-def result(*arguments):
+def evaluate_json(*arguments):
     outcome = succeed("evaluate", *arguments, "--json")
     return json.loads(outcome.stdout, parse_constant=pytest.fail)
 
@@ -31,8 +31,8 @@ def run(tmp_path_factory):
     return path
 
 
-def test_agents_are_measured_alone_or_against_each_other_on_any_game():
-    report = result("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
+def test_bots_are_measured_alone_or_against_each_other():
+    report = evaluate_json("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
     assert report["agent"] == "minimax" and report["figures"] == {}
     rows = {(row["game"], row["opponent"], row["role"]): row for row in report["matches"]}
     assert set(rows) == {
@@ -45,7 +45,7 @@ def test_agents_are_measured_alone_or_against_each_other_on_any_game():
         assert row["oracle"]["judged"] == row["oracle"]["asked"] == row["oracle"]["turns"] > 0
         assert row["intervals"]["regret"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
         assert row["intervals"]["optimal"]["mean"] == 1.0 and row["intervals"]["optimal"]["low"] < 1.0
-    report = result(
+    report = evaluate_json(
         "--agent",
         "random",
         "--environment",
@@ -65,11 +65,12 @@ def test_agents_are_measured_alone_or_against_each_other_on_any_game():
     assert "success" in stdout and "optimal moves" in stdout and "constraint" in stdout and " win " not in stdout
 
 
-def test_plays_against_itself_are_counted_beside_the_matches_and_not_by_a_suite():
+def test_self_play_is_reported_beside_the_matches():
     options = ("--agent", "minimax random_moves=0.0", "--environment", NIM, "--games", 2, "--self-plays", 3)
-    (row,) = result(*options)["self_plays"]
+    (row,) = evaluate_json(*options)["self_plays"]
     assert (row["game"], row["starts"], row["plays"]) == ("nim", "all", 3)
-    assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0  # best play leaves two piles of one
+    # piles 1 and 2: the best first move leaves 1 and 1, then one each
+    assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0
     assert "Self-play" in call("evaluate", *options).stdout
 
 
@@ -89,7 +90,7 @@ def test_attempts_of_trials_are_measured_by_opponent_and_pool():
         "--no-exact",
     )
     folds = ("--opponent", "scripted preference=[pass]", "--opponent", "random")
-    rows = result(*options, "--adaptation", *folds)["adaptation"]
+    rows = evaluate_json(*options, "--adaptation", *folds)["adaptation"]
     assert [(row["role"], row["opponent"], row["trained"]) for row in rows] == [
         ("first", "scripted", False),
         ("first", "random", False),
@@ -102,20 +103,20 @@ def test_attempts_of_trials_are_measured_by_opponent_and_pool():
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "reason"),
     [
         (("--environment", NIM, "--opponent", "random"), "nim has none"),
         (("--environment", "trial 'environment={name: mastermind}'", "--opponent", "random"), "one seat"),
         (("--environment", KUHN_TRIAL), "the run has no bots"),
     ],
 )
-def test_attempts_that_cannot_be_measured_are_refused_before_a_game_is_played(options, why, monkeypatch):
+def test_adaptation_that_cannot_be_measured_is_refused_before_any_game(options, reason, monkeypatch):
     monkeypatch.setattr("sparring.api.measurement.evaluate_policy", lambda *args, **named: pytest.fail("it plays"))
-    refused = call("evaluate", "--agent", "random", *options, "--adaptation")
-    assert isinstance(refused.exception, SparringError) and why in str(refused.exception)
+    outcome = call("evaluate", "--agent", "random", *options, "--adaptation")
+    assert isinstance(outcome.exception, SparringError) and reason in str(outcome.exception)
 
 
-def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
+def test_bots_of_the_training_are_trained_opponents_and_others_held_out(tmp_path):
     changes = [
         "environments=[{name: trial, options: {environment: {name: kuhn_poker}, attempts: 2, reflect: false}}]",
         "bots={bets: {name: scripted, preference: [bet]}, unused: {name: random}}",
@@ -125,10 +126,10 @@ def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
     ]
     succeed("train", "kuhn-tiny", *QUICK, *changes, "--run", tmp_path / "run", "--json")
     measure = (tmp_path / "run", "--games", 2, "--oracle", "none", "--adaptation")
-    rows = result(*measure)["adaptation"]
+    rows = evaluate_json(*measure)["adaptation"]
     assert all(len(row["exact"]["returns"]) == len(row["exact"]["illegal"]) == 2 for row in rows)
     assert "exact  " in call("evaluate", *measure).stdout and not any(
-        "exact" in row for row in result(*measure, "--no-exact")["adaptation"]
+        "exact" in row for row in evaluate_json(*measure, "--no-exact")["adaptation"]
     )
     assert [(row["opponent"], row["trained"]) for row in rows] == [
         ("bets", True),
@@ -138,21 +139,21 @@ def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
     ]
 
 
-def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
-    rows = result(run, "--games", 4, "--oracle-turns", 3)["matches"]
+def test_the_oracle_of_a_run_judges_its_game_and_others_get_a_fitting_one(run):
+    rows = evaluate_json(run, "--games", 4, "--oracle-turns", 3)["matches"]
     assert {(row["game"], row["oracle"]["name"]) for row in rows} == {("tic_tac_toe", "mcts"), ("kuhn_poker", "cfr")}
     assert all(0 < row["oracle"]["asked"] < 10 for row in rows)
-    rows = result(run, "--games", 4, "--oracle", "cfr iterations=20 max_histories=100")
+    rows = evaluate_json(run, "--games", 4, "--oracle", "cfr iterations=20 max_histories=100")
     assert {row["game"] for row in rows["matches"] if "oracle" in row} == {"kuhn_poker"}
     assert any("tic_tac_toe: no regret, as cfr cannot judge it" in note for note in rows["notes"])
-    assert not any("oracle" in row for row in result(run, "--games", 2, "--oracle", "none")["matches"])
+    assert not any("oracle" in row for row in evaluate_json(run, "--games", 2, "--oracle", "none")["matches"])
 
 
-def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
+def test_unseen_and_training_puzzles_are_measured_in_separate_rows(tmp_path):
     bank = "environments=[{name: sudoku, options: {blanks: 1, puzzles: 3}}]"
-    small = [*QUICK, "model.context=96", bank, "evaluation.opponents=[]", "evaluation.exact=false"]
-    succeed("train", "kuhn-tiny", *small, "--run", tmp_path / "run")
-    evaluation = result(tmp_path / "run", "--games", 3, "--league")
+    small_changes = [*QUICK, "model.context=96", bank, "evaluation.opponents=[]", "evaluation.exact=false"]
+    succeed("train", "kuhn-tiny", *small_changes, "--run", tmp_path / "run")
+    evaluation = evaluate_json(tmp_path / "run", "--games", 3, "--league")
     assert [row["starts"] for row in evaluation["matches"]] == ["unseen", "seen"]
     assert [entry["starts"] for entry in evaluation["league"]] == ["unseen"]
     stdout = call("evaluate", tmp_path / "run", "--games", 3).stdout
@@ -161,22 +162,22 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
     suite.write_text(
         "rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]"
     )
-    report = result(tmp_path / "run", "--suite", suite, "--workers", 1)
+    report = evaluate_json(tmp_path / "run", "--suite", suite, "--workers", 1)
     assert [(row["name"], row["starts"], row["measured"]) for row in report["rows"]] == [
         ("s", "unseen", True),
         ("s-seen", "seen", True),
     ]
     assert [row["in_totals"] for row in report["rows"]] == [True, False]
-    (bot,) = result("--agent", "random", "--suite", suite, "--out", tmp_path, "--games", 2)["rows"]
+    (bot,) = evaluate_json("--agent", "random", "--suite", suite, "--out", tmp_path, "--games", 2)["rows"]
     assert bot["starts"] == "unseen"
 
 
-def test_runs_meet_other_games_and_mixtures_need_members(run, tmp_path, monkeypatch):
-    report = result(run, "--environment", NIM, "--environment", "nim pile_sizes=2;2", "--games", 2)
+def test_a_run_is_measured_on_other_games_and_a_mixture_needs_members(run, tmp_path, monkeypatch):
+    report = evaluate_json(run, "--environment", NIM, "--environment", "nim pile_sizes=2;2", "--games", 2)
     assert {row["game"] for row in report["matches"]} == {"nim(is_misere=False,pile_sizes=1_2)", "nim(pile_sizes=2_2)"}
     assert any("are unknown to the model" in note for note in report["notes"])
     monkeypatch.chdir(tmp_path)
-    small = [
+    small_changes = [
         "steps=1",
         "threads=1",
         "warmup.updates=0",
@@ -185,34 +186,34 @@ def test_runs_meet_other_games_and_mixtures_need_members(run, tmp_path, monkeypa
         "model.layers=1",
         "evaluation.opponents=[]",
     ]
-    succeed("train", "kuhn-tiny", *small, "--run", "run")
-    done = call("evaluate", "run", "--answer", "nash")
-    assert "league.every=20" in str(done.exception)
+    succeed("train", "kuhn-tiny", *small_changes, "--run", "run")
+    outcome = call("evaluate", "run", "--answer", "nash")
+    assert "league.every=20" in str(outcome.exception)
 
 
-def test_seeds_bind_and_what_cannot_be_judged_is_a_note():
+def test_the_seed_decides_the_result_and_a_game_without_oracle_has_a_note():
     command = ["--agent", "random", "--environment", NIM, "--games", 20]
-    assert result(*command) == result(*command, "--seed", 0) != result(*command, "--seed", 1)
-    report = result("--agent", "random", "--environment", "tiny_hanabi", "--games", 2)
+    assert evaluate_json(*command) == evaluate_json(*command, "--seed", 0) != evaluate_json(*command, "--seed", 1)
+    report = evaluate_json("--agent", "random", "--environment", "tiny_hanabi", "--games", 2)
     assert "tiny_hanabi: no regret, as no exact oracle can judge it (minimax: something is hidden" in report["notes"][0]
     assert all("regret" not in row["intervals"] for row in report["matches"])
 
 
-def test_a_note_of_two_environments_is_said_once(tmp_path):
+def test_a_note_about_two_environments_is_printed_once(tmp_path):
     options = "workers: {}, turns: 2, waves: 1, worlds: 1001"
-    two = ", ".join(
+    environments = ", ".join(
         f"{{name: wide_search, label: w{workers}, options: {{{options.format(workers)}}}}}" for workers in (1, 2)
     )
-    small = [
+    small_changes = [
         *QUICK,
         "rollout.games_per_step=4",
         "model.context=256",
-        f"environments=[{two}]",
+        f"environments=[{environments}]",
         "evaluation.opponents=[]",
         "evaluation.exact=false",
     ]
-    succeed("train", "kuhn-tiny", *small, "--run", tmp_path / "run")
-    (note,) = result(tmp_path / "run", "--games", 2, "--oracle", "none")["notes"]
+    succeed("train", "kuhn-tiny", *small_changes, "--run", tmp_path / "run")
+    (note,) = evaluate_json(tmp_path / "run", "--games", 2, "--oracle", "none")["notes"]
     assert note.startswith("wide_search: exact figures are for at most")
 
 
@@ -235,13 +236,13 @@ def test_a_note_of_two_environments_is_said_once(tmp_path):
         (["--agent", "random", "--suite", "mars", "--self-plays", "3"], "--self-plays"),
     ],
 )
-def test_bad_input_gets_one_clear_line(arguments, message):
+def test_bad_input_is_refused_with_one_line(arguments, message):
     assert_refused(call("evaluate", *arguments), message)
 
 
-def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch):
+def test_the_answer_of_a_run_is_measured_or_the_one_that_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = [
+    small_changes = [
         "steps=2",
         "threads=1",
         "warmup.updates=0",
@@ -257,32 +258,32 @@ def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch)
         "league.answer=uniform",
         "matchmaker.name=meta_strategy",
     ]
-    succeed("train", "kuhn-tiny", *small, *league, "--run", "run")
+    succeed("train", "kuhn-tiny", *small_changes, *league, "--run", "run")
     metrics = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
 
-    def evaluated(*words):
-        done = succeed("evaluate", "run", "--games", "2", "--oracle", "none", "--json", *words)
-        return json.loads(done.stdout)
+    def answer_report(*words):
+        outcome = succeed("evaluate", "run", "--games", "2", "--oracle", "none", "--json", *words)
+        return json.loads(outcome.stdout)
 
-    mixture, policy = evaluated(), evaluated("--answer", "policy")
+    mixture, policy = answer_report(), answer_report("--answer", "policy")
     assert (
         mixture["answer"] == "mixture of 0.333 past-000000, 0.333 past-000001, 0.333 past-000002"
         and "answer" not in policy
     )
-    exact = "nash_conv/kuhn_poker"
+    exact_key = "nash_conv/kuhn_poker"
     assert (
-        mixture["figures"][exact]
-        == pytest.approx(metrics[exact], abs=1e-6)
-        != pytest.approx(policy["figures"][exact], abs=1e-6)
+        mixture["figures"][exact_key]
+        == pytest.approx(metrics[exact_key], abs=1e-6)
+        != pytest.approx(policy["figures"][exact_key], abs=1e-6)
     )
     assert (
-        evaluated("--answer", "last")["figures"][exact]
-        == evaluated("--answer", "delta_uniform delta=0.99")["figures"][exact]
+        answer_report("--answer", "last")["figures"][exact_key]
+        == answer_report("--answer", "delta_uniform delta=0.99")["figures"][exact_key]
     )
     assert (
         "Measured is a mixture of 0.333 past-000000"
         in call("evaluate", "run", "--games", "2", "--oracle", "none").output
     )
     for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"]):
-        done = call("evaluate", "run", *words)
-        assert done.exit_code != 0 and "answer" in str(done.exception)
+        outcome = call("evaluate", "run", *words)
+        assert outcome.exit_code != 0 and "answer" in str(outcome.exception)

@@ -1,4 +1,4 @@
-"""What somebody types first, and what is answered."""
+"""What new users type first, and the advice they get: typing errors, wrong files, a full disk, and imports."""
 
 import errno
 import inspect
@@ -47,7 +47,7 @@ def refusal(*words):
         ),
     ],
 )
-def test_training_says_what_to_write(words, advice, tmp_path):
+def test_a_wrong_train_command_is_answered_with_what_to_write(words, advice, tmp_path):
     message = refusal("train", *words, "--run", str(tmp_path / "run"))
     assert advice in message and len(message) < 900
 
@@ -66,19 +66,19 @@ def test_training_says_what_to_write(words, advice, tmp_path):
         (["train", "kuhn-tiny", "--times=scale.json"], "write: sparring train RECIPE steps=3"),
     ],
 )
-def test_what_was_removed_says_what_to_write_instead(words, advice):
+def test_a_removed_command_names_its_replacement(words, advice):
     message = refusal(*words)
     assert advice in message and "\n" not in message
 
 
-def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeypatch):
+def test_a_run_folder_and_an_environment_get_different_advice(tmp_path, monkeypatch):
     (tmp_path / "config.yaml").write_text("name: x\n")
     assert f"sparring train --run {tmp_path} --resume" in refusal("train", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert "sparring play --environment kuhn_poker" in refusal("play", "kuhn_poker")
 
 
-def test_a_wrong_file_says_how_to_mend_it(tmp_path):
+def test_the_error_of_a_wrong_recipe_states_how_to_mend_it(tmp_path):
     path = tmp_path / "mine.yaml"
     for recipe, advice in (
         ("extends: kuhn-tiny\n  steps: 3\n", "in the same column"),
@@ -90,14 +90,14 @@ def test_a_wrong_file_says_how_to_mend_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "reinforce", "dapo", "dr_grpo"])
-def test_what_is_advised_for_an_algorithm_is_a_configuration(name):
+def test_the_advice_for_an_algorithm_is_a_valid_configuration(name):
     words = [word.rstrip(".") for word in shlex.split(FIELD_NAMES[name].partition(";")[0]) if "=" in word]
     assert words[0].startswith("credit")
     resolve(apply_overrides(load_recipe("kuhn-tiny"), words))
     assert "credit" in explanation(name) and "credit" in explanation(name.upper())
 
 
-def test_names_that_begin_alike_come_first_and_verbs_are_answered_by_the_nearest():
+def test_suggestions_prefer_names_with_the_same_beginning():
     assert nearest("kuhn", ["urn", "kuhn_poker", "kuhn_rounds", "run"])[0] == "kuhn_poker"
     assert nearest("", ["urn"]) == []
     assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
@@ -105,21 +105,21 @@ def test_names_that_begin_alike_come_first_and_verbs_are_answered_by_the_nearest
     assert outcome.exit_code == 2 and "Did you mean 'list'?" in outcome.output
 
 
-def test_a_run_is_planned_and_measured_as_its_configuration_says():
+def test_the_plan_and_the_evaluation_steps_follow_the_configuration():
     text = call("train", "kuhn-tiny", "--dry-run").stdout
     assert "updates:" in text and "learning_rate" not in text and "add --json" in text
-    whole = call("train", "kuhn-tiny", "--dry-run", "--json").stdout
-    assert '"plan"' in whole and '"learning_rate"' in whole
+    full_plan = call("train", "kuhn-tiny", "--dry-run", "--json").stdout
+    assert '"plan"' in full_plan and '"learning_rate"' in full_plan
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=20"])).evaluation
     assert [step for step in range(1, 46) if config.is_due(step, 45)] == [1, 20, 40, 45]
-    never = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=0"])).evaluation
-    assert not any(never.is_due(step, 45) for step in range(1, 46))
+    never_evaluated = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=0"])).evaluation
+    assert not any(never_evaluated.is_due(step, 45) for step in range(1, 46))
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["environments=leduc_poker", "losses={name: ppo_clip}"]))
     assert [section.name for section in config.environments] == ["leduc_poker"]
     assert [loss.name for loss in config.losses] == ["ppo_clip"]
 
 
-def test_playing_again_and_commands_are_said_as_they_were_called(monkeypatch):
+def test_the_prompt_to_play_again_and_the_name_of_the_command(monkeypatch):
     from sparring.cli import play
 
     answers = iter(["foo", "S"])
@@ -177,7 +177,7 @@ def trained(tmp_path_factory):
     ],
     ids=lambda value: " ".join(value)[:60],
 )
-def test_what_the_disk_refuses_is_one_line_with_the_path(arguments, words, trained, tmp_path):
+def test_an_error_of_the_disk_is_one_line_with_the_path(arguments, words, trained, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.yaml").mkdir()
     (tmp_path / "latin.yaml").write_bytes(b"rows: \xff")
@@ -207,13 +207,13 @@ CODES = [
 
 
 @pytest.mark.parametrize("code", [*CODES, "ELOOP", "ESTALE", "ETIMEDOUT"])
-def test_every_error_of_the_disk_has_path_and_cause(code, tmp_path):
+def test_every_error_code_of_the_disk_has_path_and_cause(code, tmp_path):
     number = getattr(errno, code)
-    with pytest.raises(RunError) as caught, disk_errors(tmp_path / "x"):
+    with pytest.raises(RunError) as error, disk_errors(tmp_path / "x"):
         raise OSError(number, os.strerror(number), str(tmp_path / "x"))
-    assert str(tmp_path / "x") in str(caught.value)
-    assert os.strerror(number) in str(caught.value) or "full" in str(caught.value)
-    assert isinstance(caught.value.__cause__, OSError)
+    assert str(tmp_path / "x") in str(error.value)
+    assert os.strerror(number) in str(error.value) or "full" in str(error.value)
+    assert isinstance(error.value.__cause__, OSError)
     assert "a file or connection cannot be used" in str(disk_error(OSError("odd")))
 
 
@@ -230,11 +230,11 @@ def test_a_failing_disk_stops_training_with_one_line(code, tmp_path, monkeypatch
     assert os.strerror(number) in str(outcome.exception) and str(tmp_path / "run") in str(outcome.exception)
 
 
-def test_unexpected_errors_and_full_memory_are_one_line_of_limited_length(monkeypatch, tmp_path):
-    def full(*_, **__):
+def test_a_full_memory_and_long_errors_are_one_short_line(monkeypatch, tmp_path):
+    def raise_memory_error(*_, **__):
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("sparring.api.runs.LocalEngine", full)
+    monkeypatch.setattr("sparring.api.runs.LocalEngine", raise_memory_error)
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(
         outcome.exception
@@ -247,13 +247,13 @@ def test_unexpected_errors_and_full_memory_are_one_line_of_limited_length(monkey
 
 
 @pytest.fixture
-def broken(monkeypatch):
+def failing_explain(monkeypatch):
     monkeypatch.setattr("sparring.cli.explain.explanation", lambda _: {}["no such\nkey"])
     monkeypatch.setattr(sys, "argv", ["sparring", "explain", "mars"])
 
 
 @pytest.mark.parametrize("debug", ["", "0", "1"])
-def test_an_unexpected_error_is_one_line_and_debugging_shows_the_trace(broken, debug, monkeypatch, capfd):
+def test_an_unexpected_error_is_one_line_unless_debugging_is_on(failing_explain, debug, monkeypatch, capfd):
     monkeypatch.setenv("SPARRING_DEBUG", debug)
     with pytest.raises(SystemExit) as exit_:
         cli.main()
@@ -267,7 +267,7 @@ def test_an_unexpected_error_is_one_line_and_debugging_shows_the_trace(broken, d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["list", "methods"], ["explain", "mars"]])
-def test_a_reader_that_goes_away_is_no_error(arguments):
+def test_a_closed_pipe_is_no_error(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     process = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
@@ -287,13 +287,13 @@ LOADED = f"import sys; print([name for name in {HEAVY} if name in sys.modules])"
     ],
     ids=["--help", "--version"],
 )
-def test_the_front_door_imports_no_library_of_models_or_games(code):
-    done = subprocess.run([sys.executable, "-c", f"{code}\n{LOADED}"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+def test_help_and_version_import_no_heavy_library(code):
+    process = subprocess.run([sys.executable, "-c", f"{code}\n{LOADED}"], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_each_verb_is_found_and_says_in_the_list_what_it_says_itself(verb):
+def test_the_list_of_commands_shows_the_first_line_of_each_docstring(verb):
     name = FUNCTIONS.get(verb, verb)
     module = import_module(f"sparring.cli.{name}")
     assert VERBS[verb] == inspect.getdoc(getattr(module, name)).splitlines()[0]
@@ -329,30 +329,35 @@ print(json.dumps(stages), file=sys.stderr)
 """
 
 
-def modelling(modules):
+def modelling_modules(modules):
     return [name for name in modules if MODELLING.fullmatch(name)]
 
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_a_tiny_run_its_workers_and_learners_import_no_modelling_code(tmp_path):
+def test_a_run_of_the_tiny_model_imports_no_modelling_code(tmp_path):
     arguments = ["train", "kuhn-tiny", *SIZES, "--run", str(tmp_path / "run")]
     code = STAGES.format(arguments=arguments)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    stages = json.loads(done.stderr.splitlines()[-1])
-    assert {stage: modelling(modules) for stage, modules in stages.items()} == {stage: [] for stage in stages}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    stages = json.loads(process.stderr.splitlines()[-1])
+    assert {stage: modelling_modules(modules) for stage, modules in stages.items()} == {stage: [] for stage in stages}
     assert not {"torch", "transformers", "pyspiel", "pyarrow", "scipy"} & {*stages["help"]}
     assert len([name for name in stages["train"] if name.split(".")[0] == "sparring"]) <= 300
-    late = {"ray", "sparring.engine.workers.fleet.ray", "sparring.engine.ranks.sharded", "sparring.measure.suite"}
-    assert not late & {*stages["train"]}
+    not_imported = {
+        "ray",
+        "sparring.engine.workers.fleet.ray",
+        "sparring.engine.ranks.sharded",
+        "sparring.measure.suite",
+    }
+    assert not not_imported & {*stages["train"]}
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_modelling_code_is_noticed():
+def test_modelling_modules_are_recognised_by_name():
     names = [
         "transformers.modeling_utils",
         "transformers.models.gpt2.modeling_gpt2",
         "transformers.generation",
         "transformers.pytorch_utils",
     ]
-    assert modelling(["torch", *names, "transformers.tokenization_utils_base"]) == names
+    assert modelling_modules(["torch", *names, "transformers.tokenization_utils_base"]) == names

@@ -1,4 +1,4 @@
-"""Health rules as people meet them on the command line."""
+"""Health rules on the command line."""
 
 import json
 
@@ -28,7 +28,7 @@ def recipe(tmp_path):
     return path
 
 
-def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe):
+def test_a_health_rule_stops_the_run_and_resume_goes_on(tmp_path, recipe):
     run = tmp_path / "run"
     outcome = succeed("train", recipe, "--run", run)
     words = "legal_rate/kuhn_poker is "
@@ -46,7 +46,7 @@ def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe
     assert [line["step"] for line in read_lines(run / METRICS)] == [1, 2, 3, 4]
 
 
-def test_a_script_sees_what_stopped_the_run_and_rules_name_known_metrics(tmp_path, recipe):
+def test_json_names_the_rule_that_stopped_and_unknown_metrics_are_refused(tmp_path, recipe):
     summary = json.loads(call("train", recipe, "--run", tmp_path / "run", "--json").stdout.splitlines()[-1])
     assert (summary["steps"], summary["finished"]) == (2, False)
     assert summary["stopped_by"].startswith("legal_rate/kuhn_poker is ")
@@ -56,7 +56,7 @@ def test_a_script_sees_what_stopped_the_run_and_rules_name_known_metrics(tmp_pat
     assert not (tmp_path / "other").exists()
 
 
-def test_the_switch_may_be_turned_when_a_run_goes_on_but_nothing_that_trains(tmp_path, recipe):
+def test_resume_may_change_health_stop_but_no_training_option(tmp_path, recipe):
     call("train", recipe, "--run", tmp_path / "run")
     assert isinstance(call("train", "seed=1", "--run", tmp_path / "run", "--resume").exception, RunError)
     succeed("train", "health.stop=false", "--run", tmp_path / "run", "--resume")

@@ -1,4 +1,4 @@
-"""A unit that is played again goes as it went; what fails shows; a missing checkpoint says which there are."""
+"""`replay-unit` plays a unit of work of a step again with the same result; a missing checkpoint is refused."""
 
 import pytest
 
@@ -43,13 +43,13 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ahead(tmp_path_factory):
+def run_with_lag(tmp_path_factory):
     path = tmp_path_factory.mktemp("replay") / "ahead"
     sparring.train("kuhn-tiny", *CHANGES, "scale.lag=1", run=path)
     return path
 
 
-def replayed(run, step):
+def replay_step(run, step):
     episodes, unit = {}, 0
     while True:
         try:
@@ -64,25 +64,25 @@ def replayed(run, step):
         unit += 1
 
 
-@pytest.mark.parametrize(("which", "step"), [("run", 1), ("run", 3), ("ahead", 2), ("ahead", 4)])
-def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others_too(which, step, request):
-    run = request.getfixturevalue(which)
-    episodes, units = replayed(run, step)
+@pytest.mark.parametrize(("run_fixture", "step"), [("run", 1), ("run", 3), ("run_with_lag", 2), ("run_with_lag", 4)])
+def test_every_unit_of_a_step_is_replayed_exactly_also_branched_episodes(run_fixture, step, request):
+    run = request.getfixturevalue(run_fixture)
+    episodes, units = replay_step(run, step)
     stored = [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
     assert episodes == {episode.episode_id: (episode.returns, len(episode.turns)) for episode in stored}
-    assert units > 3  # plays that begin within others are units of a second wave
+    assert units > 3  # episodes that branch from others are in units of their own
 
 
-def test_a_step_needs_the_checkpoint_that_it_begins_at(run, ahead):
+def test_a_replayed_step_needs_the_checkpoint_it_started_from(run, run_with_lag):
     with pytest.raises(CheckpointError, match=r"Steps that can be played again: 1, 3\. .*checkpoint.every=1"):
         unit_of(run, 2, 0)
     with pytest.raises(ConfigError, match="from 1 to 4"):
         unit_of(run, 5, 0)
     with pytest.raises(CheckpointError, match=r"Step 3 of .* begins where step 1 ended.*: 1, 2, 4\."):
-        unit_of(ahead, 3, 0)
+        unit_of(run_with_lag, 3, 0)
 
 
-def test_it_prints_each_play_and_how_it_went(run):
+def test_replay_unit_prints_every_episode(run):
     outcome = call("replay-unit", run, 3, 0)
     assert outcome.exit_code == 0 and "Unit 0 of step 3: 8 episodes of kuhn_poker." in outcome.output
     assert outcome.output.count("\nepisode ") == 8 == outcome.output.count(" turns, returns ")

@@ -1,4 +1,4 @@
-"""Suites on the command line, endpoints in either place included."""
+"""Suites on the command line, with model endpoints as the measured player or as the opponent."""
 
 import json
 import os
@@ -73,9 +73,9 @@ def endpoint(monkeypatch):
     server.server_close()
 
 
-def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
-    first = succeed("evaluate", run, "--suite", suite, "--workers", 1, "--json")
-    report = json.loads(first.stdout)
+def test_a_suite_prints_a_table_or_json_and_reuses_its_results(run, suite):
+    outcome = succeed("evaluate", run, "--suite", suite, "--workers", 1, "--json")
+    report = json.loads(outcome.stdout)
     assert report["suite"] == "small" and report["player"] == {
         "run": str(run),
         "step": 1,
@@ -84,11 +84,12 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
     }
     assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
     assert json.loads((run / "evaluation-small.json").read_text())["report"] == report
-    assert "kuhn-random done; 8 of 8 games" in first.stderr
-    again = call("evaluate", run, "--suite", suite)
-    assert "nothing is played" in again.stderr
+    assert "kuhn-random done; 8 of 8 games" in outcome.stderr
+    second_outcome = call("evaluate", run, "--suite", suite)
+    assert "nothing is played" in second_outcome.stderr
     for text in ("kuhn-random", "nash_conv", "trained by this run", "95 % intervals", "evaluation-small.json"):
-        assert text in " ".join(again.stdout.split()), again.stdout  # wherever the lines break
+        # joined, as the terminal wraps lines
+        assert text in " ".join(second_outcome.stdout.split()), second_outcome.stdout
 
 
 def test_options_reach_the_games(run, suite, tmp_path):
@@ -140,7 +141,7 @@ def test_moves_are_judged_by_the_oracle_of_the_row_or_of_the_command(tmp_path):
     assert "optimal moves" not in call(*command, "--oracle", "none").stdout
 
 
-def test_two_opponents_of_one_kind_have_names_of_their_own(run):
+def test_two_opponents_of_one_bot_are_named_by_their_options(run):
     outcome = call(
         "evaluate", run, "--games", 2, "--opponent", "cfr iterations=3", "--opponent", "cfr iterations=4", "--json"
     )
@@ -165,26 +166,27 @@ def test_an_endpoint_is_measured_without_a_run(suite, tmp_path, endpoint, monkey
     assert len(requests) == num_requests and (tmp_path / "evaluation-small.json").is_file()
 
 
-def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path, endpoint):
+def test_games_before_a_spent_budget_are_stored_and_a_larger_budget_goes_on(tmp_path, endpoint):
     url, requests = endpoint
     rows = [{**ROW, "name": f"row{n}", "games_per_seat": 2} for n in range(4)]
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = ["evaluate", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--agent"]
-    poor = call(*command, f"endpoint model=m base_url={url} budget_tokens=1200 concurrency=1")
-    assert isinstance(poor.exception, SparringError) and "budget_tokens=1200 is spent" in str(poor.exception)
-    measured = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
-    assert measured
+    outcome = call(*command, f"endpoint model=m base_url={url} budget_tokens=1200 concurrency=1")
+    assert isinstance(outcome.exception, SparringError) and "budget_tokens=1200 is spent" in str(outcome.exception)
+    stored = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
+    assert stored
     num_requests = len(requests)
-    rich = json.loads(call(*command, f"endpoint model=m base_url={url} concurrency=4", "--json").stdout)
-    needed = len(requests) - num_requests
-    again = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
-    assert all(again[key]["pieces"].items() >= entry["pieces"].items() for key, entry in measured.items())
+    report = json.loads(call(*command, f"endpoint model=m base_url={url} concurrency=4", "--json").stdout)
+    num_further = len(requests) - num_requests
+    stored_later = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
+    assert all(stored_later[key]["pieces"].items() >= entry["pieces"].items() for key, entry in stored.items())
     command[4] = tmp_path / "anew"
-    assert json.loads(call(*command, f"endpoint model=m base_url={url}", "--json").stdout) == rich
-    assert 0 < needed < len(requests) - num_requests - needed  # what had been played was not asked again
+    assert json.loads(call(*command, f"endpoint model=m base_url={url}", "--json").stdout) == report
+    # the episodes before the limit were not played again
+    assert 0 < num_further < len(requests) - num_requests - num_further
 
 
-def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, tmp_path, endpoint):
+def test_paid_answers_of_an_interrupted_piece_are_reused(suite, tmp_path, endpoint):
     url, requests = endpoint
     command = ["evaluate", "--suite", suite, "--out", tmp_path, "--agent"]
     assert call(*command, f"endpoint model=m base_url={url} budget_tokens=1 concurrency=1").exit_code
@@ -245,7 +247,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["--agent", "policy", "--suite", "mars"], "player"),
     ],
 )
-def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
+def test_bad_input_is_refused_with_one_line(run, tmp_path, arguments, message):
     assert_refused(
         call(
             "evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)
@@ -254,21 +256,21 @@ def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
     )
 
 
-def alive(group):
+def running_processes(group):
     processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, of = path.read_text().rpartition(")")[2].split()[:3]
+            state, _, group_id = path.read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue
-        if int(of) == group and state != "Z":
+        if int(group_id) == group and state != "Z":
             processes.append(path.parent.name)
     return processes
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="platform: reads /proc")
-def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
+def test_an_interrupt_prints_how_to_go_on_and_leaves_no_process(run, tmp_path):
     rows = [{**ROW, "name": f"row{n}", "games_per_seat": 100_000} for n in range(2)]
     (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = [
@@ -289,12 +291,12 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
         if results.is_file():
             break
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl+C in a terminal
     _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130 and "the same command continues from there" in stderr and "Traceback" not in stderr
     assert json.loads(results.read_text())["measured"]
     for _ in range(100):
-        if not alive(process.pid):
+        if not running_processes(process.pid):
             break
         time.sleep(0.1)
-    assert alive(process.pid) == []
+    assert running_processes(process.pid) == []

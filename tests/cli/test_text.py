@@ -1,4 +1,4 @@
-"""What strangers wrote reaches the terminal as plain text: no escape codes, no markup."""
+"""Text of others is printed as plain text: escape codes and markup have no effect in the terminal."""
 
 import io
 import logging
@@ -34,17 +34,17 @@ TINY = [
 @pytest.mark.parametrize(
     "code", ["\x1b[31m", TITLE, "\x9b31m", "\r", "\b", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"]
 )
-def test_what_commands_a_terminal_is_shown_by_its_escape(code):
+def test_control_codes_are_printed_as_escapes(code):
     text = escape_controls(f"a{code}b")
     assert text.isprintable() and text.startswith("a\\") and text.endswith("b")
 
 
 @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe 大小", "می‌خواهم", "👩‍🚀"])
-def test_what_people_write_stays(text):
+def test_ordinary_text_is_not_changed(text):
     assert escape_controls(text) == text
 
 
-def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
+def test_the_console_prints_long_errors_and_codes(monkeypatch):
     assert escape_controls("a\nb\t", lines=False) == "a\\nb\\t"
     folder = Path(sparring.__file__).parent
     files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
@@ -61,7 +61,7 @@ def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
     assert wrap_to_terminal(names, io.StringIO()) == names
 
 
-def test_a_table_shows_strings_as_they_are():
+def test_a_table_prints_markup_as_text():
     out = io.StringIO()
     console = PlainConsole(file=out, width=100)
     table = Table("[bold]head", title=f"[/b]{TITLE}")
@@ -69,18 +69,18 @@ def test_a_table_shows_strings_as_they_are():
     console.print(table)
     console.print(f"[link=http://127.0.0.1]line {TITLE}")
     text = out.getvalue()
-    for part in (
+    for expected_text in (
         "[bold]head",
         "[/b]\\x1b]0;owned",
         "[red]cell[/] :smile: \\x1b]0;owned",
         "[link=http://127.0.0.1]line \\x1b",
     ):
-        assert part in text, text
+        assert expected_text in text, text
     assert "\x1b" not in text and "\x07" not in text
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_first_line_of_a_run_shows_its_path_as_it_is(terminal):
+def test_the_first_line_of_a_run_prints_markup_in_its_path_as_text(terminal):
     class Stream(io.StringIO):
         def isatty(self):
             return terminal
@@ -91,7 +91,7 @@ def test_the_first_line_of_a_run_shows_its_path_as_it_is(terminal):
     assert "[/b]x\\x1b]0;owned" in stream.getvalue() and TITLE not in stream.getvalue()
 
 
-def test_errors_and_logs_show_codes_as_text(monkeypatch, capsys):
+def test_errors_and_logs_print_codes_as_text(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["sparring", "report", f"nowhere{TITLE}"])
     with pytest.raises(SystemExit):
         cli.main()
@@ -103,18 +103,18 @@ def test_errors_and_logs_show_codes_as_text(monkeypatch, capsys):
     assert capsys.readouterr().err == "\\x1b]0;owned\\x07\n"
 
 
-def test_play_shows_the_words_of_a_model_as_they_are(tmp_path, monkeypatch):
+def test_play_prints_codes_in_replies_as_text(tmp_path, monkeypatch):
     call = CliRunner().invoke
     run = str(tmp_path / "run")
     assert call(cli.app, ["train", "kuhn-tiny", *TINY, "--run", run]).exit_code == 0
 
-    class Rogue:
+    class PlayerWithCodes:
         name, renderer = "rogue", None
 
         def act(self, turns):
             return [Reply(text=TITLE) for _ in turns]
 
-    monkeypatch.setattr(LocalEngine, "agent", lambda self, name: Rogue())
+    monkeypatch.setattr(LocalEngine, "agent", lambda self, name: PlayerWithCodes())
     outcome = call(cli.app, ["play", run, "--seat", "1"], input="pass\n" * 9)
     assert outcome.exit_code == 0, outcome.output
     assert "owned" in outcome.output and "\x1b" not in outcome.output and "\x07" not in outcome.output

@@ -1,7 +1,7 @@
-"""Nothing is ignored in silence: every key of a run and every option of a plug-in changes something, or is refused.
+"""No key is ignored silently: every key of a run and every option of a plug-in changes something or is refused.
 
-A key of CASES changes what a small run leaves behind, or is refused with a line; a key of BY_DESIGN has its reason. A new
-key stands in neither, and the first test asks for it.
+A key in CASES changes the output of a small run or is refused with one line. A key in BY_DESIGN has a reason why it
+changes no output. A new key is in neither, and the first test fails.
 """
 
 import ast
@@ -203,30 +203,32 @@ BY_DESIGN = {
 }
 
 
-def parts_of(kind):
-    yield kind
-    for part in typing.get_args(kind):
-        yield from parts_of(part)
+def nested_types(annotation):
+    yield annotation
+    for argument in typing.get_args(annotation):
+        yield from nested_types(argument)
 
 
-def fields_of(section, path=""):
-    """Yield (key, section, field) of a section and of those below it; plug-ins and mappings by name are one key each."""
+def keys_of(section, path=""):
+    """Yield (key, section, field) of a section and its subsections; a plug-in or a mapping by name is one key."""
     for name, field in section.model_fields.items():
-        key, kinds = f"{path}{name}", list(parts_of(field.annotation))
-        below = [
-            kind
-            for kind in kinds
-            if isinstance(kind, type) and issubclass(kind, BaseModel) and not issubclass(kind, PluginConfig)
+        key, kinds = f"{path}{name}", list(nested_types(field.annotation))
+        subsections = [
+            annotation
+            for annotation in kinds
+            if isinstance(annotation, type)
+            and issubclass(annotation, BaseModel)
+            and not issubclass(annotation, PluginConfig)
         ]
-        listed = any(typing.get_origin(kind) in (list, dict) for kind in kinds)
-        if not below or listed or type(None) in kinds:
+        is_listed = any(typing.get_origin(annotation) in (list, dict) for annotation in kinds)
+        if not subsections or is_listed or type(None) in kinds:
             yield key, section, name
-        for kind in below:
-            if (not listed and type(None) not in kinds) or name == "environments":
-                yield from fields_of(kind, f"{key}.")
+        for annotation in subsections:
+            if (not is_listed and type(None) not in kinds) or name == "environments":
+                yield from keys_of(annotation, f"{key}.")
 
 
-KEYS = [key for key, _, _ in fields_of(RunConfig)]
+KEYS = [key for key, _, _ in keys_of(RunConfig)]
 
 
 def test_every_key_has_a_case_or_a_reason():
@@ -234,8 +236,8 @@ def test_every_key_has_a_case_or_a_reason():
     assert sorted(KEYS) == sorted({*CASES, *BY_DESIGN})
 
 
-def loaded_names(source):
-    """Return the names and attributes that a source reads, and the words that it assigns: counted = "worlds"."""
+def names_read(source):
+    """Return the names and attributes that a source reads, and its string literals that are identifiers."""
     nodes = [*ast.walk(ast.parse(textwrap.dedent(source)))]
     read = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)]
     return {getattr(node, "id", None) or node.attr for node in read} | {
@@ -249,31 +251,31 @@ def loaded_names(source):
 def names_of_slot(slot):
     package = package_of(slot)
     folder = Path(importlib.import_module(package.rpartition(".")[0] if "." in slot else package).__path__[0])
-    return set().union(*(loaded_names(path.read_text()) for path in folder.rglob("*.py")))
+    return set().union(*(names_read(path.read_text()) for path in folder.rglob("*.py")))
 
 
 @pytest.mark.parametrize("slot", registry.SLOTS)
-def test_every_option_of_a_plug_in_is_read(slot):
+def test_every_option_of_a_plug_in_is_read_by_its_code(slot):
     for plugin in registry.loadable(slot):
         if inspect.isfunction(plugin.function) and not hasattr(plugin.function, "__wrapped__"):
-            names = loaded_names(inspect.getsource(plugin.function))
-        else:  # a class, or a dataclass of options: they are attributes, which others of its slot read
+            names = names_read(inspect.getsource(plugin.function))
+        else:  # a class or a dataclass: its options are attributes, which other modules of the slot may read
             names = names_of_slot(slot)
         unread = [option for option in plugin.options if option not in names]
         assert not unread, f"{slot} {plugin.name} does not read {unread}"
 
 
 def with_value(data, key, value):
-    first, *rest = key.split(".")
-    if first == "environments" and rest:
-        return {**data, "environments": [{**data["environments"][0], rest[0]: value}, *data["environments"][1:]]}
-    if rest:
-        return {**data, first: with_value(data.get(first, {}), ".".join(rest), value)}
-    return {**data, first: value}
+    section, *subkeys = key.split(".")
+    if section == "environments" and subkeys:
+        return {**data, "environments": [{**data["environments"][0], subkeys[0]: value}, *data["environments"][1:]]}
+    if subkeys:
+        return {**data, section: with_value(data.get(section, {}), ".".join(subkeys), value)}
+    return {**data, section: value}
 
 
-def left_behind(data, path):
-    """Return what a run leaves behind: weights, figures, records and health events, as a digest."""
+def output_digest(data, path):
+    """Return a digest of the files of a run: weights, metrics, episodes and health events."""
     config = resolve(data)
     check_no_setting_is_ignored(config)
     folder, engine = RunFolder.create(path, to_yaml(config)), LocalEngine(config)
@@ -291,13 +293,13 @@ def left_behind(data, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", CASES)
-def test_a_key_changes_what_a_run_leaves_behind_or_is_refused(key, tmp_path):
-    value, context, refused = (*CASES[key], *({}, None)[len(CASES[key]) - 1 :])
+def test_a_key_changes_the_output_of_a_run_or_is_refused(key, tmp_path):
+    value, context, expectation = (*CASES[key], *({}, None)[len(CASES[key]) - 1 :])
     data = merge(BASE, context)
-    changed = with_value(data, key, value)
-    if refused is REFUSED:
+    changed_data = with_value(data, key, value)
+    if expectation is REFUSED:
         with pytest.raises((ConfigError, ValueError)) as refusal:
-            left_behind(changed, tmp_path / "changed")
+            output_digest(changed_data, tmp_path / "changed")
         assert key.rpartition(".")[2] in str(refusal.value) or str(value) in str(refusal.value)
         return
-    assert left_behind(changed, tmp_path / "changed") != left_behind(data, tmp_path / "plain")
+    assert output_digest(changed_data, tmp_path / "changed") != output_digest(data, tmp_path / "plain")

@@ -1,4 +1,4 @@
-"""Recipes as files: layers over a recipe, what YAML may hold, plug-ins as text, and recipes of before."""
+"""Recipe files: layers over a recipe, what YAML may contain, plug-ins written as text, and old recipes."""
 
 import json
 from pathlib import Path
@@ -18,9 +18,9 @@ from sparring.measure.suite import OpponentEntry, OracleEntry, check_suite, load
 from sparring.report.explanations import entries, explanation
 
 
-def test_layers_lie_over_recipes_in_order(tmp_path):
-    base = load_recipe("mars/kuhn-paper")
-    layered = apply_overrides(base, ["learner.micro_tokens=99", "learner.ranks=2", "with=scale/8-gpus"])
+def test_layers_are_applied_over_a_recipe_in_order(tmp_path):
+    recipe_data = load_recipe("mars/kuhn-paper")
+    layered = apply_overrides(recipe_data, ["learner.micro_tokens=99", "learner.ranks=2", "with=scale/8-gpus"])
     assert (
         layered["learner"]["ranks"] == 2
         and layered["learner"]["micro_tokens"] == 99
@@ -31,28 +31,28 @@ def test_layers_lie_over_recipes_in_order(tmp_path):
         and layered["model"]["name"] == "Qwen/Qwen3-4B"
         and layered["sampler"]["name"] == "vllm"
     )
-    assert "sharding" not in base["learner"], "the recipe itself stays"
+    assert "sharding" not in recipe_data["learner"], "the recipe itself is not changed"
     with pytest.raises(
         ConfigError, match=r"is a layer for another recipe; write for example mars/kuhn-paper with=scale/8-gpus"
     ):
         load_recipe("scale/8-gpus")
     assert not {*layers()} & {*recipe_names()}
-    listed = {row["name"]: row for row in entries("recipes")}
-    assert listed["scale/ray-gpus"]["kind"] == "layer" and "with=scale/ray-gpus" in listed["scale/ray-gpus"]["summary"]
+    rows = {row["name"]: row for row in entries("recipes")}
+    assert rows["scale/ray-gpus"]["kind"] == "layer" and "with=scale/ray-gpus" in rows["scale/ray-gpus"]["summary"]
     assert "sharding: fsdp2" in explanation("scale/8-gpus")
-    (mine := tmp_path / "mine.yaml").write_text("learner: {ranks: 8}\nmodel: {context: 99}\n")
-    layered = apply_overrides(load_recipe("mars/kuhn-paper"), [f"with=[scale/8-gpus, {mine}]"])
+    (own_layer := tmp_path / "mine.yaml").write_text("learner: {ranks: 8}\nmodel: {context: 99}\n")
+    layered = apply_overrides(load_recipe("mars/kuhn-paper"), [f"with=[scale/8-gpus, {own_layer}]"])
     assert (
         layered["learner"]["ranks"] == 8 and layered["model"]["device"] == "cuda" and layered["model"]["context"] == 99
     )
-    twice = apply_overrides(load_recipe("mars/kuhn-paper"), ["with=scale/8-gpus", f"with={mine}"])
-    assert twice == layered
-    (both := tmp_path / "both.yaml").write_text("extends: [mars/kuhn-paper, scale/8-gpus]\n")
-    assert load_recipe(str(both)) == apply_overrides(load_recipe("mars/kuhn-paper"), ["with=scale/8-gpus"])
+    layered_twice = apply_overrides(load_recipe("mars/kuhn-paper"), ["with=scale/8-gpus", f"with={own_layer}"])
+    assert layered_twice == layered
+    (extending := tmp_path / "both.yaml").write_text("extends: [mars/kuhn-paper, scale/8-gpus]\n")
+    assert load_recipe(str(extending)) == apply_overrides(load_recipe("mars/kuhn-paper"), ["with=scale/8-gpus"])
 
 
 @pytest.mark.parametrize("text", ["3", "null", "{a: b}", "[scale/8-gpus, 3]"])
-def test_what_is_no_layer_is_refused(text):
+def test_a_value_that_is_no_layer_is_refused(text):
     with pytest.raises(ConfigError, match=r"must name recipes: write with=scale/8-gpus"):
         apply_overrides({}, [f"with={text}"])
     with pytest.raises(UnknownNameError, match=r"Unknown layer 'scale/8-gpu'. Did you mean 'scale/8-gpus'"):
@@ -63,17 +63,17 @@ def test_what_is_no_layer_is_refused(text):
         apply_overrides({}, ["with=no.yaml"])
 
 
-BOMB = (
+ALIAS_BOMB = (
     "{a0: &a0 [x, x, x, x, x, x, x, x], "
     + ", ".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12))
     + "}"
 )
-MERGES = (
+MERGE_BOMB = (
     "{m0: &m0 {x: 1, y: 2}, "
     + ", ".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}" for i in range(1, 9))
     + "}"
 )
-CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 3000))
+ALIAS_CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 3000))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_numbers_with_exponents_are_numbers(text, value):
 @pytest.mark.parametrize(
     "text", ["1e4x", "e4", "1e", "1e-", "12e5f", "0x1e5z", "1_e", "'1e5'", '"12e5"', "1e5.0", "a1e5", "1-e5", "1e5e5"]
 )
-def test_what_only_looks_like_a_number_stays_text(text):
+def test_text_that_only_looks_like_a_number_stays_text(text):
     assert parse_yaml(text, "x") == text.strip("'\"")
 
 
@@ -107,11 +107,11 @@ def test_what_only_looks_like_a_number_stays_text(text):
     "text",
     ["1", "1.5", "true", "off", "null", "~", "0x1f", "1_000", "1:30", ".5", "a: {b: [c, 1]}", "plain words", "''", "-"],
 )
-def test_nothing_else_is_read_differently(text):
+def test_other_values_are_read_as_by_pyyaml(text):
     assert parse_yaml(text, "x") == yaml.safe_load(text)
 
 
-def test_dates_are_text_and_messages_say_why(tmp_path):
+def test_dates_are_read_as_text_and_unreadable_files_are_refused(tmp_path):
     assert parse_yaml("[2001-01-01, 2001-99-99, 2001-01-01 10:00:00]", "x") == [
         "2001-01-01",
         "2001-99-99",
@@ -148,9 +148,9 @@ def test_dates_are_text_and_messages_say_why(tmp_path):
         ("!!timestamp x", "tag"),
         ("!!python/object/apply:os.getcwd []", "tag"),
         ("!mine {a: 1}", "tag"),
-        (BOMB, "aliases"),
-        (MERGES, "<<"),
-        (CHAIN, "aliases"),
+        (ALIAS_BOMB, "aliases"),
+        (MERGE_BOMB, "<<"),
+        (ALIAS_CHAIN, "aliases"),
         ("&a [*a]", "aliases"),
         ("&a {b: *a}", "aliases"),
         ("*a", "alias"),
@@ -163,7 +163,7 @@ def test_dates_are_text_and_messages_say_why(tmp_path):
     ],
     ids=lambda text: quoted(text, 30),
 )
-def test_what_cannot_be_read_gets_one_short_line(text, message):
+def test_yaml_that_cannot_be_read_is_refused_with_one_short_line(text, message):
     for parse in (lambda: parse_yaml(text, "Recipe 'r'"), lambda: parse_value(text, "Override 'k=v'", "k")):
         with pytest.raises(ConfigError) as error:
             parse()
@@ -181,14 +181,14 @@ def test_what_cannot_be_read_gets_one_short_line(text, message):
         lambda x: st.lists(x) | st.dictionaries(st.text("ab1e.-"), x),
     )
 )
-def test_what_is_written_reads_back_equal(value):
+def test_written_yaml_is_read_back_equal(value):
     assert repr(parse_yaml(dump_yaml(value), "x")) == repr(value)
 
 
 @pytest.mark.parametrize("text", ["1e5", "12e5", "1e-4", "+1E2", "2001-01-01", "yes", "0x1", "1_0e3"])
 def test_texts_that_look_like_numbers_are_quoted(text):
     assert parse_yaml(dump_yaml({"name": text}), "x") == {"name": text}
-    assert yaml.safe_load(dump_yaml({"name": text})) == {"name": text}  # also for who reads YAML 1.1
+    assert yaml.safe_load(dump_yaml({"name": text})) == {"name": text}  # PyYAML reads YAML 1.1
 
 
 @pytest.mark.parametrize(
@@ -205,28 +205,30 @@ def test_texts_that_look_like_numbers_are_quoted(text):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_messages_quote_large_values_shortened(value):
+def test_errors_quote_large_values_shortened(value):
     assert len(quoted(value)) <= 130 and "\n" not in quoted(value)
 
 
-def test_a_text_that_is_kept_is_given_as_a_copy_and_a_long_one_is_not_kept(monkeypatch):
-    text, long = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_CACHED}"
-    first, _ = parse_yaml(text, "x"), parse_yaml(long, "x")
+def test_cached_yaml_is_returned_as_a_copy_and_long_text_is_not_cached(monkeypatch):
+    text, long_text = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_CACHED}"
+    value, _ = parse_yaml(text, "x"), parse_yaml(long_text, "x")
     monkeypatch.setattr(yaml_text, "_read", lambda text: text)
-    first["a"][1]["b"] = 3
+    value["a"][1]["b"] = 3
     assert parse_yaml(text, "x") == {"a": [1, {"b": 2}]}
-    assert parse_yaml(long, "x") == long
+    assert parse_yaml(long_text, "x") == long_text
 
 
-OLD = json.loads((Path(__file__).parent.parent / "data" / "recipes_v0.json").read_text(encoding="utf-8"))
-RECIPES = sorted(name.removeprefix("recipes/").removesuffix(".yaml") for name in OLD if name.startswith("recipes/"))
-SUITES = sorted(name for name in OLD if name.startswith("suites/"))
+OLD_FILES = json.loads((Path(__file__).parent.parent / "data" / "recipes_v0.json").read_text(encoding="utf-8"))
+RECIPES = sorted(
+    name.removeprefix("recipes/").removesuffix(".yaml") for name in OLD_FILES if name.startswith("recipes/")
+)
+SUITES = sorted(name for name in OLD_FILES if name.startswith("suites/"))
 
 
 @pytest.fixture(scope="module")
 def old_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("old")
-    for name, text in OLD.items():
+    for name, text in OLD_FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -234,18 +236,18 @@ def old_folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if not name.rpartition("/")[2].startswith("_")])
-def test_an_old_recipe_resolves_on_top_of_old_ones(old_folder, monkeypatch, name):
+def test_an_old_recipe_still_resolves(old_folder, monkeypatch, name):
     monkeypatch.setattr(recipe, "FOLDER", old_folder / "recipes")
     assert resolve(recipe.load_recipe(name)).environments
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_an_old_suite_is_read_as_today_s(old_folder, name):
-    old, today = load_suite(str(old_folder / name))[1], load_suite(Path(name).stem)[1]
-    assert [row.model_dump() for row in old.rows] == [row.model_dump() for row in today.rows]
+def test_an_old_suite_equals_the_current_one(old_folder, name):
+    old_suite, current_suite = load_suite(str(old_folder / name))[1], load_suite(Path(name).stem)[1]
+    assert [row.model_dump() for row in old_suite.rows] == [row.model_dump() for row in current_suite.rows]
 
 
-TEXTS = {  # text -> the mapping that says the same
+TEXTS = {  # text -> the equivalent mapping
     "mirror": {"name": "mirror"},
     "mars:as_released": {"name": "mars", "preset": "as_released"},
     "mars gamma=0.9 by_role=false": {"name": "mars", "gamma": 0.9, "by_role": False},
@@ -256,13 +258,13 @@ TEXTS = {  # text -> the mapping that says the same
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_says_what_a_mapping_says(text):
+def test_a_plug_in_as_text_equals_its_mapping(text):
     assert PluginConfig.model_validate(text) == PluginConfig.model_validate(TEXTS[text])
 
 
-def test_plug_ins_are_named_by_text_in_recipes_and_suites():
-    loss = LossConfig.model_validate("entropy_bonus weight=0.25")
-    assert (loss.name, loss.weight, loss.options) == ("entropy_bonus", 0.25, {})
+def test_recipes_accept_plug_ins_as_text():
+    overrides = LossConfig.model_validate("entropy_bonus weight=0.25")
+    assert (overrides.name, overrides.weight, overrides.options) == ("entropy_bonus", 0.25, {})
     changes = [
         "credit=grpo:dr_grpo",
         "losses=[ppo_clip, entropy_bonus weight=0.1]",
@@ -274,15 +276,17 @@ def test_plug_ins_are_named_by_text_in_recipes_and_suites():
         "environments.0.oracle='cfr iterations=50'",
         "bots.b=random",
     ]
-    long = ["credit={name: grpo, preset: dr_grpo}", "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]"]
-    long += [
+    mappings = ["credit={name: grpo, preset: dr_grpo}", "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]"]
+    mappings += [
         "selection={name: variance_filter}",
         "rollout.group_size=8",
         "evaluation.opponents=[{name: random, games_per_seat: 5}]",
     ]
-    long += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
-    short, spelled = (resolve(apply_overrides(load_recipe("kuhn-tiny"), loss)) for loss in (changes, long))
-    assert short == spelled
+    mappings += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
+    from_text, from_mappings = (
+        resolve(apply_overrides(load_recipe("kuhn-tiny"), overrides)) for overrides in (changes, mappings)
+    )
+    assert from_text == from_mappings
     with pytest.raises(ValueError, match="Out of range"):
         to_option_text("x", {"a": float("inf")})
     row = {
@@ -307,14 +311,14 @@ def test_plug_ins_are_named_by_text_in_recipes_and_suites():
         ("mars gamma=[", "is not a value"),
     ],
 )
-def test_a_text_that_names_nothing_is_one_line(text, message):
-    with pytest.raises(ConfigError) as caught:
+def test_a_text_that_names_no_plug_in_is_refused_with_one_line(text, message):
+    with pytest.raises(ConfigError) as error:
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": text})
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_plug_in_or_one_line(text):
+def test_any_text_names_a_plug_in_or_is_refused_with_one_line(text):
     try:
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": text})
     except ConfigError as error:
@@ -322,7 +326,7 @@ def test_any_text_is_a_plug_in_or_one_line(text):
 
 
 @pytest.mark.parametrize("entry", [OpponentEntry, OracleEntry])
-def test_a_suite_takes_options_beside_the_name_below_options_or_as_text(entry):
+def test_a_suite_accepts_options_beside_the_name_nested_or_as_text(entry):
     forms = ({"name": "cfr", "iterations": 7}, {"name": "cfr", "options": {"iterations": 7}}, "cfr iterations=7")
     assert [entry.model_validate(form).model_dump() for form in forms] == [
         {"name": "cfr", "options": {"iterations": 7}}
@@ -332,7 +336,7 @@ def test_a_suite_takes_options_beside_the_name_below_options_or_as_text(entry):
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_suites_are_written_as_recipes_are(name):
+def test_opponents_of_suites_can_be_written_as_text(name):
     for row in load_suite(name)[1].rows:
         for entry in filter(None, (row.opponent, row.oracle)):
             text = " ".join([entry.name, *(f"{key}={value!r}" for key, value in entry.options.items())])
@@ -350,6 +354,6 @@ VALUES = st.recursive(
 
 @given(st.text(min_size=1), st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))
 @example("my player", {"system": "\U0001f600 \u00e9\n\x85\x7f"})
-def test_what_is_written_is_read_as_it_was(name, options):
+def test_a_written_plug_in_is_read_back_equal(name, options):
     assert parse_named(to_option_text(name, options), "x", "x") == (name, options)
     assert to_option_text(name if name.isascii() else "x", options).isascii()

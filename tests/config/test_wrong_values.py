@@ -1,4 +1,4 @@
-"""Wrong values are refused with one line that says what, the value shortened, where, and what to write instead."""
+"""A wrong value is refused with one line that states the value, its key, and what to write instead."""
 
 import pytest
 
@@ -13,9 +13,9 @@ NESTED = "{a: " * 45 + "1" + "}" * 45
 
 
 def refusal(*overrides):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), overrides))
-    return str(caught.value)
+    return str(error.value)
 
 
 @every_case(
@@ -69,13 +69,13 @@ def refusal(*overrides):
     ],
     ids=lambda text: quoted(text, 60),
 )
-def test_wrong_values_get_one_line(override, message):
-    refused = refusal(override)
-    assert message in refused
-    assert "\n" not in refused and len(refused) < 900
+def test_a_wrong_value_is_refused_with_one_line(override, message):
+    error_text = refusal(override)
+    assert message in error_text
+    assert "\n" not in error_text and len(error_text) < 900
 
 
-def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
+def test_exponents_are_numbers_and_a_base_recipe_may_occur_twice(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n"
@@ -109,47 +109,49 @@ def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     ],
     ids=lambda text: quoted(text, 40),
 )
-def test_wrong_recipes_get_one_line(text, message, tmp_path):
-    mine, other = tmp_path / "mine.yaml", tmp_path / "other.yaml"
-    mine.write_bytes(text.replace("{itself}", str(mine)).replace("{other}", str(other)).encode("latin-1"))
-    other.write_text(f"extends: {mine}")
-    with pytest.raises(ConfigError, match=message) as caught:
-        resolve(load_recipe(str(mine)))
-    assert "\n" not in str(caught.value)
+def test_a_wrong_recipe_is_refused_with_one_line(text, message, tmp_path):
+    first_recipe, second_recipe = tmp_path / "mine.yaml", tmp_path / "other.yaml"
+    first_recipe.write_bytes(
+        text.replace("{itself}", str(first_recipe)).replace("{other}", str(second_recipe)).encode("latin-1")
+    )
+    second_recipe.write_text(f"extends: {first_recipe}")
+    with pytest.raises(ConfigError, match=message) as error:
+        resolve(load_recipe(str(first_recipe)))
+    assert "\n" not in str(error.value)
 
 
-CUDA, TWO = "model.device=cuda", ("learner.ranks=2", "learner.leaves=2")
+ON_CUDA, TWO_RANKS = "model.device=cuda", ("learner.ranks=2", "learner.leaves=2")
 PROCESSES, RAY = ("scale.fleet=processes", "scale.workers=4"), ("scale.fleet=ray", "scale.workers=4")
 CLUSTER = (*RAY, "scale.address=localhost:6379")
 
 
-def configured(*overrides, recipe="mars/kuhn-smol"):
+def resolve_with(*overrides, recipe="mars/kuhn-smol"):
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
 REFUSED = {
-    "fewer GPUs than learners": ((CUDA, *TWO, "learner.gpus=[0]"), r"gpus=\[0\] and ranks=2: each learner takes one GPU; write 2 numbers, or leave gpus out"),
-    "a learner's twice": ((CUDA, *TWO, "learner.gpus=[1,1]"), r"learner.gpus: GPU 1 is listed twice; name each once"),
-    "a worker's twice": ((CUDA, *PROCESSES, "scale.gpus=[2,1,2]"), r"scale.gpus: GPU 2 is listed twice"),
-    "below 0": ((CUDA, *TWO, "learner.gpus=[-1,1]"), r"learner.gpus.0: .*greater than or equal to 0"),
+    "fewer GPUs than learners": ((ON_CUDA, *TWO_RANKS, "learner.gpus=[0]"), r"gpus=\[0\] and ranks=2: each learner takes one GPU; write 2 numbers, or leave gpus out"),
+    "a learner's twice": ((ON_CUDA, *TWO_RANKS, "learner.gpus=[1,1]"), r"learner.gpus: GPU 1 is listed twice; name each once"),
+    "a worker's twice": ((ON_CUDA, *PROCESSES, "scale.gpus=[2,1,2]"), r"scale.gpus: GPU 2 is listed twice"),
+    "below 0": ((ON_CUDA, *TWO_RANKS, "learner.gpus=[-1,1]"), r"learner.gpus.0: .*greater than or equal to 0"),
     "learners on the CPU": (("model.device=cpu", "learner.gpus=[1]"), r"learner.gpus=\[1\], but model.device=cpu; write model.device: cuda"),
     "wherever": (("learner.gpus=[1]",), r"learner.gpus=\[1\], but model.device=auto; write model.device: cuda"),
-    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, but learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
+    "one GPU for two": (("model.device=cuda:3", *TWO_RANKS), r"model.device=cuda:3 is one GPU, but learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
     "two ways": (("model.device=cuda:3", "learner.gpus=[1]"), r"write model.device: cuda and learner.gpus: \[1\]"),
     "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives GPUs to workers, but their models use none \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
-    "no workers": ((CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, but fleet=here; write fleet: processes"),
-    "shares of processes": ((CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, but fleet=processes; write gpus: \[1, 2\]"),
-    "nothing": ((CUDA, *CLUSTER, "scale.gpus_per_worker=0"), r"gpus_per_worker=0 is no number of GPUs; write 1, 2 ..., a share of one such as 0.5, or null"),
-    "one and a half": ((CUDA, *CLUSTER, "scale.gpus_per_worker=1.5"), r"gpus_per_worker=1.5 is no number of GPUs"),
-    "too many": ((CUDA, *CLUSTER, "scale.gpus_per_worker=65"), r"scale.gpus_per_worker: .*less than or equal to 64"),
-    "no reservation": ((CUDA, *CLUSTER), r"model.device=cuda, but Ray gives its workers no GPU; write scale.gpus_per_worker: 1 \(or a share such as 0.5\), or leave"),
-    "a Ray of ours": ((CUDA, *RAY), r"write scale.gpus_per_worker: 1 .* and scale.gpus: \[1, 2\]"),
-    "half of it": ((CUDA, *RAY, "scale.gpus_per_worker=1"), r"fleet=ray, gpus=\[\] and gpus_per_worker=1.0: Ray on this machine needs its GPUs"),
-    "a cluster's": ((CUDA, *CLUSTER, "scale.gpus=[1]"), r"gpus=\[1\] are of this machine, but address=localhost:6379 is of a cluster.*write gpus_per_worker: 1"),
-    "workers beside the learner": ((CUDA, *PROCESSES), r"GPU 0 is used twice, by learners \(learner.gpus\) and by workers \(scale.gpus\); give each different GPUs, such as scale.gpus=\[1\], or write scale.share_gpus: true"),
-    "workers on a learner's": ((CUDA, *TWO, *PROCESSES, "scale.gpus=[1,2]"), r"GPU 1 is used twice, by learners .* and by workers .* such as scale.gpus=\[2,3\]"),
-    "vLLM beside the learner": ((CUDA, "sampler={name: vllm, device: cuda}"), r"GPU 0 is used twice, by learners \(learner.gpus\) and by replicas of vLLM \(sampler.gpus\).*sampler.gpus=\[1\]"),
-    "vLLM on a worker's": ((CUDA, *PROCESSES, "scale.gpus=[1]", "sampler={name: vllm, device: cuda, gpus: [1]}"), r"GPU 1 is used twice, by replicas of vLLM \(sampler.gpus\) and by workers"),
+    "no workers": ((ON_CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, but fleet=here; write fleet: processes"),
+    "shares of processes": ((ON_CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, but fleet=processes; write gpus: \[1, 2\]"),
+    "nothing": ((ON_CUDA, *CLUSTER, "scale.gpus_per_worker=0"), r"gpus_per_worker=0 is no number of GPUs; write 1, 2 ..., a share of one such as 0.5, or null"),
+    "one and a half": ((ON_CUDA, *CLUSTER, "scale.gpus_per_worker=1.5"), r"gpus_per_worker=1.5 is no number of GPUs"),
+    "too many": ((ON_CUDA, *CLUSTER, "scale.gpus_per_worker=65"), r"scale.gpus_per_worker: .*less than or equal to 64"),
+    "no reservation": ((ON_CUDA, *CLUSTER), r"model.device=cuda, but Ray gives its workers no GPU; write scale.gpus_per_worker: 1 \(or a share such as 0.5\), or leave"),
+    "a Ray of ours": ((ON_CUDA, *RAY), r"write scale.gpus_per_worker: 1 .* and scale.gpus: \[1, 2\]"),
+    "half of it": ((ON_CUDA, *RAY, "scale.gpus_per_worker=1"), r"fleet=ray, gpus=\[\] and gpus_per_worker=1.0: Ray on this machine needs its GPUs"),
+    "a cluster's": ((ON_CUDA, *CLUSTER, "scale.gpus=[1]"), r"gpus=\[1\] are of this machine, but address=localhost:6379 is of a cluster.*write gpus_per_worker: 1"),
+    "workers beside the learner": ((ON_CUDA, *PROCESSES), r"GPU 0 is used twice, by learners \(learner.gpus\) and by workers \(scale.gpus\); give each different GPUs, such as scale.gpus=\[1\], or write scale.share_gpus: true"),
+    "workers on a learner's": ((ON_CUDA, *TWO_RANKS, *PROCESSES, "scale.gpus=[1,2]"), r"GPU 1 is used twice, by learners .* and by workers .* such as scale.gpus=\[2,3\]"),
+    "vLLM beside the learner": ((ON_CUDA, "sampler={name: vllm, device: cuda}"), r"GPU 0 is used twice, by learners \(learner.gpus\) and by replicas of vLLM \(sampler.gpus\).*sampler.gpus=\[1\]"),
+    "vLLM on a worker's": ((ON_CUDA, *PROCESSES, "scale.gpus=[1]", "sampler={name: vllm, device: cuda, gpus: [1]}"), r"GPU 1 is used twice, by replicas of vLLM \(sampler.gpus\) and by workers"),
     "vLLM without Ray's": ((*CLUSTER, "sampler={name: vllm, device: cuda}"), r"sampler.device=cuda, but Ray gives its workers no GPU"),
 }  # fmt: skip
 
@@ -158,37 +160,37 @@ REFUSED = {
 def test_gpus_that_do_not_fit_are_refused_with_what_to_write(name):
     overrides, message = REFUSED[name]
     with pytest.raises(ConfigError, match=message):
-        configured(*overrides)
+        resolve_with(*overrides)
 
 
 ACCEPTED = {
-    "learners": (CUDA, *TWO),
-    "by number": (CUDA, *TWO, "learner.gpus=[3,1]"),
+    "learners": (ON_CUDA, *TWO_RANKS),
+    "by number": (ON_CUDA, *TWO_RANKS, "learner.gpus=[3,1]"),
     "one by number": ("model.device=cuda:3",),
-    "workers": (CUDA, *PROCESSES, "scale.gpus=[1,2]"),
-    "shared": (CUDA, *PROCESSES, "scale.share_gpus=true"),
-    "vLLM shared": (CUDA, "sampler={name: vllm, device: cuda}", "scale.share_gpus=true"),
-    "vLLM": (CUDA, "sampler={name: vllm, device: cuda, replicas: 3, gpus: [1, 2]}"),
+    "workers": (ON_CUDA, *PROCESSES, "scale.gpus=[1,2]"),
+    "shared": (ON_CUDA, *PROCESSES, "scale.share_gpus=true"),
+    "vLLM shared": (ON_CUDA, "sampler={name: vllm, device: cuda}", "scale.share_gpus=true"),
+    "vLLM": (ON_CUDA, "sampler={name: vllm, device: cuda, replicas: 3, gpus: [1, 2]}"),
     "vLLM alone": ("model.device=cpu", "sampler={name: vllm, device: cuda}"),
-    "a share": (CUDA, *CLUSTER, "scale.gpus_per_worker=0.25"),
-    "two each": (CUDA, *CLUSTER, "scale.gpus_per_worker=2"),
-    "a Ray of ours": (CUDA, *RAY, "scale.gpus_per_worker=0.5", "scale.gpus=[1,2]"),
+    "a share": (ON_CUDA, *CLUSTER, "scale.gpus_per_worker=0.25"),
+    "two each": (ON_CUDA, *CLUSTER, "scale.gpus_per_worker=2"),
+    "a Ray of ours": (ON_CUDA, *RAY, "scale.gpus_per_worker=0.5", "scale.gpus=[1,2]"),
     "Ray on the CPU": (*RAY,),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_gpus_that_fit_are_taken_and_read_back(name):
-    config = configured(*ACCEPTED[name])
+def test_gpus_that_fit_are_accepted_and_read_back(name):
+    config = resolve_with(*ACCEPTED[name])
     assert resolve(config.model_dump(mode="json")) == config
 
 
 def test_a_policy_on_a_gpu_is_written_as_given():
-    """So that the bytes of configurations of before stay as they were."""
-    written = configured().model_dump(mode="json")
-    assert "gpus" not in written["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & written["scale"].keys()
+    """Keys of GPUs that are not set are left out, so that the files of earlier versions stay equal."""
+    data = resolve_with().model_dump(mode="json")
+    assert "gpus" not in data["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & data["scale"].keys()
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]
     with pytest.raises(ConfigError, match=r"GPU 1 is used twice"):
-        configured(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")
+        resolve_with(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")
     with pytest.raises(ConfigError, match=r"policies.a.model.device=auto; write policies.a.model.device: cuda"):
-        configured(*policies, "learner.gpus=[1]")
+        resolve_with(*policies, "learner.gpus=[1]")

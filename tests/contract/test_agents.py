@@ -1,4 +1,4 @@
-"""What every agent plug-in must keep: one legal reply per pending turn, a function of (state, seat, stream) alone."""
+"""The contract of player plug-ins: one legal reply per pending turn, which depends only on state, seat and stream."""
 
 import inspect
 from types import ModuleType
@@ -34,6 +34,7 @@ NEEDS_MORE = [
     for name in registry.names("players")
     if any(option.default is inspect.Parameter.empty for option in registry.load("players", name).options.values())
 ]
+# players of other games; each has a test file in tests/players
 NOT_TIC_TAC_TOE = {
     "cfr",
     "fictitious",
@@ -42,26 +43,26 @@ NOT_TIC_TAC_TOE = {
     "scheduler",
     "searcher",
     "werewolf_bot",
-}  # see tests/players, a file of each
+}
 NAMES = [name for name in registry.names("players") if name not in {*NEEDS_MORE, *NOT_TIC_TAC_TOE}]
 
 
 def turns(number=12):
-    game, out = make_game("tic_tac_toe"), []
+    game, pending = make_game("tic_tac_toe"), []
     for episode in range(number):
         state = game.reset(Stream.from_seed(episode))
         for ply in range(3 + episode % 3):
             state.apply(state.legal_actions()[(episode + ply) % len(state.legal_actions())])
         if not state.done:
-            out.append(PendingTurn(state=state, seat=state.seat, stream=Stream.from_seed(99).child(episode)))
-    return out
+            pending.append(PendingTurn(state=state, seat=state.seat, stream=Stream.from_seed(99).child(episode)))
+    return pending
 
 
 def player_of(name):
     return registry.bind("players", name, OPTIONS.get(name, {}))()
 
 
-def test_agents_that_need_options_are_known():
+def test_only_these_players_need_options():
     assert set(NEEDS_MORE) <= {"policy", "demonstrator", "endpoint", "mixture", "exported", "prompted"}
 
 
@@ -78,27 +79,27 @@ def test_one_legal_reply_per_turn_in_order(name):
 
 
 @every_case("name", NAMES)
-def test_replies_depend_on_the_turn_alone(name):
+def test_replies_depend_only_on_the_turn(name):
     pending = turns()
-    together = [reply.text for reply in player_of(name).act(pending)]
+    joint_replies = [reply.text for reply in player_of(name).act(pending)]
     agent = player_of(name)
-    alone = [agent.act([turn])[0].text for turn in reversed(pending)][::-1]
-    assert together == alone
+    single_replies = [agent.act([turn])[0].text for turn in reversed(pending)][::-1]
+    assert joint_replies == single_replies
 
 
 @every_case("name", NAMES)
-def test_acting_leaves_the_state_alone(name):
+def test_acting_does_not_change_the_state(name):
     pending = turns(3)
-    before = [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending]
+    history_before = [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending]
     player_of(name).act(pending)
-    assert [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending] == before
+    assert [(turn.state.spiel.history(), list(turn.state.trail)) for turn in pending] == history_before
 
 
 ABILITIES = (HasSubmit, HasJointCall, HasPatience, HasContext, HasSampler, HasInFlight, HasNotes, ActionScorer)
 
 
 class MinimalPlayer:
-    """What the protocol of an agent requires, and nothing else."""
+    """A player with only the required methods."""
 
     __slots__ = ()
     name = "minimal"
@@ -108,7 +109,7 @@ class MinimalPlayer:
         return [Reply(text=turn.state.legal_actions()[0]) for turn in turns]
 
 
-def test_a_player_with_the_required_methods_alone_has_no_ability_and_plays():
+def test_a_minimal_player_has_no_ability_and_plays():
     agent = MinimalPlayer()
     assert not [ability for ability in ABILITIES if isinstance(agent, ability)]
     assert [reply.text for reply in replies("minimal", agent, turns(2))] == [
@@ -135,7 +136,7 @@ def test_players_satisfy_the_protocols_of_their_abilities():
     assert issubclass(EndpointAgent, HasSubmit)
 
 
-def test_the_functions_of_a_players_module_are_read_as_they_are_declared(monkeypatch):
+def test_a_player_s_module_declares_its_style_words_and_identity(monkeypatch):
     def style_of(word):
         return word
 

@@ -1,4 +1,4 @@
-"""What every solver that oracle posterior asks must keep: told nothing that its seat was not, of one shape."""
+"""The contract of solvers for the oracle posterior: the shape of judgements, and only knowledge of the seat is used."""
 
 import math
 
@@ -27,7 +27,7 @@ def belief(name, prior):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_belief_is_about_a_game_and_says_what_it_is(name):
+def test_a_solver_names_its_game_and_its_oracle(name):
     assert name in registry.names("environments")
     plugin = solver(name)
     assert plugin.module.ORACLE == "posterior"
@@ -49,28 +49,29 @@ def test_shape_of_a_judgement(name, prior):
 
 
 @every_case(("name", "prior"), CASES, ids=IDS)
-def test_what_the_seat_cannot_tell_apart_is_judged_alike(name, prior):
+def test_equal_information_has_equal_judgements(name, prior):
     game, judge, root = make_game(name), belief(name, prior), Stream.from_seed(8)
-    seen, alike, worlds = {}, 0, set()
-    for episode in range(600):  # banks are large, and what a seat sees first can differ
-        if alike >= 20:
+    judgements, num_repeated, worlds = {}, 0, set()
+    for episode in range(600):  # many, as first observations differ in large banks
+        if num_repeated >= 20:
             break
+        # the same random actions in every episode
         state, draws = (
             game.reset(root.child("deal").child(episode)),
             root.child("draws"),
-        )  # the same draws in every play
+        )
         while not state.done and state.plies < 2:
-            judgement, known = judge(state), state.game.key(state, state.seat)
-            alike += known in seen
+            judgement, key = judge(state), state.game.key(state, state.seat)
+            num_repeated += key in judgements
             worlds.add(str(state.spiel))
-            assert seen.setdefault(known, judgement) == judgement
+            assert judgements.setdefault(key, judgement) == judgement
             legal = state.legal_actions()
             state.apply(legal[draws.integer(state.plies, len(legal))])
-    assert alike >= 20 and len(worlds) > len(seen)
+    assert num_repeated >= 20 and len(worlds) > len(judgements)
 
 
 @every_case(("name", "prior"), CASES, ids=IDS)
-def test_the_oracle_passes_a_judgement_on(name, prior):
+def test_the_oracle_returns_the_judgement_of_the_solver(name, prior):
     oracle, judge, states = (
         registry.bind("oracles", "posterior", {"prior": prior})(),
         belief(name, prior),
@@ -89,7 +90,7 @@ def test_the_oracle_passes_a_judgement_on(name, prior):
 @every_case("name", [name for name in NAMES if hasattr(solver(name).module, "key")])
 @every_case("prior", ["uniform", "bank"])
 def test_equal_keys_mean_equal_judgements(name, prior):
-    key, judge, seen = solver(name).module.key, belief(name, prior), {}
+    key, judge, judgements = solver(name).module.key, belief(name, prior), {}
     for state in positions(make_game(name), plays=12):
         judgement = judge(state)
-        assert seen.setdefault(key(state, prior=prior), judgement) == judgement
+        assert judgements.setdefault(key(state, prior=prior), judgement) == judgement

@@ -1,4 +1,4 @@
-"""The slot of columns: file name = name in NEEDS = column; a new one costs one file, from outside as well."""
+"""The contract of columns: one file adds a column, whose name is the file name and the name in NEEDS."""
 
 import inspect
 import sys
@@ -25,17 +25,17 @@ TINY = [
     "evaluation.every=9",
 ]
 TINY += ["warmup.updates=0", "store.every=1", "steps=2"]
-PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
+SERVICES = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 
 
 @every_case("name", registry.built_in("columns"))
-def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
+def test_a_built_in_column_has_a_field_and_declares_its_services(name):
     plugin = registry.load("columns", name)
     assert name in FIELDS and "What:" in inspect.getdoc(plugin.function)
-    assert registry.required_services(registry.bind("columns", name)) <= PARTS
+    assert registry.required_services(registry.bind("columns", name)) <= SERVICES
 
 
-def test_columns_come_after_what_they_need():
+def test_columns_are_ordered_after_their_needs():
     assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
     assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
     assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(
@@ -43,12 +43,12 @@ def test_columns_come_after_what_they_need():
     ) == {"critic"}
 
 
-def test_a_column_without_a_field_is_kept_by_name():
+def test_a_column_without_a_field_is_stored_by_name():
     turns = random_table([2, 1], seed=0)
-    more = with_column(with_column(turns, "age", np.ones(3)), "value", np.zeros(3))
-    assert more.column("age").tolist() == [1.0] * 3 and more.column("value").tolist() == [0.0] * 3
+    extended = with_column(with_column(turns, "age", np.ones(3)), "value", np.zeros(3))
+    assert extended.column("age").tolist() == [1.0] * 3 and extended.column("value").tolist() == [0.0] * 3
     with pytest.raises(CreditError, match=r"no column 'depth'; declare NEEDS = \{'depth'\}"):
-        more.column("depth")
+        extended.column("depth")
     with pytest.raises(CreditError, match="no column 'value'"):
         replace(turns, value=None).column("value")
 
@@ -99,7 +99,7 @@ def package(tmp_path, monkeypatch):
 
 
 @pytest.mark.always
-def test_a_column_from_outside_costs_one_file(package, tmp_path):
+def test_a_column_from_outside_needs_one_file(package, tmp_path):
     name = package("surprise")
     credit = f"credit={{name: {name}.credits.by_surprise, factor: 0.5}}"
     run = sparring.train("kuhn-tiny", *TINY, credit, run=tmp_path / "run")
@@ -108,9 +108,9 @@ def test_a_column_from_outside_costs_one_file(package, tmp_path):
         .to_pandas()
         .merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index"])
     )
-    first = turns[turns["step"] == 1]
-    surprise = -first["logprobs"].map(sum)  # the learner is the sampler, up to rounding
-    assert np.allclose(first["advantage"], first["reward"] - 0.5 * surprise, atol=1e-4)
+    first_step = turns[turns["step"] == 1]
+    surprise = -first_step["logprobs"].map(sum)  # sampled and recomputed log-probabilities agree up to rounding
+    assert np.allclose(first_step["advantage"], first_step["reward"] - 0.5 * surprise, atol=1e-4)
     check_estimator(registry.bind("credit", f"{name}.credits.by_surprise"))
 
 
@@ -121,7 +121,7 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("slot", "needs", "near"),
+    ("slot", "needs", "suggestion"),
     [
         ("credit", {"valeu"}, "'value'"),
         ("losses", {"old_logprop"}, "'old_logprobs'"),
@@ -129,54 +129,54 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
         ("selection", {"value"}, ""),
     ],
 )
-def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near, tmp_path, monkeypatch):
+def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, suggestion, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     name = f"needing_{slot}"
     (tmp_path / f"{name}.py").write_text(
         f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*inputs):\n    """Do."""\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
+    with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as error:
         registry.bind(slot, f"{name}.f")
-    assert near in str(caught.value) and repr(*needs) in str(caught.value)
+    assert suggestion in str(error.value) and repr(*needs) in str(error.value)
     registry.clear_caches()
 
 
-def test_names_of_before_are_read():
+def test_old_names_of_needs_are_read():
     plugin = registry.load("credit", "gae")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin.module, "NEEDS", {"values", "token_values", "action_values"})
         assert plugin.needs == {"value", "token_value", "action_value", "state_value", "default_value"}
 
 
-# -- what must stand beside
+# -- what an estimator requires of the rest of the configuration
 
 
-def configured(*changes):
+def resolve_with(*changes):
     return resolve(apply_overrides(load_recipe("kuhn-tiny"), [*TINY, *changes]))
 
 
 @pytest.mark.parametrize("name", ["gae", "hiper", "vtrace", "bi_level_gae", "spa"])
-def test_a_critic_that_nothing_fits_is_refused(name):
+def test_a_critic_without_a_value_loss_is_refused(name):
     credit = f"credit={{name: {name}}}"
     with pytest.raises(
         ConfigError,
         match=rf"'{name}' needs a critic, which no loss trains; add to losses the line - {{name: value_loss}}",
     ):
-        configured(credit, "losses=[{name: ppo_clip}]")
-    configured(credit, "losses=[{name: ppo_clip}, {name: value_loss}]")
+        resolve_with(credit, "losses=[{name: ppo_clip}]")
+    resolve_with(credit, "losses=[{name: ppo_clip}, {name: value_loss}]")
 
 
 @pytest.mark.parametrize(
     ("name", "option"), [("vpr", "process"), ("ppr", "process"), ("spae", "accuracy"), ("ssl", "component")]
 )
-def test_a_component_that_no_reward_gives_is_refused(name, option):
+def test_a_reward_component_that_no_reward_gives_is_refused(name, option):
     with pytest.raises(
         ConfigError, match=rf"'{name}' reads the reward component 'best_action' \(its option {option}\)"
     ):
-        configured(f"credit={{name: {name}}}")
-    configured(f"credit={{name: {name}, {option}: game}}")
-    configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "environments.0.oracle={name: cfr}")
+        resolve_with(f"credit={{name: {name}}}")
+    resolve_with(f"credit={{name: {name}, {option}: game}}")
+    resolve_with(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "environments.0.oracle={name: cfr}")
 
 
 @every_case("name", recipe_names())
@@ -187,49 +187,51 @@ def test_every_recipe_has_what_its_estimator_requires(name):
 # -- estimators without a state
 
 
-def plain(turns, *, factor: float = 1.0):
+def stateless(turns, *, factor: float = 1.0):
     return factor * turns.reward
 
 
-def whole(turns, state, *, factor: float = 1.0):
+def stateful(turns, state, *, factor: float = 1.0):
     return sparring.core.records.Credit(advantages=factor * turns.reward, state=dict(state))
 
 
-def test_an_estimator_may_be_a_function_of_the_table_alone():
+def test_an_estimator_may_take_only_the_table():
     turns = random_table([3, 2, 1], seed=1)
-    check_estimator(plain)
-    check_estimator(plain, factor=2.0)
-    ours, theirs = (
-        sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole)
+    check_estimator(stateless)
+    check_estimator(stateless, factor=2.0)
+    stateless_credit, stateful_credit = (
+        sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (stateless, stateful)
     )
-    result, other = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
+    result, stateful_result = stateless_credit(turns, {"kept": 1.0}), stateful_credit(turns, {"kept": 1.0})
     assert (
-        result.advantages.tolist() == other.advantages.tolist()
-        and result.state == other.state == {"kept": 1.0}
+        result.advantages.tolist() == stateful_result.advantages.tolist()
+        and result.state == stateful_result.state == {"kept": 1.0}
         and result.level == "turn"
     )
 
 
 @pytest.mark.parametrize("answer", [None, "x", [1.0], {"a": 1}])
-def test_what_is_no_advantages_is_named(answer):
-    bound = sparring.testing.bound_plugin.bound("credit", plain, {})
-    wrong = registry.BoundPlugin(plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={})
+def test_an_answer_that_is_no_array_of_advantages_is_refused(answer):
+    bound = sparring.testing.bound_plugin.bound("credit", stateless, {})
+    wrong_estimator = registry.BoundPlugin(
+        plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={}
+    )
     with pytest.raises(PluginError, match="must give advantages"):
-        wrong(random_table([2, 1], seed=0), {})
+        wrong_estimator(random_table([2, 1], seed=0), {})
 
 
-@pytest.mark.parametrize("other", ["a", "b"])
-def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
+@pytest.mark.parametrize("second_column", ["a", "b"])
+def test_columns_that_need_each_other_are_refused(second_column, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     (tmp_path / "circling").mkdir()
     (tmp_path / "circling" / "__init__.py").write_text("")
-    for name, needed in (("a", other), ("b", "a")):
-        text = f'SLOT = "columns"\nNEEDS = {{"circling.{needed}"}}\ndef {name}(source):\n    """Be a column."""\n'
+    for name, need in (("a", second_column), ("b", "a")):
+        text = f'SLOT = "columns"\nNEEDS = {{"circling.{need}"}}\ndef {name}(source):\n    """Be a column."""\n'
         (tmp_path / "circling" / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for walk in (registry.ordered, lambda needs: registry.required_services(registry.bind("columns", *needs))):
+    for order_columns in (registry.ordered, lambda needs: registry.required_services(registry.bind("columns", *needs))):
         with pytest.raises(ConfigError, match=r"column 'circling\.\w' needs itself: circling\.\w -> .*circling\.\w"):
-            walk({"circling.a"})
+            order_columns({"circling.a"})
     for module in [name for name in sys.modules if name.startswith("circling")]:
         del sys.modules[module]
     registry.clear_caches()

@@ -1,4 +1,4 @@
-"""What every context strategy must hold, for every file found in the slot."""
+"""The contract of context strategies, for every file in the slot."""
 
 import pytest
 
@@ -14,86 +14,85 @@ def test_the_public_check_passes(name):
     check_context(registry.bind("context", name))
 
 
-def unchanged(seen):
-    return ContextWindow(seen.past, seen.text)
+def show_everything(request):
+    return ContextWindow(request.past, request.text)
 
 
-def backwards(seen):
-    return ContextWindow(seen.past[::-1], seen.text)
+def reverse_order(request):
+    return ContextWindow(request.past[::-1], request.text)
 
 
-def twice(seen):
-    return ContextWindow(seen.past * 2, seen.text)
+def show_twice(request):
+    return ContextWindow(request.past * 2, request.text)
 
 
-def reworded(seen):
-    return ContextWindow(tuple(exchange._replace(reply_ids=(99, 2)) for exchange in seen.past), seen.text)
+def change_replies(request):
+    return ContextWindow(tuple(exchange._replace(reply_ids=(99, 2)) for exchange in request.past), request.text)
 
 
-def untold(seen):
-    return ContextWindow(seen.past, None)
+def hide_the_prompt(request):
+    return ContextWindow(request.past, None)
 
 
-def listing(seen):
-    return [*seen.past, seen.text]
+def return_a_list(request):
+    return [*request.past, request.text]
 
 
-def never_enough(seen):
+def always_write_memory(request):
     return WriteMemory("again")
 
 
-def wordless(seen):
+def write_empty_memory(request):
     return (
         WriteMemory(" ")
-        if seen.past and not seen.past[-1].memory and not seen.again
-        else ContextWindow(seen.past, seen.text)
+        if request.past and not request.past[-1].memory and not request.again
+        else ContextWindow(request.past, request.text)
     )
 
 
-def forgetful(seen, calls=[]):  # noqa: B006
-    """Counts how often it was asked."""
+def hide_every_second_time(request, calls=[]):  # noqa: B006
     calls.append(1)
-    return ContextWindow(seen.past if len(calls) % 2 else (), seen.text)
+    return ContextWindow(request.past if len(calls) % 2 else (), request.text)
 
 
-def failing(seen):
-    return seen.nothing
+def raise_an_error(request):
+    return request.nothing
 
 
-def test_one_that_keeps_the_contract_passes():
-    check_context(unchanged)
+def test_a_strategy_that_keeps_the_contract_passes():
+    check_context(show_everything)
 
 
 @every_case(
     ("strategy", "message"),
     [
-        (backwards, "'backwards' .context. breaks the ledger"),
-        (twice, "'twice' .context. breaks the ledger"),
-        (reworded, "'reworded' .context. breaks the ledger"),
-        (untold, "must return ContextWindow.past, text. or WriteMemory"),
-        (listing, "must return ContextWindow"),
-        (never_enough, "without anything new to remember"),
-        (wordless, "must request a memory by a text"),
-        (failing, "'failing' .context. failed in test_context.py"),
+        (reverse_order, "'reverse_order' .context. breaks the ledger"),
+        (show_twice, "'show_twice' .context. breaks the ledger"),
+        (change_replies, "'change_replies' .context. breaks the ledger"),
+        (hide_the_prompt, "must return ContextWindow.past, text. or WriteMemory"),
+        (return_a_list, "must return ContextWindow"),
+        (always_write_memory, "without anything new to remember"),
+        (write_empty_memory, "must request a memory by a text"),
+        (raise_an_error, "'raise_an_error' .context. failed in test_context.py"),
     ],
 )
-def test_one_that_breaks_it_is_named(strategy, message):
+def test_a_strategy_that_breaks_the_contract_is_refused_by_name(strategy, message):
     with pytest.raises(PluginError, match=message):
         check_context(strategy)
 
 
-def test_one_that_changes_its_mind_is_found():
-    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer equal requests equally"):
-        check_context(forgetful)
+def test_a_strategy_that_answers_differently_each_time_is_refused():
+    with pytest.raises(AssertionError, match=r"'hide_every_second_time' .context. must answer equal requests equally"):
+        check_context(hide_every_second_time)
 
 
-def test_one_that_says_it_shows_everything_must(monkeypatch):
+def test_a_strategy_that_declares_grows_must_show_everything(monkeypatch):
     monkeypatch.setattr("sparring.play.context.sliding_window.GROWS", True, raising=False)
     with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS but hides something"):
         check_context(registry.bind("context", "sliding_window", {"exchanges": 1}))
 
 
-def test_questions_for_tests_are_what_they_say():
-    seen = context_seen("one", "two", "three", again=True)
-    assert [(exchange.prompt, exchange.reply_ids) for exchange in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
-    assert (seen.text, seen.observation.view, seen.again, seen.tokens) == ("three", "THREE", True, 12)
+def test_context_seen_builds_a_request_for_tests():
+    request = context_seen("one", "two", "three", again=True)
+    assert [(exchange.prompt, exchange.reply_ids) for exchange in request.past] == [("one", (97, 2)), ("two", (97, 2))]
+    assert (request.text, request.observation.view, request.again, request.tokens) == ("three", "THREE", True, 12)

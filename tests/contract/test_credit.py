@@ -1,4 +1,4 @@
-"""What every advantage estimator must hold, for every file found in the slot."""
+"""The contract of advantage estimators, for every file in the slot."""
 
 import dataclasses
 import inspect
@@ -32,7 +32,7 @@ def test_the_public_check_passes(name):
 
 
 def estimates(name):
-    """Return the plug-in and its presets, without those that compare replies to one prompt: their tables have other rows (test_vpr)."""
+    """Return the plug-in and its presets; those that need candidates of a prompt have other tables (test_vpr)."""
     bound = [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
     return [estimate for estimate in bound if "candidates" not in registry.required_services(estimate)]
 
@@ -47,49 +47,49 @@ def test_running_state_survives_json_and_is_never_changed_in_place(name):
 
 
 @every_case("name", NAMES)
-def test_a_state_passes_through_those_that_have_none(name):
+def test_an_estimator_without_state_returns_the_state_it_gets(name):
     for estimate in estimates(name):
-        named = "state" in inspect.signature(estimate.plugin.function).parameters
-        assert named or estimate(random_table([2, 1], 0), {"kept": 1}).state == {"kept": 1}
+        takes_state = "state" in inspect.signature(estimate.plugin.function).parameters
+        assert takes_state or estimate(random_table([2, 1], 0), {"kept": 1}).state == {"kept": 1}
 
 
 def tokens_of(turns, rows):
-    begin = np.cumsum(turns.n_tokens) - turns.n_tokens
-    return [token for row in rows for token in range(begin[row], begin[row] + turns.n_tokens[row])]
+    first_token = np.cumsum(turns.n_tokens) - turns.n_tokens
+    return [token for row in rows for token in range(first_token[row], first_token[row] + turns.n_tokens[row])]
 
 
 def permuted(turns, order):
     """Return the table with its trajectories in another order."""
-    rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
+    rows = np.concatenate([np.flatnonzero(turns.trajectory == trajectory) for trajectory in order])
     columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
     tokens = tokens_of(turns, rows)
     arrays = {name: column for name, column in columns.items() if isinstance(column, np.ndarray)}
-    moved = {name: column[tokens if name == "token_value" else rows] for name, column in arrays.items()}
-    moved["components"] = {name: column[rows] for name, column in turns.components.items()}
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order))
-    return dataclasses.replace(turns, **{**moved, "trajectory": number[moved["trajectory"]]}), rows
+    columns_moved = {name: column[tokens if name == "token_value" else rows] for name, column in arrays.items()}
+    columns_moved["components"] = {name: column[rows] for name, column in turns.components.items()}
+    new_index = np.empty(len(order), dtype=np.int64)
+    new_index[order] = np.arange(len(order))
+    return dataclasses.replace(turns, **{**columns_moved, "trajectory": new_index[columns_moved["trajectory"]]}), rows
 
 
 @every_case("name", NAMES, parts=5)
 @settings(max_examples=15, deadline=None)
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=10), seed=st.integers(0, 10**6), data=st.data())
-def test_the_order_of_trajectories_is_irrelevant_unless_there_is_a_running_state(name, lengths, seed, data):
+def test_without_a_running_state_the_order_of_trajectories_does_not_matter(name, lengths, seed, data):
     order = np.array(data.draw(st.permutations(range(len(lengths)))))
     turns = random_table(lengths, seed)
-    moved, rows = permuted(turns, order)
+    permuted_turns, rows = permuted(turns, order)
     for estimate in estimates(name):
-        credit, again = estimate(turns, {}), estimate(moved, {})
+        credit, permuted_credit = estimate(turns, {}), estimate(permuted_turns, {})
         if credit.state:
             continue
-        moved_to = rows if credit.level == "turn" else tokens_of(turns, rows)
-        assert again.advantages == pytest.approx(credit.advantages[moved_to], abs=1e-6)
+        rows_of_credit = rows if credit.level == "turn" else tokens_of(turns, rows)
+        assert permuted_credit.advantages == pytest.approx(credit.advantages[rows_of_credit], abs=1e-6)
 
 
 @every_case("name", NAMES)
-def test_hard_tables_stay_finite(name):
-    plain = random_table([3, 1, 2, 1, 1, 4], 0)
-    for reward in (np.zeros(12), np.full(12, 0.1), plain.reward + 1e6, plain.reward * 1e-9):
+def test_advantages_of_extreme_rewards_are_finite(name):
+    turns = random_table([3, 1, 2, 1, 1, 4], 0)
+    for reward in (np.zeros(12), np.full(12, 0.1), turns.reward + 1e6, turns.reward * 1e-9):
         for estimate in estimates(name):
-            credit = estimate(dataclasses.replace(plain, reward=reward), {})
+            credit = estimate(dataclasses.replace(turns, reward=reward), {})
             assert np.isfinite(credit.advantages).all()

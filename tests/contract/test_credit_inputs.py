@@ -1,4 +1,4 @@
-"""What every advantage estimator does with input that is wrong or says nothing: an error that names it, or the documented convention."""
+"""Wrong or uninformative input of advantage estimators: an error that names it, or the documented convention."""
 
 import dataclasses
 import inspect
@@ -15,11 +15,11 @@ from tests.contract import test_credit as contract
 
 NAMES, LENGTHS = contract.NAMES, [2, 3, 1, 2, 2, 1, 3, 2]
 CALLS = [(name, preset) for name in NAMES for preset in (None, *registry.load("credit", name).presets)]
-# optional columns that are computed where a plug-in NEEDS them; those of candidates come with rows of their own (test_vpr)
-ASKED_FOR = tuple(name for name in registry.built_in("columns") if name not in ("state_group", "committed"))
-OPTIONAL = ("action", "view", "logprob", *ASKED_FOR)
+# columns that are computed only if a plug-in NEEDS them; tables with columns of candidates are tested in test_vpr
+COMPUTED = tuple(name for name in registry.built_in("columns") if name not in ("state_group", "committed"))
+OPTIONAL = ("action", "view", "logprob", *COMPUTED)
 COMPONENTS = ("game", "process", "best_action")
-COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, by default and with a preset; the others need nothing
+REQUIRED = {  # the columns of OPTIONAL and COMPONENTS that an estimator (or its preset) requires; others require none
     "bi_level_gae": {"token_value"},
     "branch_grpo": {"action"},
     "candidate_value": {"candidate_value", "candidate_judged"},
@@ -48,7 +48,7 @@ COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, 
     "vtrace": {"logprob", "value", "old_logprob"},
     "xrpo": {"logprob"},
 }
-BY_OPTION = [
+REQUIRED_BY_OPTION = [
     ("branch_grpo", {"surprise_weight": 0.1}, {"action", "logprob"}),
     ("difference_rewards", {"default": "policy"}, {"action_value", "state_value"}),
     ("gigpo", {"anchor": "state_key"}, set()),
@@ -75,8 +75,8 @@ DECAYS = (
 )
 
 
-# with every option of two values or more: nothing in groups of one; nothing in groups of equal returns, up to rounding;
-# and a million more for every trajectory changes nothing
+# for every option: advantages are 0 in groups of one (ALONE) and in groups of equal returns, up to rounding (EQUAL);
+# adding a million to every return changes nothing (SHIFTED)
 ALL_THREE = {
     "arena_rl",
     "branch_grpo",
@@ -119,7 +119,7 @@ def in_groups_of_one():
     return dataclasses.replace(turns, group=turns.trajectory.copy(), episode=turns.trajectory.copy())
 
 
-def of_equal_returns(value=0.1):
+def with_equal_returns(value=0.1):
     turns = table()
     reward = np.where(turns.done, value, 0.0)
     return dataclasses.replace(
@@ -137,16 +137,16 @@ def shifted(turns, by):
 
 
 def with_each_option(name):
-    """Yield an estimator as it is, and with each value of each of its options that are flags or names."""
+    """Yield an estimator by default and with each value of each option that is a flag or a choice."""
     hints = typing.get_type_hints(registry.load("credit", name).function)
     values = {
         option: (True, False) if hints[option] is bool else typing.get_args(hints[option])
         for option in options_of(name)
     }
-    named = [
+    choices_of_options = [
         {option: value} for option, choices in values.items() for value in choices if isinstance(value, bool | str)
     ]
-    for options in ({}, *named):
+    for options in ({}, *choices_of_options):
         estimate = registry.bind("credit", name, options)
         if not {"candidates"} & registry.required_services(estimate):
             yield estimate
@@ -158,14 +158,16 @@ def options_of(name):
 
 
 def with_entry(turns, name, entry):
-    """Return the table with this column or component missing (None), or with an entry 1 that is no number (NaN)."""
+    """Return the table without a column or component (entry None), or with its entry 1 replaced by entry."""
     if name in COMPONENTS:
-        changed = {
-            other: column.copy() for other, column in turns.components.items() if other != name or entry is not None
+        components = {
+            component: column.copy()
+            for component, column in turns.components.items()
+            if component != name or entry is not None
         }
         if entry is not None:
-            changed[name][1] = entry
-        return dataclasses.replace(turns, components=changed)
+            components[name][1] = entry
+        return dataclasses.replace(turns, components=components)
     column = None if entry is None else getattr(turns, name).astype(np.float64)
     if column is not None:
         column[1] = entry
@@ -173,41 +175,45 @@ def with_entry(turns, name, entry):
 
 
 def check_columns(name, estimate, needed):
-    """Assert that what is needed is asked for by name, and that nothing else changes the result."""
-    plain = estimate(table(), {}).advantages
+    """Assert that a missing required column is an error with its name, and that other columns change nothing."""
+    advantages = estimate(table(), {}).advantages
     for column in (*OPTIONAL, *COMPONENTS):
         missing, broken = with_entry(table(), column, None), with_entry(table(), column, np.nan)
         if column not in needed:
-            assert np.array_equal(estimate(missing, {}).advantages, plain), (column, "missing")
-            assert np.array_equal(estimate(broken, {}).advantages, plain), (column, "not finite")
+            assert np.array_equal(estimate(missing, {}).advantages, advantages), (column, "missing")
+            assert np.array_equal(estimate(broken, {}).advantages, advantages), (column, "not finite")
             continue
         with pytest.raises(CreditError, match=rf"'{name}'.*'{column}'"):
             estimate(missing, {})
         with pytest.raises(CreditError, match=rf"'{name}'.*{column}.*(row|entry|token) 1\b"):
             estimate(broken, {})
-    assert needed & set(ASKED_FOR) == estimate.needs, "NEEDS"
+    assert needed & set(COMPUTED) == estimate.needs, "NEEDS"
 
 
 @every_case("name", NAMES, parts=5)
-def test_an_estimator_asks_for_the_columns_it_needs_and_reads_no_others(name):
+def test_an_estimator_requires_its_columns_and_reads_no_others(name):
     for preset in (None, *registry.load("credit", name).presets):
-        needed = COLUMNS.get(f"{name}:{preset}", COLUMNS.get(name, set()))
+        needed = REQUIRED.get(f"{name}:{preset}", REQUIRED.get(name, set()))
         estimate = registry.bind("credit", name, preset=preset)
         if "candidates" not in registry.required_services(estimate):
             check_columns(name, estimate, needed)
 
 
-@every_case(("name", "options", "needed"), BY_OPTION, ids=[f"{name}-{options}" for name, options, _ in BY_OPTION])
-def test_an_option_may_change_what_is_needed(name, options, needed):
+@every_case(
+    ("name", "options", "needed"),
+    REQUIRED_BY_OPTION,
+    ids=[f"{name}-{options}" for name, options, _ in REQUIRED_BY_OPTION],
+)
+def test_an_option_may_change_the_required_columns(name, options, needed):
     check_columns(name, registry.bind("credit", name, options), needed)
 
 
-def test_the_table_of_what_is_needed_names_estimators_that_are_there():
-    assert {key.partition(":")[0] for key in COLUMNS} <= set(NAMES)
+def test_the_table_of_required_columns_names_existing_estimators():
+    assert {key.partition(":")[0] for key in REQUIRED} <= set(NAMES)
 
 
 @every_case(("name", "preset"), CALLS)
-def test_a_group_of_several_games_and_rewards_that_are_no_numbers_are_refused(name, preset):
+def test_a_group_of_several_games_and_nan_rewards_are_refused(name, preset):
     check_refusals(name, registry.bind("credit", name, preset=preset))
 
 
@@ -215,51 +221,51 @@ def check_refusals(name, estimate):
     games = np.repeat(np.arange(len(LENGTHS)) % 2, LENGTHS)
     with pytest.raises(CreditError, match=rf"{name}.*group 0 .*'a' and 'b'"):
         estimate(table(game=games), {})
-    for bad in (np.nan, np.inf):
+    for value in (np.nan, np.inf):
         turns = table()
-        turns.reward[1] = bad
+        turns.reward[1] = value
         with pytest.raises(CreditError, match="row 1"):
             estimate(turns, {})
 
 
 @every_case("name", NAMES)
-def test_an_estimator_that_gives_nothing_to_a_group_of_one_or_of_equals_says_so(name):
-    """0 for a whole batch may be right, but never unsaid."""
+def test_docstrings_state_that_groups_of_one_or_equal_returns_get_0(name):
+    """Advantages of 0 for a whole batch may be right, but the docstring must state it."""
     text = " ".join(inspect.getdoc(registry.load("credit", name).function).split())
     if not registry.bind("credit", name)(in_groups_of_one(), {}).advantages.any():
         assert re.search(r"\bof one\b|\balone\b|\bone member\b", text, re.IGNORECASE), "groups of one"
-    if not registry.bind("credit", name)(of_equal_returns(), {}).advantages.any():
+    if not registry.bind("credit", name)(with_equal_returns(), {}).advantages.any():
         assert re.search(r"\bequal|\bthe same\b", text, re.IGNORECASE), "groups of equal returns"
 
 
 @every_case("name", sorted(ALONE | EQUAL | SHIFTED))
-def test_what_says_nothing_gives_nothing_and_what_all_earn_is_no_credit(name):
-    rounded = of_equal_returns(0.3)
-    rounded.reward[np.flatnonzero(rounded.done)[::2]] = 0.1 + 0.2
+def test_groups_without_signal_get_0_and_a_common_return_changes_nothing(name):
+    almost_equal = with_equal_returns(0.3)
+    almost_equal.reward[np.flatnonzero(almost_equal.done)[::2]] = 0.1 + 0.2
     for estimate in with_each_option(name):
         if name in ALONE:
             assert estimate(in_groups_of_one(), {}).advantages == pytest.approx(0.0, abs=1e-9)
         if name in EQUAL:
-            for turns in (of_equal_returns(0.1), rounded):
+            for turns in (with_equal_returns(0.1), almost_equal):
                 assert estimate(turns, {}).advantages == pytest.approx(0.0, abs=1e-9)
-            assert estimate(of_equal_returns(1e6 + 0.1), {}).advantages == pytest.approx(0.0, abs=1e-3)
+            assert estimate(with_equal_returns(1e6 + 0.1), {}).advantages == pytest.approx(0.0, abs=1e-3)
         if name in SHIFTED:
-            plain = estimate(table(), {}).advantages
+            advantages = estimate(table(), {}).advantages
             assert estimate(shifted(table(), 1e6), {}).advantages == pytest.approx(
-                plain, abs=1e-4 * max(1.0, np.abs(plain).max())
+                advantages, abs=1e-4 * max(1.0, np.abs(advantages).max())
             )
 
 
 @every_case("name", [name for name in NAMES if "epsilon" in options_of(name)])
-def test_no_epsilon_makes_a_division_by_zero(name):
-    """0 / 0 in groups that say nothing is 0, or an epsilon of 0 is refused."""
+def test_epsilon_0_gives_no_division_by_zero(name):
+    """In groups without a signal 0 / 0 counts as 0, or epsilon=0 is refused."""
     try:
         division = {"divide_by_std": True} if "divide_by_std" in options_of(name) else {}
         estimate = registry.bind("credit", name, {"epsilon": 0.0, **division})
     except ConfigError as error:
         assert "epsilon" in str(error)
         return
-    for turns in (in_groups_of_one(), of_equal_returns(), of_equal_returns(1e6 / 3), table()):
+    for turns in (in_groups_of_one(), with_equal_returns(), with_equal_returns(1e6 / 3), table()):
         advantages = estimate(turns, {}).advantages
         assert np.isfinite(advantages).all()
         assert np.abs(advantages).max() < 1e3

@@ -12,26 +12,26 @@ from sparring.methods.oracles.solvers import solved_by
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
 WITH_SHAPES = ("credit", "losses", "rewards")
-WITHOUT_FORMULAS = ("selection", "selection.curricula")
+WITHOUT_MATHEMATICS = ("selection", "selection.curricula")
 OTHERS = ("rollout.plans", "league.keeping", "league.meta_solvers", "league.schedules")
 
 
 def check_headings(slot, name, plugin):
     text = inspect.getdoc(plugin.function)
-    absent = () if slot in WITH_SHAPES else ("Shapes:", "Mathematics:") if slot in WITHOUT_FORMULAS else ("Shapes:",)
-    places = [text.find(heading) for heading in HEADINGS if heading not in absent]
-    assert -1 not in places and places == sorted(places), (slot, name)
+    absent = () if slot in WITH_SHAPES else ("Shapes:", "Mathematics:") if slot in WITHOUT_MATHEMATICS else ("Shapes:",)
+    positions = [text.find(heading) for heading in HEADINGS if heading not in absent]
+    assert -1 not in positions and positions == sorted(positions), (slot, name)
     tests = re.findall(r"tests/[\w/]+(?:\.py)?", text.partition("Verified by:")[2])
     assert tests and all((ROOT / path).exists() for path in tests), (slot, name)
 
 
-@pytest.mark.parametrize("slot", [*WITH_SHAPES, *WITHOUT_FORMULAS, *OTHERS])
+@pytest.mark.parametrize("slot", [*WITH_SHAPES, *WITHOUT_MATHEMATICS, *OTHERS])
 def test_docstrings_have_the_headings_and_their_tests_exist(slot):
     for name in registry.names(slot):
         check_headings(slot, name, registry.load(slot, name))
 
 
 @pytest.mark.parametrize("oracle", ["constraint", "posterior"])
-def test_so_do_those_of_solvers(oracle):
+def test_docstrings_of_solvers_have_the_headings_too(oracle):
     for name in solved_by(oracle):
         check_headings("solver", name, registry.load_part("environments", name, "solver"))

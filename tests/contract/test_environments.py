@@ -1,4 +1,4 @@
-"""What every environment of ours must keep beside the public check: specs, words, banks and options out of range."""
+"""The contract of built-in environments beyond the public check: specs, vocabulary, banks and option ranges."""
 
 import json
 import math
@@ -32,7 +32,7 @@ BANKED = {name: {} for name in NAMES if is_banked(make_game(name))} | dict.fromk
 
 
 def random_play(rules, seed):
-    """Yield a play at each of its moments, with random replies, and at its end without any."""
+    """Yield a play and its random replies before each step, then the finished play with no replies."""
     play, draws, moment = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), 0
     while not play.done:
         replies = {seat: random().choose(play, seat, draws.child(moment).child(seat)) for seat in play.due()}
@@ -43,17 +43,19 @@ def random_play(rules, seed):
 
 
 @every_case(("name", "options"), CASES, parts=2)
-def test_a_spec_goes_to_json_and_back_and_makes_the_same_play(name, options):
+def test_a_spec_survives_json_and_gives_the_same_episode(name, options):
     game = make_game(name, options=options, illegal={"penalty": 0.5})
-    again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(game))))))
-    assert spec_of(again) == spec_of(game) and (again.illegal, again.roles, again.max_turns) == (
+    restored = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(game))))))
+    assert spec_of(restored) == spec_of(game) and (restored.illegal, restored.roles, restored.max_turns) == (
         game.illegal,
         game.roles,
         game.max_turns,
     )
-    for (play, replies), (other, theirs) in zip(random_play(game, 5), random_play(again, 5), strict=True):
-        assert [play.observe(seat) for seat in replies] == [other.observe(seat) for seat in theirs]
-        assert (play.returns, replies) == (other.returns, theirs)
+    for (play, replies), (restored_play, restored_replies) in zip(
+        random_play(game, 5), random_play(restored, 5), strict=True
+    ):
+        assert [play.observe(seat) for seat in replies] == [restored_play.observe(seat) for seat in restored_replies]
+        assert (play.returns, replies) == (restored_play.returns, restored_replies)
 
 
 @every_case(("name", "options"), [case for case in CASES if make_game(case[0], options=case[1]).brief], parts=2)
@@ -71,23 +73,23 @@ def test_every_brief_word_is_in_the_vocabulary(name, options):
 
 
 @pytest.mark.parametrize("name", BANKED)
-def test_a_bank_has_its_starts_and_plays_are_measured_from_others(name):
+def test_a_bank_has_its_initial_states_and_evaluation_uses_others(name):
     options = BANKED[name] or {make_game(name).size_option: 20}
     game = make_game(name, options=options)
-    starts, other = game.starts(), another_bank(game)
-    assert 1 < len(starts) <= 20 and other.starts() != starts
-    assert {game.start_of(game.reset(Stream.from_seed(seed))) for seed in range(200)} == starts
+    initial_states, second_bank = game.starts(), another_bank(game)
+    assert 1 < len(initial_states) <= 20 and second_bank.starts() != initial_states
+    assert {game.start_of(game.reset(Stream.from_seed(seed))) for seed in range(200)} == initial_states
     config = resolve({"environments": [{"name": name, "options": options}], "warmup": {"updates": 0}})
     unseen, seen = measured_starts(game, SeenInitialStates(config, [game]))
     assert (unseen.label, seen.label) == ("unseen", "seen")
     for number in range(30):
         for column, is_inside in ((unseen, False), (seen, True)):
             play = column.game.reset(column.deal(Stream.from_seed(number), number))
-            assert (column.game.start_of(play) in starts) == is_inside
+            assert (column.game.start_of(play) in initial_states) == is_inside
 
 
 def out_of_range(hint):
-    """Yield values beside what the type of an option allows: beyond its bounds, of no name in its list, or no number."""
+    """Yield values that the type of an option forbids: beyond its bounds, not in its list, or NaN."""
     if typing.get_origin(hint) is typing.Literal:
         yield "none of these"
     if hint is float:
@@ -98,8 +100,8 @@ def out_of_range(hint):
                 yield bound.ge - 1
             if isinstance(bound, annotated_types.Le):
                 yield bound.le + 1
-    for part in typing.get_args(hint):
-        yield from out_of_range(part)
+    for argument in typing.get_args(hint):
+        yield from out_of_range(argument)
 
 
 @every_case("name", NAMES)

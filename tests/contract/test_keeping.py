@@ -1,4 +1,4 @@
-"""What every keeping rule must hold, for every file found in the slot; and what a run refuses of one."""
+"""The contract of keeping rules of a league, and the answers of one that a run refuses."""
 
 import inspect
 
@@ -19,7 +19,7 @@ def test_the_public_check_passes(name, preset):
     check_keeping(registry.bind("league.keeping", name, preset=preset))
 
 
-BAD = {
+BAD_RULES = {
     "no tuple": (lambda request: None, "must return the snapshots that stay"),
     "names": (lambda request: ("past-000010",), "must return the snapshots that stay"),
     "a stranger": (lambda request: (snapshot(99),), "keeps 'past-000099', which is not one of the 3 snapshots"),
@@ -28,9 +28,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_RULES)
 def test_an_answer_that_cannot_be_used_is_refused(name):
-    function, message = BAD[name]
+    function, message = BAD_RULES[name]
     rule = with_options(
         Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function))
     )

@@ -1,4 +1,4 @@
-"""What all knowledge must keep, for every file found in the slot: it judges the plays of a step by a state of JSON alone."""
+"""The contract of knowledge plug-ins: they score the episodes of a step, with a state that is JSON."""
 
 import copy
 import json
@@ -19,28 +19,30 @@ def steps():
 
 
 @pytest.mark.parametrize("name", registry.names("knowledge"))
-def test_it_judges_is_the_same_again_and_goes_through_json(name, steps):
+def test_scores_are_deterministic_and_the_state_survives_json(name, steps):
     for preset in (None, *registry.load("knowledge", name).presets):
         bound, state = registry.bind("knowledge", name, preset=preset), {}
         for step in steps:
-            before, record = json.dumps(state), copy.deepcopy(step.episodes)
-            judged = bound(step, state)
-            again = bound(step, json.loads(before))
-            assert json.dumps(state) == before and step.episodes == record, "it changes nothing that it was given"
-            assert judged == again
-            assert all(isinstance(value, float) for value in judged.metrics.values())
-            scored = with_scores(step.episodes, judged.scores)
-            assert any(
-                reply.score is not None for episode in scored for turn in episode.turns for reply in replies(turn)
+            state_json, episodes_before = json.dumps(state), copy.deepcopy(step.episodes)
+            result = bound(step, state)
+            second_result = bound(step, json.loads(state_json))
+            assert json.dumps(state) == state_json and step.episodes == episodes_before, (
+                "a plug-in must not change its arguments"
             )
-            state = json.loads(json.dumps(judged.state))
-            assert state == judged.state
+            assert result == second_result
+            assert all(isinstance(value, float) for value in result.metrics.values())
+            episodes = with_scores(step.episodes, result.scores)
+            assert any(
+                reply.score is not None for episode in episodes for turn in episode.turns for reply in replies(turn)
+            )
+            state = json.loads(json.dumps(result.state))
+            assert state == result.state
 
 
 @pytest.mark.parametrize("name", registry.names("knowledge"))
-def test_no_plays_are_no_error(name, steps):
+def test_a_step_without_episodes_is_no_error(name, steps):
     bound = registry.bind("knowledge", name)
     state = bound(steps[0], {}).state
     empty = KnowledgeRequest(episodes=[], environments={GAME.name: GAME}, step=1, stream=Stream.from_seed(0))
-    judged = bound(empty, state)
-    assert list(judged.scores) == [] and judged.state == state
+    result = bound(empty, state)
+    assert list(result.scores) == [] and result.state == state

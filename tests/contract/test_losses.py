@@ -1,4 +1,4 @@
-"""What every loss must hold, for every file found in the slot."""
+"""The contract of losses, for every file in the slot."""
 
 import dataclasses
 
@@ -14,8 +14,8 @@ def batch(size, seed=0, *, low=0.0, equal=False):
 
     Args:
         size: tokens of this forward pass.
-        seed: of the numbers.
-        low: every other token's log-probability is this much lower now, and the others' were before the step.
+        seed: of the random numbers.
+        low: subtracted from the new log-probability of odd tokens and from the old one of even tokens.
         equal: whether all advantages are 0 and all outcomes equal.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -23,57 +23,57 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     def draw(count=2 * size):
         return torch.randn(count, generator=generator, dtype=torch.float64)
 
-    odd = torch.arange(2 * size) % 2 * low
+    shift = torch.arange(2 * size) % 2 * low
     columns = {name: -draw().abs() for name in ("logprobs", "old_logprobs", "sampler_logprobs", "reference_logprobs")}
-    columns["logprobs"], columns["old_logprobs"] = columns["logprobs"] - odd, columns["old_logprobs"] - (low - odd)
+    columns["logprobs"], columns["old_logprobs"] = columns["logprobs"] - shift, columns["old_logprobs"] - (low - shift)
     columns |= {"entropy": draw().abs(), "advantages": draw() * (not equal)}
     index = torch.arange(size, 2 * size)
-    tokens_here = {name: column[index] for name, column in columns.items()}
-    seen = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
-    trajectories = 2 * ((size + 1) // 2)
+    token_columns = {name: column[index] for name, column in columns.items()}
+    minibatch_columns = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
+    num_trajectories = 2 * ((size + 1) // 2)
     values, targets, outcome, uniform = (
         draw((size + 1) // 2),
         draw((size + 1) // 2),
-        draw(trajectories),
+        draw(num_trajectories),
         draw().abs() % 1,
     )
     features = {name: draw(size).requires_grad_(True) for name in registry.names("features")}
-    place = torch.arange(size) // 2
-    whole = WholeMinibatch(
+    sequence_of_token = torch.arange(size) // 2
+    whole_minibatch = WholeMinibatch(
         uniform=uniform,
-        trajectory=torch.cat([place, place + trajectories // 2]),
+        trajectory=torch.cat([sequence_of_token, sequence_of_token + num_trajectories // 2]),
         turn_index=torch.zeros(2 * size, dtype=torch.int64),
-        group=torch.arange(trajectories) % 2,
-        prompt=torch.cat([place, place]),
+        group=torch.arange(num_trajectories) % 2,
+        prompt=torch.cat([sequence_of_token, sequence_of_token]),
         outcome=outcome * (not equal),
-        **seen,
+        **minibatch_columns,
     )
-    tokens_here["logprobs"].requires_grad_(True)
-    features["entropy"] = tokens_here["entropy"].requires_grad_(True)
+    token_columns["logprobs"].requires_grad_(True)
+    features["entropy"] = token_columns["entropy"].requires_grad_(True)
     legal = {name: draw(size).abs().requires_grad_(True) for name in ("forward", "reverse")}
     return LossBatch(
-        sequence=place,
-        turn=place,
+        sequence=sequence_of_token,
+        turn=sequence_of_token,
         num_sequences=(size + 1) // 2,
         features=features,
         legal=legal,
-        whole=whole,
+        whole=whole_minibatch,
         index=index,
         values=values.requires_grad_(True),
         value_targets=targets,
-        **tokens_here,
+        **token_columns,
     )
 
 
-def every(name):
+def with_presets(name):
     for preset in (None, *registry.load("losses", name).presets):
         yield registry.bind("losses", name, preset=preset)
 
 
 @every_case("name", registry.names("losses"))
 @every_case("size", [1, 2, 7])
-def test_shape_finite_deterministic(name, size):
-    for loss in every(name):
+def test_a_loss_is_finite_deterministic_and_of_its_shape(name, size):
+    for loss in with_presets(name):
         data = batch(size)
         term = loss(data)
         rows = (size + 1) // 2 if term.level == "turn" else size
@@ -89,10 +89,10 @@ def test_shape_finite_deterministic(name, size):
 
 
 @every_case("name", registry.names("losses"))
-@every_case("hard", [{"low": 1e3}, {"low": 1e9}, {"equal": True}, {"low": 20.7, "equal": True}], ids=str)
-def test_ratios_beyond_reason_and_no_signal_stay_finite(name, hard):
-    for loss in every(name):
-        data = batch(5, **hard)
+@every_case("changes", [{"low": 1e3}, {"low": 1e9}, {"equal": True}, {"low": 20.7, "equal": True}], ids=str)
+def test_extreme_ratios_and_zero_advantages_stay_finite(name, changes):
+    for loss in with_presets(name):
+        data = batch(5, **changes)
         term = loss(data)
         assert torch.isfinite(term.values).all()
         assert all(torch.isfinite(torch.as_tensor(value)).all() for value in term.metrics.values())
@@ -103,10 +103,10 @@ def test_ratios_beyond_reason_and_no_signal_stay_finite(name, hard):
 
 @every_case("name", registry.names("losses"))
 def test_nothing_is_changed_in_place(name):
-    for loss in every(name):
-        data, untouched = batch(6), batch(6)
+    for loss in with_presets(name):
+        data, unchanged = batch(6), batch(6)
         loss(data)
-        for record, before in ((data, untouched), (data.whole, untouched.whole)):
+        for record, expected in ((data, unchanged), (data.whole, unchanged.whole)):
             for field in dataclasses.fields(record):
                 if isinstance(value := getattr(record, field.name), torch.Tensor):
-                    assert torch.equal(value, getattr(before, field.name)), field.name
+                    assert torch.equal(value, getattr(expected, field.name)), field.name

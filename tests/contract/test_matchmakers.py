@@ -1,4 +1,4 @@
-"""What every matchmaker must hold, for every file found in the slot."""
+"""The contract of matchmakers, for every file in the slot."""
 
 from sparring.config.plugins import registry
 from sparring.testing import check_matchmaker

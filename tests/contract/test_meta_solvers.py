@@ -1,4 +1,4 @@
-"""What every meta-solver must hold, for every file found in the slot; and what its check refuses."""
+"""The contract of meta-solvers, and solvers that the public check refuses."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sparring.testing import check_meta_solver
 from tests.cases import every_case
 
 NAMES = registry.names("league.meta_solvers")
-QUICK = {"steps": 30, "rounds": 30}  # in place of thousands
+QUICK = {"steps": 30, "rounds": 30}  # instead of thousands by default
 
 
 @every_case("name", NAMES)
@@ -24,33 +24,33 @@ def test_the_public_check_passes(name):
 CALLS = []
 
 
-def whimsical(game):
+def answer_by_call(game):
     CALLS.append(game)
     return MetaStrategy(sides=tuple(np.eye(size)[len(CALLS) % size] for size in game.shape))
 
 
-def meddling(game):
+def change_the_payoffs(game):
     game.payoffs[0][0, 0] += 1
     return MetaStrategy(sides=tuple(np.eye(size)[0] for size in game.shape))
 
 
-def choosy(game):
+def raise_an_error(game):
     raise GameError("no")
 
 
-def careless(game):
+def not_normalised(game):
     return MetaStrategy(sides=tuple(np.ones(size) for size in game.shape))
 
 
 @pytest.mark.parametrize(
     ("solver", "error", "message"),
     [
-        (whimsical, AssertionError, "must answer equal requests equally"),
-        (meddling, AssertionError, "must not change the payoffs"),
-        (choosy, GameError, "no"),
-        (careless, PluginError, "sum to 1"),
+        (answer_by_call, AssertionError, "must answer equal requests equally"),
+        (change_the_payoffs, AssertionError, "must not change the payoffs"),
+        (raise_an_error, GameError, "no"),
+        (not_normalised, PluginError, "sum to 1"),
     ],
 )
-def test_a_solver_that_does_not_keep_it_is_told(solver, error, message):
+def test_a_solver_that_breaks_the_contract_is_refused(solver, error, message):
     with pytest.raises(error, match=message):
         check_meta_solver(solver)

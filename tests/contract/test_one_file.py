@@ -1,4 +1,4 @@
-"""Adding a method is adding one file, an environment one folder: dropped in, it is found, listed, documented, measured, raced or judged."""
+"""A method is added as one file and an environment as one folder; both are then listed, documented, measured and judged."""
 
 import importlib
 import importlib.util
@@ -101,7 +101,7 @@ def our_urns(
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def added_environment(tmp_path, monkeypatch):
     """Add a folder to the package of environments."""
     (tmp_path / "our_urns").mkdir()
     for module, text in {"__init__": WORDING, "rules": RULES, "solver": SOLVER}.items():
@@ -116,7 +116,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def dropped(tmp_path, monkeypatch):
+def added_estimator(tmp_path, monkeypatch):
     """Add a file to the package of estimators."""
     (tmp_path / "median_of_batch.py").write_text(MEDIAN + PRESETS)
     monkeypatch.setattr(sparring.methods.credit, "__path__", [*sparring.methods.credit.__path__, str(tmp_path)])
@@ -141,7 +141,7 @@ def page_of(slot, name):
     return pages.method_page(registry.load(slot, name))
 
 
-def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(folder):
+def test_a_folder_added_to_the_environments_is_one_with_its_solver(added_environment):
     assert "our_urns" in registry.names("environments") and "our_urns" in solved_by("posterior")
     assert "our_urns" in call("list", "environments")
     assert "most: what the first action is worth" in call("explain", "our_urns")
@@ -164,7 +164,7 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
     assert registry.bind("oracles", "constraint", {})().covers(game)
 
 
-def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(dropped):
+def test_an_estimator_of_28_lines_keeps_the_contract(added_estimator):
     assert MEDIAN.count("\n") <= 28
     for test in (
         test_credit.test_the_public_check_passes,
@@ -177,22 +177,28 @@ def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(dro
     test_credit_inputs.check_refusals("median_of_batch", estimate)
 
 
-def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
+def test_one_added_file_is_listed_explained_documented_and_compared(added_estimator, tmp_path):
     assert "median_of_batch" in registry.names("credit")
     assert "median_of_batch" in call("list", "credit")
     assert "scale * (R_i - median R)" in call("explain", "median_of_batch")
     page = page_of("credit", "median_of_batch")
     assert "doubled" in page and "Never" in page
-    lab = call(
+    report = call(
         "credit", "compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json"
     )
-    rows = {row["estimator"] for row in json.loads(lab)["games"][0]["rows"]}
+    rows = {row["estimator"] for row in json.loads(report)["games"][0]["rows"]}
     assert {"median_of_batch", "median_of_batch:doubled"} <= rows
-    small = ("steps=1", "rollout.games_per_step=8", "evaluation.every=1", "model.hidden_size=8", "model.heads=1")
+    small_options = (
+        "steps=1",
+        "rollout.games_per_step=8",
+        "evaluation.every=1",
+        "model.hidden_size=8",
+        "model.heads=1",
+    )
     for name in ("median_of_batch", "median_of_batch:doubled"):
-        assert "curve" in race.run(tmp_path / "race", "kuhn-tiny", small, name, 0)
+        assert "curve" in race.run(tmp_path / "race", "kuhn-tiny", small_options, name, 0)
 
 
-def test_and_nothing_is_left_of_it():
+def test_added_plug_ins_are_gone_after_their_tests():
     assert "median_of_batch" not in registry.names("credit")
     assert "our_urns" not in (*registry.names("environments"), *solved_by("posterior"))

@@ -1,4 +1,4 @@
-"""What every oracle plug-in must keep: verdicts of the right shape, a function of the position, the state left alone."""
+"""The contract of oracles: verdicts have the right shape, depend only on the position, and do not change it."""
 
 import math
 
@@ -12,7 +12,7 @@ from sparring.environments.catalogue import make_game, searchable_names
 from tests.cases import every_case
 from tests.contract.positions import positions
 
-# planning judges environments that are no games over OpenSpiel; see tests/methods/oracles/test_puzzles.py
+# planning judges environments outside OpenSpiel; see tests/methods/oracles/test_puzzles.py
 NAMES = [name for name in registry.names("oracles") if name != "planning"]
 OPTIONS = {  # small searches and small trees
     "minimax": {"max_states": 1000},
@@ -22,7 +22,7 @@ OPTIONS = {  # small searches and small trees
     "parallel": {"oracle": "minimax", "options": {"max_states": 1000}},
     "noisy": {"options": {"max_states": 1000}, "abstain": 0.1},
 }
-SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on
+SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of legal actions
 GAMES = {name: make_game(name) for name in searchable_names() if name not in SLOW}
 
 
@@ -30,18 +30,18 @@ def oracle_of(name):
     return registry.bind("oracles", name, OPTIONS.get(name, {}))()
 
 
-def covered(name):
+def games_covered(name):
     oracle = oracle_of(name)
     return [game for game in GAMES.values() if not oracle.covers(game)]
 
 
-COVERED = {name: covered(name) for name in NAMES}
+COVERED = {name: games_covered(name) for name in NAMES}
 PAIRS = [(name, game) for name in NAMES for game in COVERED[name]]
 IDS = [f"{name}-{game.name}" for name, game in PAIRS]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
+def test_an_oracle_judges_some_game_and_refuses_others_with_a_reason(name):
     oracle = oracle_of(name)
     assert any(
         verdict is not None for game in COVERED[name] for verdict in oracle.judge(positions(game, plays=3, most=12))
@@ -55,7 +55,7 @@ def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS)
-def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
+def test_a_verdict_has_a_value_per_legal_action_and_the_best_ones(name, game):
     states = positions(game, plays=3, most=12)
     verdicts = oracle_of(name).judge(states)
     assert len(verdicts) == len(states)
@@ -77,19 +77,19 @@ def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS, parts=2)
-def test_verdicts_depend_on_the_state_alone(name, game):
+def test_verdicts_depend_only_on_the_state(name, game):
     states = positions(game, plays=3, most=12)
-    together, oracle = oracle_of(name).judge(states), oracle_of(name)
-    assert [oracle.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert oracle.judge(states) == together
+    joint_verdicts, oracle = oracle_of(name).judge(states), oracle_of(name)
+    assert [oracle.judge([state])[0] for state in reversed(states)][::-1] == joint_verdicts
+    assert oracle.judge(states) == joint_verdicts
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS)
-def test_judging_leaves_the_states_alone(name, game):
+def test_judging_does_not_change_the_states(name, game):
     states = positions(game, plays=3, most=12)
-    before = [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states]
+    states_before = [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states]
     oracle_of(name).judge(states)
-    assert [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states] == before
+    assert [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states] == states_before
 
 
 @every_case(("name", "game"), PAIRS, ids=IDS)

@@ -1,4 +1,4 @@
-"""Every environment has a picture that can be shown anywhere and keeps what is private."""
+"""Every environment has a picture that is safe to show and hides what a seat must not see."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from sparring.environments.drawing.pieces import describe_play, draw_play
 from sparring.testing import check_picture, check_svg
 from tests.cases import every_case
 
-# options with which deals that cannot be told apart are met often; then long plays and large boards
+# first the options whose random deals often look equal to a seat, then long episodes and large boards
 OPTIONS = {
     "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
     "choose": [
@@ -49,19 +49,19 @@ OPTIONS = {
     "word_problems": [{"problems": 1}, {"steps": 5, "largest": 100, "style": "full"}],
     "zebra": [{"puzzles": 4, "wrong": "continues"}],
 }
-MORE = [(name, options) for name, several in OPTIONS.items() for options in several[1:]]
+LARGE = [(name, options) for name, options_list in OPTIONS.items() for options in options_list[1:]]
 
 
 @pytest.mark.parametrize("name", registry.built_in("environments"))
-def test_every_environment_keeps_what_a_picture_must(name):
+def test_the_picture_of_every_environment_keeps_the_contract(name):
     function, options = registry.load("environments", name).function, OPTIONS.get(name, [{}])[0]
-    compared = check_picture(function, plays=2, deals=24, every_seat=name != "puzzle_duel", **options)
-    assert compared > 0
+    num_compared = check_picture(function, plays=2, deals=24, every_seat=name != "puzzle_duel", **options)
+    assert num_compared > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), MORE, ids=map(str, MORE))
-def test_so_do_long_plays_and_large_boards(name, options):
+@pytest.mark.parametrize(("name", "options"), LARGE, ids=map(str, LARGE))
+def test_pictures_of_long_episodes_and_large_boards_keep_the_contract(name, options):
     function = registry.load("environments", name).function
     check_picture(function, plays=2, deals=4, every_seat=name != "puzzle_duel", **options)
 
@@ -78,36 +78,36 @@ def test_any_game_of_openspiel_has_a_picture(name):
             play.step({play.seat: play.legal_actions()[draws.integer(number, len(play.legal_actions()))]})
 
 
-def started(name, **options):
+def new_play(name, **options):
     return make_game(name, options=options).reset(Stream.from_seed(3))
 
 
-def test_what_is_hidden_changes_the_picture_of_a_reader_alone():
-    """One thing that a seat does not know is made another: only the picture without a seat may change."""
-    bargain = started("bargain")
+def test_hidden_information_changes_only_pictures_of_those_who_know_it():
+    """Something hidden from seat 0 is changed: its picture stays equal, and those of seat 1 and of a reader change."""
+    bargain = new_play("bargain")
     scenario = bargain.table.scenario
-    other = bargain.clone()
-    other.table = replace(
+    other_bargain = bargain.clone()
+    other_bargain.table = replace(
         bargain.table, scenario=scenario._replace(values=(scenario.values[0], scenario.values[1][::-1]))
     )
     assert scenario.values[1] != scenario.values[1][::-1]
-    auction = started("sealed_auction", seats=3)
-    richer = auction.clone()
-    richer.start = (auction.start[0], *(value + 1 for value in auction.start[1:]))
-    for play, changed in ((bargain, other), (auction, richer)):
-        assert play.draw(0) == changed.draw(0) and play.described(0) == changed.described(0)
+    auction = new_play("sealed_auction", seats=3)
+    other_auction = auction.clone()
+    other_auction.start = (auction.start[0], *(value + 1 for value in auction.start[1:]))
+    for play, changed_play in ((bargain, other_bargain), (auction, other_auction)):
+        assert play.draw(0) == changed_play.draw(0) and play.described(0) == changed_play.described(0)
         for seat in (None, 1):
-            assert play.draw(seat) != changed.draw(seat) and play.described(seat) != changed.described(seat)
+            assert play.draw(seat) != changed_play.draw(seat) and play.described(seat) != changed_play.described(seat)
 
 
-def test_what_a_seat_could_find_out_is_not_said_before():
-    needle = started("needle_chain")
+def test_a_solution_is_not_shown_to_the_seat_that_looks_for_it():
+    needle = new_play("needle_chain")
     assert ">needle<" in needle.draw(None) and ">needle<" not in needle.draw(0)
-    zebra = started("zebra", wrong="continues")
+    zebra = new_play("zebra", wrong="continues")
     assert zebra.draw(0).count(">?<") == 9 and ">?<" not in zebra.draw(None)
-    sudoku = started("sudoku", wrong="continues")
-    wrong = next(word for word in sudoku.legal_actions() if is_wrong(sudoku.table, word))
-    sudoku.apply(wrong)
+    sudoku = new_play("sudoku", wrong="continues")
+    wrong_action = next(word for word in sudoku.legal_actions() if is_wrong(sudoku.table, word))
+    sudoku.apply(wrong_action)
     assert "is wrong" in sudoku.described(None) and "wrong" not in sudoku.described(0)
     assert THEMES["light"]["red"] in sudoku.draw(None) and THEMES["light"]["red"] not in sudoku.draw(0)
 
@@ -117,20 +117,20 @@ def is_wrong(table, word):
     return table.solution[cell] != int(word[5])
 
 
-def test_notes_and_earlier_attempts_are_for_those_who_remember():
-    play = started("trial", carry=("left",))
+def test_notes_and_earlier_attempts_are_shown_only_to_seats_that_remember():
+    play = new_play("trial", carry=("left",))
     play.step({0: "rock", 1: "paper"})
     assert "paper" in play.described(0) and play.described(1) == "The attempt is over."
     play.step({0: "<i>mine</i>"})
     assert "mine" in play.draw(0) and "mine" in play.draw(None) and "paper" in play.draw(0)
     assert "mine" not in play.draw(1) + play.described(1) and "Attempt" not in play.draw(1)
-    both = started("trial", carry=("left", "right"))
-    both.step({0: "rock", 1: "paper"})
-    both.step({0: "mine", 1: "theirs"})
-    assert "theirs" not in both.draw(0) + both.described(0) and "theirs" in both.draw(1)
+    play_of_two = new_play("trial", carry=("left", "right"))
+    play_of_two.step({0: "rock", 1: "paper"})
+    play_of_two.step({0: "mine", 1: "theirs"})
+    assert "theirs" not in play_of_two.draw(0) + play_of_two.described(0) and "theirs" in play_of_two.draw(1)
 
 
-def test_who_lost_a_lot_is_not_told_who_won_it():
+def test_the_loser_of_an_auction_is_not_shown_who_won():
     game = make_game("sealed_auction", options={"seats": 3})
     for seed in range(8):
         play = game.reset(Stream.from_seed(seed))
@@ -152,8 +152,8 @@ def test_who_lost_a_lot_is_not_told_who_won_it():
         *(("needle_chain", {}), ("signalling", {}), ("zebra", {"wrong": "continues"}), ("lookups", {}), ("hanabi", {})),
     ],
 )
-def test_a_reader_is_shown_more_than_a_seat(name, options):
-    play = started(name, **options)
+def test_a_reader_sees_more_than_a_seat(name, options):
+    play = new_play(name, **options)
     for _ in range(2):
         play.step({seat: (play.legal(seat) or ["search x"])[0] for seat in play.due()})
         if play.done:
@@ -162,8 +162,8 @@ def test_a_reader_is_shown_more_than_a_seat(name, options):
     assert play.draw(None) != play.draw(seat) and play.described(None) != play.described(seat)
 
 
-class Guess:
-    """A play of an environment of one's own without a picture: both say a number at once."""
+class PlayWithoutPicture:
+    """A play of an environment without a picture, in which both seats reply at once."""
 
     done, returns = False, (0.0, 0.0)
 
@@ -176,12 +176,14 @@ class Guess:
         return Observation(prompt=f"secret of {seat}", key=str(seat))
 
 
-def test_a_play_without_a_picture_is_drawn_as_what_was_told():
+def test_a_play_without_a_picture_is_drawn_as_its_prompts():
     roles = ("left", "right")
     for seat in (0, 1):
-        text = draw_play(Guess(), roles, seat)
+        text = draw_play(PlayWithoutPicture(), roles, seat)
         check_svg(text)
         assert f"secret of {seat}" in text and f"secret of {1 - seat}" not in text
-        assert f"{roles[seat]} is told: secret of {seat}" in describe_play(Guess(), roles, seat)
-        assert f"secret of {1 - seat}" not in describe_play(Guess(), roles, seat)
-    assert "secret of 0" in draw_play(Guess(), roles, None) and "secret of 1" in draw_play(Guess(), roles, None)
+        assert f"{roles[seat]} is told: secret of {seat}" in describe_play(PlayWithoutPicture(), roles, seat)
+        assert f"secret of {1 - seat}" not in describe_play(PlayWithoutPicture(), roles, seat)
+    assert "secret of 0" in draw_play(PlayWithoutPicture(), roles, None) and "secret of 1" in draw_play(
+        PlayWithoutPicture(), roles, None
+    )

@@ -1,4 +1,4 @@
-"""What every rollout plan must hold, for every file found in the slot."""
+"""The contract of rollout plans, for every file in the slot."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +13,11 @@ from tests.cases import every_case
 
 NAMES = registry.names("rollout.plans")
 CASES = [(name, preset) for name in NAMES for preset in (None, *registry.load("rollout.plans", name).presets)]
-SIZE = 8  # games of a group, as the defaults of all plans allow
+SIZE = 8  # episodes of a group; the defaults of all plans allow 8
 
 
-def finished(origin, games, stream, trained):
-    """Return a game of random length and surprises that takes over what its origin says."""
+def random_game(origin, games, stream, trained):
+    """Return a game of random length and log-probabilities that shares the turns of its origin's parent."""
     shared = games[origin.parent].episode.turns[: origin.turn] if origin.turn else ()
     turns = [*shared]
     for number in range((1 if shared else 0) + stream.integer(0, 4)):
@@ -47,7 +47,7 @@ def finished(origin, games, stream, trained):
 @pytest.mark.parametrize(("name", "preset"), CASES)
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_a_plan_names_places_that_there_are_and_is_a_function_of_what_it_is_told(name, preset, seed):
+def test_a_plan_branches_at_existing_turns_and_is_deterministic(name, preset, seed):
     plan, stream, games = registry.bind("rollout.plans", name, preset=preset), Stream.from_seed(seed), []
     while len(games) < SIZE:
         num_missing = SIZE - len(games)
@@ -59,16 +59,16 @@ def test_a_plan_names_places_that_there_are_and_is_a_function_of_what_it_is_told
             )
         if not origins:
             break
-        known, trained = list(games), (True, stream.child("trained").uniform(0) < 0.5)
+        games_before, trained = list(games), (True, stream.child("trained").uniform(0) < 0.5)
         games += [
-            finished(origin, known, stream.child(len(known) + number), trained)
+            random_game(origin, games_before, stream.child(len(games_before) + number), trained)
             for number, origin in enumerate(origins[:num_missing])
         ]
 
 
 @every_case(("name", "preset"), CASES)
 @every_case("size", [1, 2, 7, 8])
-def test_a_group_of_any_size_is_planned_or_refused_with_the_line_to_write(name, preset, size):
+def test_a_group_size_is_planned_or_refused_with_what_to_write(name, preset, size):
     try:
         origins = registry.bind("rollout.plans", name, preset=preset)(size, (), Stream.from_seed(0))
     except ConfigError as error:

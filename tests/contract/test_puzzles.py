@@ -1,4 +1,4 @@
-"""What every solver that oracle constraint asks must keep: the same options, judgements of one shape."""
+"""The contract of solvers for the oracle constraint: equal options, the shape of judgements, and references."""
 
 import math
 
@@ -22,7 +22,7 @@ def solver(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_puzzle_is_a_game_and_says_what_it_is(name):
+def test_a_solver_names_its_puzzle_and_its_oracle(name):
     assert name in registry.names("environments")
     plugin = solver(name)
     assert plugin.module.ORACLE == "constraint"
@@ -33,44 +33,48 @@ def test_a_puzzle_is_a_game_and_says_what_it_is(name):
 
 @every_case(("name", "options"), CASES, ids=IDS)
 def test_shape_of_a_judgement(name, options):
-    judge, judged = registry.with_options(solver(name), options), 0
+    judge, num_judged = registry.with_options(solver(name), options), 0
     for state in positions(make_game(name), plays=8, most=24):
         judgement = judge(state)
         if judgement is None:
             continue
-        judged += 1
+        num_judged += 1
         assert len(judgement.values) == len(state.legal_actions())
         assert all(state.game.min_utility <= value <= state.game.max_utility for value in judgement.values)
         assert judgement.best is None or (len(judgement.best) == len(judgement.values) and any(judgement.best))
         assert 0.0 <= judgement.certainty <= 1.0
         assert math.isfinite(judgement.bound) and judgement.bound >= 0.0
-    assert judged
+    assert num_judged
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_forced_moves_are_right(name):
-    every, forced = (registry.with_options(solver(name), {"right": right}) for right in ("solution", "forced"))
+    judge_solution, judge_forced = (
+        registry.with_options(solver(name), {"right": right}) for right in ("solution", "forced")
+    )
     for state in positions(make_game(name), plays=8, most=24):
-        plain, narrow = every(state), forced(state)
-        assert (plain is None) == (narrow is None)
-        if plain is not None:
-            assert list(plain.values) == list(narrow.values)
-            top = max(plain.values)
-            assert narrow.best is None or all(
-                value == top for value, ok in zip(narrow.values, narrow.best, strict=True) if ok
+        solution, forced_judgement = judge_solution(state), judge_forced(state)
+        assert (solution is None) == (forced_judgement is None)
+        if solution is not None:
+            assert list(solution.values) == list(forced_judgement.values)
+            top = max(solution.values)
+            assert forced_judgement.best is None or all(
+                value == top
+                for value, is_best in zip(forced_judgement.values, forced_judgement.best, strict=True)
+                if is_best
             )
 
 
 @pytest.mark.parametrize("name", offering("environments", "solver", "def reference("))
-def test_a_reference_solves_the_game_whenever_it_is_asked_for(name):
+def test_a_reference_solves_the_puzzle_also_after_another_move(name):
     game = make_game(name)
     for seed in range(6):
         state = game.reset(Stream.from_seed(seed))
         assert has_reference(game)
         plan = reference_of(state)
-        later = state.clone()
-        later.apply(next((word for word in state.legal_actions() if word != plan[0]), plan[0]))
-        assert later.done or reference_of(later) == plan
+        state_after = state.clone()
+        state_after.apply(next((word for word in state.legal_actions() if word != plan[0]), plan[0]))
+        assert state_after.done or reference_of(state_after) == plan
         for word in plan:
             assert not state.done
             state.apply(word)

@@ -1,4 +1,4 @@
-"""What every reward must hold, for every file found in the slot."""
+"""The contract of rewards, for every file in the slot."""
 
 import inspect
 
@@ -38,7 +38,7 @@ def verdicts(draw):
 
 @st.composite
 def episodes(draw):
-    """Any finished game of three seats, agents without tokens and seats without turns among them."""
+    """Return any finished episode of three seats; replies may have no tokens, and seats no turns."""
     turns, counts = [], [0, 0, 0]
     for seat, event, tokens, truncated in draw(st.lists(TURNS, max_size=8)):
         reply = Segment(kind="sampled", ids=(7,) * tokens * 200, logprobs=(-1.0,) * tokens * 200)
@@ -64,9 +64,9 @@ def episodes(draw):
     )
 
 
-def test_names_are_free_and_rewards_that_need_options_are_known():
+def test_reward_names_are_not_reserved_and_only_llm_judge_needs_options():
     assert not set(NAMES) & set(UNSHAPED)
-    assert set(NEEDS_MORE) <= {"llm_judge"}  # its test makes it keep the same
+    assert set(NEEDS_MORE) <= {"llm_judge"}  # its own test file has the same checks
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NEEDS_MORE])

@@ -1,4 +1,4 @@
-"""What every schedule must hold, for every file found in the slot; and what a run refuses of one."""
+"""The contract of league schedules, and the answers of one that a run refuses."""
 
 import inspect
 
@@ -17,7 +17,7 @@ def test_the_public_check_passes(name):
     check_schedule(registry.bind("league.schedules", name))
 
 
-def test_a_schedule_that_never_says_yes_fails_the_check():
+def test_a_schedule_that_never_takes_a_snapshot_fails_the_check():
     with pytest.raises(AssertionError, match="takes no snapshot in 200 requests"):
         check_schedule(lambda request: False)
 

@@ -1,4 +1,4 @@
-"""What every selection rule and every curriculum must hold, for every file found in the slots."""
+"""The contract of selection rules and curricula, for every file in their slots."""
 
 import json
 
@@ -13,12 +13,12 @@ from sparring.testing import random_table
 from tests.cases import every_case
 
 
-def bound(slot, name):
+def with_presets(slot, name):
     return [registry.bind(slot, name, preset=preset) for preset in (None, *registry.load(slot, name).presets)]
 
 
-def book(arms, records, seed):
-    """Return a book of so many arms, each with up to so many records."""
+def arm_book(arms, records, seed):
+    """Return a book of this many arms with random records, at most ``records`` each."""
     generator = np.random.Generator(np.random.Philox(seed))
     state = {}
     for arm in range(arms):
@@ -34,23 +34,23 @@ def book(arms, records, seed):
 @every_case("name", registry.names("selection.curricula"))
 @settings(max_examples=20, deadline=None)
 @given(arms=st.integers(1, 6), records=st.integers(0, 5), groups=st.integers(1, 20), seed=st.integers(0, 10**6))
-def test_a_curriculum_names_arms_that_there_are_and_draws_from_its_stream_alone(name, arms, records, groups, seed):
-    for choose in bound("selection.curricula", name):
-        arms_book = book(arms, records, seed)
-        before = json.dumps(arms_book.state)
-        chosen = choose(arms_book.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+def test_a_curriculum_chooses_existing_arms_and_uses_only_its_stream(name, arms, records, groups, seed):
+    for choose in with_presets("selection.curricula", name):
+        book = arm_book(arms, records, seed)
+        state_before = json.dumps(book.state)
+        chosen = choose(book.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
         assert chosen.shape == (groups,)
         assert chosen.dtype == np.int64
         assert ((chosen >= 0) & (chosen < arms)).all()
-        again = choose(book(arms, records, seed).request(groups, 6, Stream.from_seed(seed)), progress=0.5)
-        assert chosen.tolist() == again.tolist()
-        assert json.dumps(arms_book.state) == before
+        chosen_again = choose(arm_book(arms, records, seed).request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+        assert chosen.tolist() == chosen_again.tolist()
+        assert json.dumps(book.state) == state_before
 
 
 @every_case("name", registry.names("selection"))
 @every_case("lengths", [[], [1], [3, 1, 2, 1, 1, 4], [2] * 12])
 def test_a_rule_returns_a_mask_and_keeps_trajectories_whole(name, lengths):
-    for select in bound("selection", name):
+    for select in with_presets("selection", name):
         turns = random_table(lengths, 1)
         mask = select(turns, Stream.from_seed(3), progress=0.5)
         assert mask.dtype == bool

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, also when several write the same one at once."""
+"""Files are written completely or not at all, also by several processes at once; and pauses of the garbage collector."""
 
 import gc
 import os
@@ -11,29 +11,29 @@ from sparring.core import files
 from sparring.core.process import paused_collector, settled_heap
 
 
-def leftovers(folder):
+def temporary_files(folder):
     return sorted(path.name for path in folder.glob(".tmp-*"))
 
 
-def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path, monkeypatch):
-    """Two evaluations or reports into one folder: the second ends between the first one's write and its rename."""
-    path, synced, outer = tmp_path / "report.html", files.write_synced, os.getpid()
+def test_two_processes_that_write_one_file_do_not_disturb_each_other(tmp_path, monkeypatch):
+    """The second process writes the whole file between the write and the rename of the first."""
+    path, write_synced, own_pid = tmp_path / "report.html", files.write_synced, os.getpid()
 
-    def interrupted(temporary, data):
-        synced(temporary, data)
+    def write_with_intruder(temporary, data):
+        write_synced(temporary, data)
         if data == b"first":
-            monkeypatch.setattr(os, "getpid", lambda: outer + 1)
+            monkeypatch.setattr(os, "getpid", lambda: own_pid + 1)
             files.write_bytes_atomic(path, b"second")
             assert path.read_bytes() == b"second"
 
     monkeypatch.setattr(files, "_is_alive", lambda pid: True)
-    monkeypatch.setattr(files, "write_synced", interrupted)
+    monkeypatch.setattr(files, "write_synced", write_with_intruder)
     files.write_bytes_atomic(path, b"first")
     assert path.read_bytes() == b"first"
-    assert leftovers(tmp_path) == []
+    assert temporary_files(tmp_path) == []
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+def test_the_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_path):
     code = f"""
 import os
 from pathlib import Path
@@ -42,39 +42,39 @@ os.replace = lambda *names: os._exit(9)
 files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert len(leftovers(tmp_path)) == 1
-    other = tmp_path / ".tmp-b.json.x-1~"
-    other.write_text("of another file")
+    assert len(temporary_files(tmp_path)) == 1
+    file_of_another = tmp_path / ".tmp-b.json.x-1~"
+    file_of_another.write_text("of another file")
     files.write_bytes_atomic(tmp_path / "a[1].json", b"whole")
-    assert leftovers(tmp_path) == [other.name]
+    assert temporary_files(tmp_path) == [file_of_another.name]
 
 
 @pytest.fixture(autouse=True)
-def nothing_set_aside():
+def unfrozen_collector():
     gc.unfreeze()
     yield
     gc.freeze()
 
 
-def test_what_is_there_is_set_aside_and_given_back():
+def test_existing_objects_are_frozen_during_the_context_only():
     assert gc.get_freeze_count() == 0
     with settled_heap():
         assert gc.get_freeze_count() > 1000
         with settled_heap():
             assert gc.get_freeze_count() > 1000
-        assert gc.get_freeze_count() > 1000  # the inner one leaves it to the outer one
+        assert gc.get_freeze_count() > 1000  # only the outer context gives the objects back
     assert gc.get_freeze_count() == 0
     with pytest.raises(ValueError), settled_heap():
         raise ValueError
     assert gc.get_freeze_count() == 0
 
 
-@pytest.mark.parametrize("on", [True, False])
-def test_a_pause_leaves_the_collector_as_it_was(on):
-    (gc.enable if on else gc.disable)()
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_collector_is_restored_after_a_pause(is_enabled):
+    (gc.enable if is_enabled else gc.disable)()
     try:
         with paused_collector():
             assert not gc.isenabled()
-        assert gc.isenabled() is on
+        assert gc.isenabled() is is_enabled
     finally:
         gc.enable()

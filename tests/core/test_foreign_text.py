@@ -1,4 +1,4 @@
-"""Names lead nowhere and fit into paths, metrics and tables; old spellings are read wherever they may have been typed."""
+"""Names from outside cannot leave a folder or break metrics and tables; the old words `games` and `agents` are still read."""
 
 import json
 
@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.foreign_text import check_file_name, check_label, check_path_name, current_slot
 from tests.cases import every_case
 
-ELSEWHERE = [
+UNSAFE_NAMES = [
     "",
     ".",
     "..",
@@ -33,19 +33,19 @@ ELSEWHERE = [
 ]
 
 
-@every_case("name", ELSEWHERE)
-def test_a_recipe_whose_name_leads_elsewhere_is_refused(name):
+@every_case("name", UNSAFE_NAMES)
+def test_a_recipe_with_an_unsafe_name_is_refused(name):
     with pytest.raises(ConfigError, match=r"name: the name becomes a folder below runs/"):
         resolve({**load_recipe("kuhn-tiny"), "name": name})
 
 
-@every_case("name", [*ELSEWHERE, "a/b", "a b", "a=b", 5, None])
-def test_a_file_name_that_leads_elsewhere_is_refused(name):
+@every_case("name", [*UNSAFE_NAMES, "a/b", "a b", "a=b", 5, None])
+def test_an_unsafe_file_name_is_refused(name):
     with pytest.raises(ValueError, match="not a file name"):
         check_file_name(name)
 
 
-@every_case("name", [*ELSEWHERE, "a/b", "[bold]x", "a b"])
+@every_case("name", [*UNSAFE_NAMES, "a/b", "[bold]x", "a b"])
 def test_a_bot_whose_name_breaks_metrics_is_refused(name):
     with pytest.raises(ConfigError, match=r"bots\.(.|\n)*a name in metrics"):
         resolve({**load_recipe("kuhn-tiny"), "bots": {name: {"name": "random"}}})
@@ -57,35 +57,35 @@ def test_a_label_that_breaks_metrics_and_tables_is_refused(label):
         resolve({**load_recipe("kuhn-tiny"), "environments": [{"name": "kuhn_poker", "label": label}]})
 
 
-def test_names_in_use_are_taken_and_old_spellings_read(tmp_path):
+def test_usual_names_are_accepted_and_the_old_key_games_is_read(tmp_path):
     for name in recipe_names():
         assert check_path_name(name) == name
-    assert check_path_name("race mars:as_released") and check_path_name("kuhn_3.b")  # runs of earlier versions
+    assert check_path_name("race mars:as_released") and check_path_name("kuhn_3.b")  # names of runs of earlier versions
     assert check_label("hanabi_simple") and check_label("mcts(1000)".replace("(", "=").rstrip(")"))
     assert check_file_name("past-000040.safetensors")
-    assert resolve(OLD) == resolve(NEW)
+    assert resolve(OLD_KEYS) == resolve(NEW_KEYS)
     file = tmp_path / "mine.yaml"
     file.write_text("extends: kuhn-tiny\ngames:\n  - {name: nim}\n")
-    read = recipe.load_recipe(str(file))
-    assert read["environments"] == [{"name": "nim"}] and "games" not in read
-    assert recipe.apply_overrides(read, ["games.0.weight=2"])["environments"] == [{"name": "nim", "weight": 2}]
+    data = recipe.load_recipe(str(file))
+    assert data["environments"] == [{"name": "nim"}] and "games" not in data
+    assert recipe.apply_overrides(data, ["games.0.weight=2"])["environments"] == [{"name": "nim", "weight": 2}]
     with pytest.raises(ConfigError, match="both 'environments' and 'games'"):
-        resolve({**OLD, **NEW})
+        resolve({**OLD_KEYS, **NEW_KEYS})
 
 
-OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
+OLD_KEYS, NEW_KEYS = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")],
 )
-def test_slots_have_one_spelling(old, new):
+def test_an_old_slot_name_is_mapped_to_the_current_one(old, new):
     assert current_slot(old) == new and current_slot(new) == new
 
 
 @pytest.mark.parametrize("slot", ["games", "environments"])
-def test_a_plug_in_from_outside_may_say_either(slot, tmp_path, monkeypatch):
+def test_a_plug_in_from_outside_may_name_its_slot_by_the_old_or_new_word(slot, tmp_path, monkeypatch):
     name = f"old_{slot}"
     text = f'SLOT = "{slot}"\n\n\ndef {name}():\n    """One."""\n'
     (tmp_path / f"{name}.py").write_text(text)
@@ -102,7 +102,7 @@ def stdout_of(*arguments):
 
 
 @pytest.mark.parametrize("option", ["--game", "--environment"])
-def test_the_command_line_reads_both(option):
+def test_the_command_line_accepts_game_and_environment(option):
     report = json.loads(
         stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json")
     )
@@ -110,5 +110,5 @@ def test_the_command_line_reads_both(option):
 
 
 @pytest.mark.parametrize(("old", "new", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
-def test_lists_have_both_names(old, new, name):
+def test_sparring_list_accepts_old_and_new_names(old, new, name):
     assert stdout_of("list", old) == stdout_of("list", new) and name in stdout_of("list", old)

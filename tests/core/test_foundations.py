@@ -32,35 +32,36 @@ def test_vectorised_draws_equal_the_scalar_ones_bit_for_bit(keys, counter):
 
 
 @given(KEYS, st.sampled_from(["deal", 0, 1, 17]), st.sampled_from(["play", "1", 2, 3]))
-def test_children_differ_from_each_other_and_from_their_parent(key, first, second):
+def test_child_streams_differ_from_each_other_and_from_their_parent(key, first_word, second_word):
     stream = Stream(key)
-    assert len({stream.key, stream.child(first).key, stream.child(second).key}) == 3
-    assert stream.child(first).key == Stream(key).child(first).key
+    assert len({stream.key, stream.child(first_word).key, stream.child(second_word).key}) == 3
+    assert stream.child(first_word).key == Stream(key).child(first_word).key
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 2**64 + 1, 10**400])
-def test_a_seed_that_would_be_another_one_is_refused(seed):
+def test_a_seed_beyond_64_bits_is_refused(seed):
     with pytest.raises(ConfigError, match="is not a number of 64 bits"):
         Stream.from_seed(seed)
     with pytest.raises(ConfigError, match=r"^seed: "):
         resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
 
 
-def test_streams_are_functions_of_their_keys_and_orders_of_chance():
+def test_equal_keys_give_equal_streams_and_shuffles_are_uniform():
     assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
     assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
     keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
     assert len(keys) == 10_000
-    first, second = Stream(5).generator(), Stream(5).generator()
-    assert first.random() == second.random() != Stream(6).generator().random()
+    first_generator, second_generator = Stream(5).generator(), Stream(5).generator()
+    assert first_generator.random() == second_generator.random() != Stream(6).generator().random()
     assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
     orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
     assert len(orders) == 6 and min(orders.values()) > 150
     pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
     assert len(pairs) == 12 and min(pairs.values()) > 140
-    some = Stream.from_seed(5)
+    stream = Stream.from_seed(5)
     assert (
-        some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
+        stream.shuffled(range(9), 4) == stream.shuffled(range(9))[:4]
+        and stream.shuffled([]) == stream.shuffled("ab", 0) == []
     )
 
 
@@ -80,7 +81,7 @@ def test_draws_are_uniform_along_counters_and_across_streams(draw):
 
 
 @pytest.mark.parametrize(
-    ("written", "values"),
+    ("value", "values"),
     [
         (0.5, {0: 0.5, 1: 0.5}),
         ({"schedule": "constant", "value": 2}, {0.3: 2.0}),
@@ -105,13 +106,13 @@ def test_draws_are_uniform_along_counters_and_across_streams(draw):
         ),
     ],
 )
-def test_schedules_by_hand(written, values):
-    parsed = schedule.parse(written)
+def test_schedules_by_hand(value, values):
+    parsed = schedule.parse(value)
     assert {progress: parsed(progress) for progress in values} == pytest.approx(values)
 
 
 @pytest.mark.parametrize(
-    "written",
+    "value",
     [
         "fast",
         True,
@@ -128,13 +129,13 @@ def test_schedules_by_hand(written, values):
         {"schedule": "staircase", "values": [1, 2, 3], "at": [0.7, 0.5]},
     ],
 )
-def test_bad_schedules_are_refused_with_the_place(written):
+def test_bad_schedules_are_refused_with_the_key(value):
     with pytest.raises(ConfigError, match="learner"):
-        schedule.parse(written, "learner.learning_rate")
+        schedule.parse(value, "learner.learning_rate")
 
 
 @given(st.text(max_size=8))
-def test_the_nearest_name_never_fails(text):
+def test_the_nearest_names_of_any_text_are_at_most_three(text):
     assert len(nearest(text, ["mars", "grpo", "rae"])) <= 3
     assert "Did you mean" in str(UnknownNameError("x", "marz", ["mars"]))
     assert "There are none" in str(UnknownNameError("x", "marz", []))
@@ -169,12 +170,12 @@ def test_every_recipe_resolves_and_reads_back_equal():
         ({"rollout": {"temperature": 0}}, "temperature"),
     ],
 )
-def test_wrong_configurations_are_refused_with_the_place(changes, message):
+def test_wrong_configurations_are_refused_with_the_key(changes, message):
     with pytest.raises(ConfigError, match=message):
         config.resolve({**SMALL, **changes})
 
 
-def test_overrides_reach_into_lists_and_plugins_are_replaced_as_a_whole():
+def test_overrides_change_list_items_and_replace_plugins_completely():
     data = {"a": {"b": [{"c": 1}]}}
     assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
         "a": {"b": [{"c": 2}]},
@@ -182,54 +183,59 @@ def test_overrides_reach_into_lists_and_plugins_are_replaced_as_a_whole():
         "z": {"k": "v"},
     }
     assert data == {"a": {"b": [{"c": 1}]}}
-    base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
-    merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
+    base_config = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
+    merged = recipe.merge(base_config, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
     assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
 
 
 @pytest.mark.parametrize("override", ["a", "=1", "a.b.7.c=1", "a.b.x=1", "s.t=1", "a=[1"])
-def test_overrides_that_lead_nowhere_are_refused(override):
+def test_overrides_of_missing_keys_are_refused(override):
     with pytest.raises(ConfigError, match="Override"):
         recipe.apply_overrides({"a": {"b": [{"c": 1}]}, "s": 3}, [override])
 
 
 @pytest.mark.parametrize("name", [name for name in recipe.recipe_names() if name.startswith(("mars/", "spiral/"))])
-def test_recipes_of_chat_models_say_what_becomes_of_thoughts(name):
+def test_recipes_of_chat_models_state_what_happens_to_thoughts(name):
     renderer = config.resolve(recipe.load_recipe(name)).renderer
     assert renderer.name == "plain" or {"thinking", "history"} <= renderer.options.keys()
 
 
 @pytest.mark.parametrize("name", ["spiral/kuhn-paper", "spiral/multi-game-paper"])
 def test_published_settings_of_spiral(name):
-    """Every turn a sample of its own, 128 samples an update, and a forfeiture (-1.5) that is worse than any loss (-1)."""
+    """Every turn is one sample, an update has 128 samples, and a forfeit (-1.5) is worse than a loss (-1)."""
     resolved = config.resolve(recipe.load_recipe(name))
     assert resolved.renderer.options["history"] == "strip" and resolved.learner.reduction == "constant"
     games = [configured_game(section) for section in resolved.environments]
     assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
-    turns = {"tic_tac_toe": 7.75, "kuhn_rounds": 11.2, "simple_negotiation": 10}  # of random play
+    # mean length of a random episode, measured
+    turns = {
+        "tic_tac_toe": 7.75,
+        "kuhn_rounds": 11.2,
+        "simple_negotiation": 10,
+    }
     assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(
         128, rel=0.1
     )
 
 
 def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
-    first = recipe.load_recipe("mars/kuhn-tiny")
+    first_word = recipe.load_recipe("mars/kuhn-tiny")
     monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
     assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
-    first["environments"][0]["name"] = first["credit"]["name"] = "changed"
-    again = recipe.load_recipe("mars/kuhn-tiny")
-    assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
+    first_word["environments"][0]["name"] = first_word["credit"]["name"] = "changed"
+    data_again = recipe.load_recipe("mars/kuhn-tiny")
+    assert "changed" not in (data_again["environments"][0]["name"], data_again["credit"]["name"])
     monkeypatch.undo()
     (tmp_path / "one.yaml").write_text(
         "environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n"
     )
     (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
-    read = recipe.load_recipe(str(tmp_path / "both.yaml"))
-    assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
-    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0]
+    merged = recipe.load_recipe(str(tmp_path / "both.yaml"))
+    assert (merged["credit"]["name"], merged["steps"], merged["rollout"]["games_per_step"]) == ("rae", 7, 128)
+    assert [game.get("weight", 1) for game in merged["environments"]] == [1, 0]
 
 
-def test_recipes_are_named_by_path_and_those_that_went_by_their_words():
+def test_recipes_are_named_by_path_and_removed_ones_name_a_replacement():
     names = recipe.recipe_names()
     assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names
     assert not any(name.rpartition("/")[2].startswith("_") for name in names)
@@ -238,9 +244,9 @@ def test_recipes_are_named_by_path_and_those_that_went_by_their_words():
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
     assert recipe.load_recipe("mars/_tiny", may_be_incomplete=True)["credit"] == {"name": "mars"}
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error:
         recipe.load_recipe("mars/ablations/rae")
-    assert "It is part of the study mars. Instead: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
+    assert "It is part of the study mars. Instead: sparring train mars/multi-game-tiny steps=300" in str(error.value)
     assert not REMOVED.keys() & {*recipe.recipe_names()}
 
 
@@ -248,10 +254,10 @@ REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "remo
 
 
 @every_case("name", REMOVED)
-def test_the_words_in_place_of_a_recipe_that_went_are_a_recipe(name):
-    base, *changes = shlex.split(REMOVED[name]["write"])
-    read = recipe.apply_overrides(recipe.load_recipe(base), changes)
-    assert config.resolve(read) and read != recipe.load_recipe(base)
+def test_the_replacement_of_a_removed_recipe_is_a_valid_recipe(name):
+    recipe_name, *changes = shlex.split(REMOVED[name]["write"])
+    data = recipe.apply_overrides(recipe.load_recipe(recipe_name), changes)
+    assert config.resolve(data) and data != recipe.load_recipe(recipe_name)
     assert (
         "study" not in REMOVED[name]
         or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()

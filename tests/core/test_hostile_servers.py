@@ -1,7 +1,7 @@
-"""Hostile servers: every try ends in time with one line, which holds no part of the key.
+"""Hostile model servers: every request ends in time with a one-line error that holds no part of the key.
 
-The sampler openai meets more than 40 of them (``HOSTILE``, ``RAW``, ``LOADING``); a player meets those that speak slowly, without end,
-or elsewhere.
+The sampler `openai` meets the cases of ``HOSTILE``, ``RAW`` and ``LOADING``. A player meets servers that answer slowly, endlessly,
+or with a redirect.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ def listen(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MY_API_KEY", KEY)
-    done, sockets = threading.Event(), []
+    stop, sockets = threading.Event(), []
 
-    def start(speak):
+    def start(respond):
         server = socket.create_server(("127.0.0.1", 0))
         sockets.append(server)
         requests = []
@@ -52,20 +52,20 @@ def listen(monkeypatch):
 
         def answer(connection):
             with contextlib.suppress(OSError), connection:
-                requests.append(request_on(connection))
-                speak(connection, done)
+                requests.append(read_request(connection))
+                respond(connection, stop)
 
         threading.Thread(target=serve, daemon=True).start()
         return f"http://127.0.0.1:{server.getsockname()[1]}/v1", requests
 
     yield start
-    done.set()
+    stop.set()
     for server in sockets:
         server.close()
 
 
-def request_on(connection):
-    """Return a whole request: what a server leaves unread resets the connection."""
+def read_request(connection):
+    """Return the head of a request and read its body: unread bytes would reset the connection."""
     text = b""
     while b"\r\n\r\n" not in text:
         text += connection.recv(65536)
@@ -79,8 +79,8 @@ def request_on(connection):
 
 
 def account(url, *, timeout=0.4, retries=0):
-    free = dict(budget_tokens=0, budget_cost=0.0, price_in=0.0, price_out=0.0, cache=None)
-    return Account("A test", base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries, **free)
+    no_budget = dict(budget_tokens=0, budget_cost=0.0, price_in=0.0, price_out=0.0, cache=None)
+    return Account("A test", base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries, **no_budget)
 
 
 def ask(url, **options):
@@ -92,23 +92,23 @@ def answer(body=BODY, status="200 OK", *headers):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def drip(whole, before=b""):
-    """Return a way to speak: a part at once, then a byte every 0.05 seconds, 20 seconds long."""
+def drip(repeated, first_bytes=b""):
+    """Return a server that sends first_bytes at once, then one byte every 0.05 seconds for 20 seconds."""
 
-    def speak(connection, done):
-        connection.sendall(before)
-        for number in range(400):
-            if done.wait(0.05):
+    def respond(connection, stop):
+        connection.sendall(first_bytes)
+        for index in range(400):
+            if stop.wait(0.05):
                 return
-            connection.sendall(whole[number % len(whole) :][:1])
+            connection.sendall(repeated[index % len(repeated) :][:1])
 
-    return speak
+    return respond
 
 
 @pytest.mark.parametrize(
-    "speak",
+    "respond",
     [
-        lambda connection, done: done.wait(20),
+        lambda connection, stop: stop.wait(20),
         drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000),
         drip(b" ", answer(b"", "200 OK").replace(b"content-length: 0", b"content-length: 1000")),
         drip(b"1\r\n \r\n", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
@@ -116,47 +116,47 @@ def drip(whole, before=b""):
     ],
     ids=["silence", "headers", "body", "chunks", "error"],
 )
-def test_a_try_ends_at_the_deadline_however_slowly_it_is_answered(listen, speak):
-    url, requests = listen(speak)
-    slow = account(url)
-    began = time.monotonic()
+def test_a_request_ends_at_its_deadline_however_slow_the_answer(listen, respond):
+    url, requests = listen(respond)
+    slow_account = account(url)
+    start_time = time.monotonic()
     with pytest.raises(RolloutError, match=rf"Endpoint {url} .* did not answer within timeout=0\.4 seconds, 1 try"):
-        slow.ask(REQUEST, 0)
-    assert time.monotonic() - began < 5 and len(requests) == 1
+        slow_account.ask(REQUEST, 0)
+    assert time.monotonic() - start_time < 5 and len(requests) == 1
 
 
-def test_deadlines_and_sizes_bound_every_answer(listen):
+def test_the_deadline_and_the_size_limit_bound_every_answer(listen):
     url, requests = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
     with pytest.raises(RolloutError, match="2 tries"):
         ask(url, retries=1)
     assert len(requests) == 2
 
-    def speak(connection, done):
-        for byte in (whole[at : at + 16] for at in range(0, len(whole), 16)):
-            connection.sendall(byte)
+    def respond(connection, stop):
+        for chunk in (response[start : start + 16] for start in range(0, len(response), 16)):
+            connection.sendall(chunk)
             time.sleep(0.01)
 
-    whole = answer()
-    assert ask(listen(speak)[0], timeout=20).text == "bet"
+    response = answer()
+    assert ask(listen(respond)[0], timeout=20).text == "bet"
     assert b"accept-encoding: identity" in requests[0].lower()
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 def test_a_redirect_is_not_followed(listen, status):
-    other, requests = listen(lambda connection, done: connection.sendall(answer()))
+    second_url, requests = listen(lambda connection, stop: connection.sendall(answer()))
     url, _ = listen(
-        lambda connection, done: connection.sendall(answer(b"{}", status, f"location: {other}/chat/completions"))
+        lambda connection, stop: connection.sendall(answer(b"{}", status, f"location: {second_url}/chat/completions"))
     )
     with pytest.raises(RolloutError, match=f"status {status[:3]}"):
         ask(url, timeout=20)
     assert requests == []
 
 
-def test_nothing_of_the_environment_is_sent(listen, monkeypatch):
+def test_environment_variables_of_openai_are_not_sent(listen, monkeypatch):
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-the-environment")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
-    url, requests = listen(lambda connection, done: connection.sendall(answer()))
+    url, requests = listen(lambda connection, stop: connection.sendall(answer()))
     assert ask(url, timeout=20).text == "bet"
     assert f"Bearer {KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
 
@@ -164,24 +164,24 @@ def test_nothing_of_the_environment_is_sent(listen, monkeypatch):
 @pytest.mark.parametrize(
     "echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])]
 )
-def test_no_part_of_the_key_is_quoted(listen, echo):
+def test_no_part_of_the_key_is_in_the_error(listen, echo):
     url, _ = listen(
-        lambda connection, done: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad"))
+        lambda connection, stop: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad"))
     )
-    with pytest.raises(RolloutError, match=r"no such \*\*\*|no such key: .*sorry") as caught:
+    with pytest.raises(RolloutError, match=r"no such \*\*\*|no such key: .*sorry") as error:
         ask(url, timeout=20)
-    text = str(caught.value).casefold()
-    assert not [part for at in range(len(KEY) - 3) if (part := KEY[at : at + 4].casefold()) in text], text
+    text = str(error.value).casefold()
+    assert not [part for start in range(len(KEY) - 3) if (part := KEY[start : start + 4].casefold()) in text], text
 
 
-def test_nothing_more_is_sent_and_no_key_or_absurd_count_is_kept(listen):
+def test_replies_hide_the_key_and_absurd_counts_and_delays_are_ignored(listen):
     body = json.dumps({"choices": [{"message": {"content": f"bet {KEY}"}}]}).encode()
-    assert ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20).text == "bet ***"
+    assert ask(listen(lambda connection, stop: connection.sendall(answer(body)))[0], timeout=20).text == "bet ***"
     body = BODY[:-1] + b', "usage": {"prompt_tokens": 1' + b"0" * 400 + b', "completion_tokens": 3}}'
-    counted = ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20)
-    assert (counted.tokens_in, counted.tokens_out) == (None, 3)
-    url, requests = listen(says(answer(b"later", "503 Busy", "retry-after: 100000")))
-    refused(url, match="status 503: later", retries=1, timeout=20)
+    completion = ask(listen(lambda connection, stop: connection.sendall(answer(body)))[0], timeout=20)
+    assert (completion.tokens_in, completion.tokens_out) == (None, 3)
+    url, requests = listen(sends(answer(b"later", "503 Busy", "retry-after: 100000")))
+    assert_refused(url, match="status 503: later", retries=1, timeout=20)
     assert len(requests) in (1, 2)
 
 
@@ -196,18 +196,18 @@ def model(*, adapters=False):
     return LanguageModel(network, None)
 
 
-def refused(url, *, match, retries=0, timeout=0.4, **options):
-    began, threads = time.monotonic(), torch.get_num_threads()
+def assert_refused(url, *, match, retries=0, timeout=0.4, **options):
+    start_time, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)
-    with pytest.raises(RunError, match=match) as caught:
+    with pytest.raises(RunError, match=match) as error:
         sampler = openai(
             model(**options), base_url=url, served="base", key_variable="MY_API_KEY", retries=retries, timeout=timeout
         )
         sample(sampler, [SampleRequest((1, 2), 3)], SamplingParams(max_new_tokens=4), (2,))
     torch.set_num_threads(threads)
-    message = str(caught.value)
-    assert time.monotonic() - began < timeout + 15 and len(message) < 800
-    assert "\n" not in message and not [at for at in range(len(KEY) - 3) if KEY[at : at + 4] in message]
+    message = str(error.value)
+    assert time.monotonic() - start_time < timeout + 15 and len(message) < 800
+    assert "\n" not in message and not [start for start in range(len(KEY) - 3) if KEY[start : start + 4] in message]
 
 
 def ids(*others):
@@ -221,7 +221,7 @@ def logprobs(*others):
 NO_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
 UNKNOWN_ID = "Each token must have one, and be an id from 0 to 23"
 NO_COMPLETION = "answered with status 200 but not with a completion"
-HOSTILE = {  # what stands in the choice of an answer -> what is said
+HOSTILE = {  # fields of the completion -> the error
     "nan": (logprobs(float("nan")), NO_NUMBER),
     "inf": (logprobs(float("inf")), NO_NUMBER),
     "null": (logprobs(None), NO_NUMBER),
@@ -249,78 +249,78 @@ DEADLINE = "did not answer within timeout=0.4 seconds, 1 try"
 LOST = "could not be reached, 1 try"
 
 
-def says(text, then=lambda connection, done: None):
-    return lambda connection, done: (connection.sendall(text), then(connection, done))
+def sends(text, afterwards=lambda connection, stop: None):
+    return lambda connection, stop: (connection.sendall(text), afterwards(connection, stop))
 
 
-def resets(connection, done):
+def resets_connection(connection, stop):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def floods(head):
-    def speak(connection, done):
+def sends_endlessly(head):
+    def respond(connection, stop):
         connection.sendall(head)
         for _ in range(2048):
             connection.sendall(b" " * 2**20)
 
-    return speak
+    return respond
 
 
-RAW = {  # what is spoken on the connection -> what is said
-    "hang": (lambda connection, done: done.wait(20), DEADLINE),
-    "reset": (resets, LOST),
-    "torn body": (says(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
-    "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
-    "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
+RAW = {  # bytes on the connection -> the error
+    "hang": (lambda connection, stop: stop.wait(20), DEADLINE),
+    "reset": (resets_connection, LOST),
+    "torn body": (sends(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
+    "no HTTP": (sends(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
+    "endless header": (sends(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
     "two gigabytes": (
-        floods(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
+        sends_endlessly(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
         "the answer is longer than 16 MiB",
     ),
-    "no length and no end": (floods(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
+    "no length and no end": (sends_endlessly(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
     "gzip bomb": (
-        says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
+        sends(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
         "compressed, contrary to the request",
     ),
-    "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
-    "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
-    "no JSON": (says(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),
-    "nothing": (says(answer(b"")), "an empty body"),
-    "no choices": (says(answer(b'{"choices": []}')), NO_COMPLETION),
-    "the key": (says(answer(KEY.encode(), "400 Bad")), r"status 400: \*\*\*"),
-    "wrong key": (says(answer(KEY[:9].encode(), "401 No")), "refuses the key in the environment variable MY_API_KEY"),
+    "deep JSON": (sends(answer(b"[" * 10**5)), NO_COMPLETION),
+    "deep choices": (sends(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
+    "no JSON": (sends(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),
+    "nothing": (sends(answer(b"")), "an empty body"),
+    "no choices": (sends(answer(b'{"choices": []}')), NO_COMPLETION),
+    "the key": (sends(answer(KEY.encode(), "400 Bad")), r"status 400: \*\*\*"),
+    "wrong key": (sends(answer(KEY[:9].encode(), "401 No")), "refuses the key in the environment variable MY_API_KEY"),
 }
-LOADING = {  # what a server answers that is to load adapters
-    "500": (says(answer(b"no", "500 No")), "status 500: no"),
-    "404": (says(answer(b"no", "404 No")), "--enable-lora"),
-    "hang": (lambda connection, done: done.wait(20), DEADLINE),
+LOADING = {  # answers to the request to load an adapter -> the error
+    "500": (sends(answer(b"no", "500 No")), "status 500: no"),
+    "404": (sends(answer(b"no", "404 No")), "--enable-lora"),
+    "hang": (lambda connection, stop: stop.wait(20), DEADLINE),
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_a_reply_of_a_hostile_server_is_refused(listen, kind):
-    change, message = HOSTILE[kind]
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_reply_of_a_hostile_server_is_refused(listen, case):
+    change, message = HOSTILE[case]
     body = json.dumps({"choices": [{**ids(), **logprobs(), **change}]}).encode()
-    refused(listen(says(answer(body)))[0], match=message, timeout=20)
+    assert_refused(listen(sends(answer(body)))[0], match=message, timeout=20)
 
 
-@pytest.mark.parametrize("kind", RAW)
-def test_what_a_hostile_server_speaks_ends_in_one_line(listen, kind):
-    speak, message = RAW[kind]
-    refused(listen(speak)[0], match=message, timeout=0.4 if message == DEADLINE else 30)
+@pytest.mark.parametrize("case", RAW)
+def test_hostile_bytes_on_the_connection_end_in_a_one_line_error(listen, case):
+    respond, message = RAW[case]
+    assert_refused(listen(respond)[0], match=message, timeout=0.4 if message == DEADLINE else 30)
 
 
-@pytest.mark.parametrize("kind", LOADING)
-def test_adapters_that_are_not_loaded_leave_nothing(listen, kind, monkeypatch, tmp_path):
+@pytest.mark.parametrize("case", LOADING)
+def test_adapters_that_fail_to_load_leave_no_files(listen, case, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    speak, message = LOADING[kind]
-    refused(listen(speak)[0], match=message, adapters=True, timeout=0.4 if message == DEADLINE else 20)
+    respond, message = LOADING[case]
+    assert_refused(listen(respond)[0], match=message, adapters=True, timeout=0.4 if message == DEADLINE else 20)
     gc.collect()
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 def test_adapters_are_unloaded_at_the_end_of_the_process(listen):
-    url, requests = listen(says(answer(b"ok")))
+    url, requests = listen(sends(answer(b"ok")))
     code = f"""
 import weakref
 from sparring.models.samplers.openai import _unload

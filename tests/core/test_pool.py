@@ -1,4 +1,4 @@
-"""Worker processes: every job is answered once, errors come back as one, and nobody outlives the pool."""
+"""Worker processes: every job has one answer, a failure is one error here, and no process outlives the pool."""
 
 import importlib
 import multiprocessing
@@ -31,19 +31,19 @@ def make(settings):
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    """Return a function that a fresh process can import: it inherits where modules are looked for."""
+    """Return a function that a new worker process can import by its module name."""
     (tmp_path / "answers_of_workers.py").write_text(ANSWERS)
     monkeypatch.syspath_prepend(tmp_path)
     return importlib.reload(importlib.import_module("answers_of_workers")).make
 
 
 def test_jobs_are_answered_once_by_any_number_of_workers(make):
-    jobs = [[n, 1] for n in range(20)]
+    jobs = [[number, 1] for number in range(20)]
     with WorkerPool(make, {"plus": 100}, 2) as pool:
-        answered = list(pool.answers(jobs))
-    assert sorted(job for job, _ in answered) == jobs
-    assert all(answer["sum"] == sum(job) + 100 for job, answer in answered)
-    assert os.getpid() not in {answer["worker"] for _, answer in answered}
+        results = list(pool.answers(jobs))
+    assert sorted(job for job, _ in results) == jobs
+    assert all(answer["sum"] == sum(job) + 100 for job, answer in results)
+    assert os.getpid() not in {answer["worker"] for _, answer in results}
     assert multiprocessing.active_children() == []
     with WorkerPool(make, {"plus": 0}, 2) as pool:
         assert [answer["sum"] for _, answer in pool.answers([[5]])] == [5]
@@ -58,20 +58,19 @@ def test_jobs_are_answered_once_by_any_number_of_workers(make):
         (["die"], r"died \(exit code -9\).*fewer workers"),
     ],
 )
-def test_a_worker_that_fails_is_an_error_here(make, job, message):
+def test_a_failure_in_a_worker_is_raised_here(make, job, message):
     with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:
         list(pool.answers([job]))
     assert multiprocessing.active_children() == []
 
 
 def test_an_interrupt_ends_the_workers_at_once(make):
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # it is ignored in a job that a shell put into the background
+    # a shell starts background jobs with SIGINT ignored
+    old_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
             for _ in pool.answers([["sleep"], [1], [2]]):
                 signal.raise_signal(signal.SIGINT)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
     assert multiprocessing.active_children() == []

@@ -1,4 +1,4 @@
-"""References to players: to text, to JSON and back; what is not a player is refused with a word."""
+"""References to players are written as text or JSON and read back; anything else is refused with one line."""
 
 import json
 
@@ -31,21 +31,21 @@ TEXTS = {
     "demonstrator-leader": PlayerRef("demonstrator", "leader"),
     "past-leader-000100": PlayerRef("snapshot", "leader", 100),
     "past-a-000001-000100": PlayerRef("snapshot", "a-000001", 100),
-    "past-leader-12": PlayerRef("named", "past-leader-12"),  # no snapshot is called so
+    "past-leader-12": PlayerRef("named", "past-leader-12"),  # the step of a snapshot has at least six digits
     "bot-random": PlayerRef("bot", "random"),
     "bot-bot-x": PlayerRef("bot", "bot-x"),
     "bot-past-000100": PlayerRef("bot", "past-000100"),
     "person-ada": PlayerRef("person", "ada"),
     "random": PlayerRef("named", "random"),
     "mcts simulations=100": PlayerRef("named", "mcts simulations=100"),
-    "past-12": PlayerRef("named", "past-12"),  # no snapshot is called so
+    "past-12": PlayerRef("named", "past-12"),  # the step of a snapshot has at least six digits
     "past-0000012": PlayerRef("named", "past-0000012"),
     "bot-": PlayerRef("named", "bot-"),
 }
 
 
 @pytest.mark.parametrize(("text", "player"), TEXTS.items())
-def test_a_text_means_one_player_and_the_player_has_that_text(text, player):
+def test_a_text_and_its_player_are_converted_into_each_other(text, player):
     assert ref(text) == player and str(player) == text
     assert ref(player) is player
     assert PlayerRef.from_json(json.loads(json.dumps(player.to_json()))) == player
@@ -61,7 +61,7 @@ PLAYERS = st.one_of(
 
 
 @given(player=PLAYERS)
-def test_text_and_json_give_the_same_player_back(player):
+def test_a_player_survives_text_and_json(player):
     assert ref(str(player)) == player and hash(ref(str(player))) == hash(player)
     assert PlayerRef.from_json(json.loads(json.dumps(player.to_json()))) == player
 
@@ -90,13 +90,13 @@ def test_different_players_have_different_texts(first, second):
         (("named", "past-000100"), r"write ref\('past-000100'\)"),
     ],
 )
-def test_a_reference_that_fits_nobody_is_refused(parts, message):
+def test_a_reference_with_wrong_fields_is_refused(parts, message):
     with pytest.raises(ConfigError, match=message):
         PlayerRef(*parts)
 
 
 @pytest.mark.parametrize("value", [None, "learner", [], {}, {"name": "x"}, {"kind": "bot", "name": "x", "age": 3}])
-def test_what_is_no_json_of_a_reference_is_refused(value):
+def test_json_that_is_not_a_reference_is_refused(value):
     with pytest.raises(ConfigError, match="is not a reference to a player"):
         PlayerRef.from_json(value)
     with pytest.raises(UnknownNameError):
@@ -104,12 +104,12 @@ def test_what_is_no_json_of_a_reference_is_refused(value):
 
 
 @pytest.mark.parametrize("value", ["", None, 3, ("learner",)])
-def test_what_is_no_player_is_refused(value):
+def test_a_value_that_is_not_a_player_is_refused(value):
     with pytest.raises(ConfigError, match="is not a player"):
         ref(value)
 
 
-def test_references_are_told_apart_and_never_change():
+def test_references_are_compared_by_their_fields_and_immutable():
     assert LEARNER.of("leader") == PlayerRef("learner", "leader") and LEARNER.of("leader").of("main") == LEARNER
     assert snapshot(3, "leader") == snapshot(3).of("leader") != snapshot(3) == snapshot(3, "main")
     assert bot("random").of("leader") == bot("random")

@@ -1,4 +1,4 @@
-"""A stranger's recipe names endpoints and files; it sends no secret, and writes nothing, where the user has not said so."""
+"""A recipe from a stranger can send no secret and write no file unless the user has named the host or folder."""
 
 import json
 import os
@@ -23,14 +23,14 @@ from sparring.core.trust import (
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
-    """Name nothing, whatever the machine names; what a test names is forgotten after it."""
+def nothing_trusted(monkeypatch, tmp_path):
+    """Trust no host and no folder at first, whatever the environment of the machine says."""
     for name in (HOSTS, FILES):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
 
 
-def both(**options):
+def endpoint_and_judge(**options):
     options = {"model": "m", **options}
     return [
         registry.bind("players", "endpoint", options),
@@ -41,14 +41,14 @@ def both(**options):
 @pytest.mark.parametrize(
     "name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"]
 )
-def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
+def test_only_a_variable_that_ends_in_api_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
-    for make in both(base_url="http://127.0.0.1:1/v1", key_variable=name):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", key_variable=name):
         with pytest.raises(
             ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY"
-        ) as caught:
+        ) as error:
             make()
-        assert "secret-value" not in str(caught.value)
+        assert "secret-value" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
         "https://openrouter.ai/api/v1",
     ],
 )
-def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
+def test_a_key_is_not_sent_to_a_host_that_the_user_has_not_named(url, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    for make in both(base_url=url):
+    for make in endpoint_and_judge(base_url=url):
         with pytest.raises(ConfigError, match=rf"nothing is sent to .*write {HOSTS}=\S+ before the command"):
             make()
 
@@ -81,16 +81,16 @@ def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
         "http://ev\u0131l/",
     ],
 )
-def test_an_address_that_two_readers_might_read_differently_is_none(url):
+def test_an_ambiguous_address_is_refused(url):
     with pytest.raises(ConfigError, match=r"not an http address|no user, password"):
         parse_address(url)
 
 
-def test_the_line_that_the_error_names_helps(monkeypatch):
+def test_the_setting_that_the_error_names_permits_the_host(monkeypatch):
     address, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error:
         check_host(address, key)
-    monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(caught.value)).groups())
+    monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(error.value)).groups())
     check_host(address, key)
     monkeypatch.setenv(HOSTS, "other.lan, GPU.lan:8000")
     check_host(address, key)
@@ -98,7 +98,7 @@ def test_the_line_that_the_error_names_helps(monkeypatch):
         check_host(parse_address("http://gpu.lan:9000/v1"), key)
 
 
-def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
+def test_known_providers_and_plain_file_names_need_no_permission(tmp_path, monkeypatch):
     for key, host in PROVIDERS.items():
         check_host(parse_address(f"https://{host}/v1"), key)
         check_host(parse_address("http://localhost:8000/v1"), key)
@@ -106,12 +106,12 @@ def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
         with pytest.raises(ConfigError):
             check_host(parse_address(f"https://{host}/v1"), "OTHER_API_KEY")
     monkeypatch.chdir(tmp_path)
-    for make in both(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
         make()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error:
         cache_file("\x1b]0;x\x07.jsonl")
-    assert "\x1b" not in escape_controls(caught.value) and Path("answers.jsonl").name in str(caught.value)
+    assert "\x1b" not in escape_controls(error.value) and Path("answers.jsonl").name in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_providers_and_plain_names_need_no_word(tmp_path, monkeypatch):
         "bots={b: {name: endpoint, base_url: 'http://gpu.lan:8000/v1', model: m}}",
     ],
 )
-def test_what_is_typed_is_named_by_the_user(text):
+def test_a_host_in_a_typed_argument_is_permitted(text):
     trust_typed([None, text, "steps=3"])
     check_host(parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY")
     with pytest.raises(ConfigError):
@@ -133,8 +133,8 @@ def test_what_is_typed_is_named_by_the_user(text):
 @pytest.mark.parametrize(
     "cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"]
 )
-def test_answers_are_kept_in_json_lines_alone(cache):
-    for make in both(base_url="http://127.0.0.1:1/v1", cache=cache):
+def test_the_cache_of_answers_must_be_a_jsonl_file(cache):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache):
         with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
             make()
 
@@ -151,17 +151,17 @@ def test_answers_are_kept_in_json_lines_alone(cache):
         ".x.jsonl",
     ],
 )
-def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
+def test_a_recipe_cannot_choose_the_folder_of_the_cache(cache, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    for make in both(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
         with pytest.raises(ConfigError, match=rf"a path that you have not named.*a plain name such as.*{FILES}="):
             make()
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
 
 
-def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path, monkeypatch):
+def test_permitted_paths_are_used_but_links_that_leave_them_are_refused(tmp_path, monkeypatch):
     folder = tmp_path / "kept"
     folder.mkdir()
     monkeypatch.setenv(FILES, str(folder))
@@ -178,26 +178,28 @@ def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path
 
 
 @pytest.mark.parametrize("content", [b"ssh-ed25519 AAAA me@here", b"\xff\xfe", b"{}", b'{"a": 1}\n', b"x\ny\n"])
-def test_a_file_of_something_else_stays_as_it_is(tmp_path, monkeypatch, content):
+def test_a_file_that_is_not_a_cache_is_not_changed(tmp_path, monkeypatch, content):
     monkeypatch.setenv(FILES, str(tmp_path))
     path = tmp_path / "keys.jsonl"
     path.write_bytes(content)
-    for make in both(base_url="http://127.0.0.1:1/v1", cache=str(path)):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(path)):
         with pytest.raises(ConfigError, match="is not a file of answers"):
             make()
     assert path.read_bytes() == content
 
 
-def test_what_is_no_file_or_of_any_depth_is_passed_over(tmp_path, monkeypatch):
+def test_a_pipe_is_refused_as_cache_and_a_deeply_nested_line_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     os.mkfifo(tmp_path / "pipe.jsonl")
-    for make in both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
+    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
         with pytest.raises(ConfigError, match="not a regular file"):
             make()
     monkeypatch.setenv(FILES, str(tmp_path))
-    good = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
-    (tmp_path / "deep.jsonl").write_text(json.dumps(good) + "\n" + "[" * 100_000 + "\n")
+    answer = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
+    (tmp_path / "deep.jsonl").write_text(json.dumps(answer) + "\n" + "[" * 100_000 + "\n")
     assert (
-        both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]().account.cache.get("0").text
+        endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]()
+        .account.cache.get("0")
+        .text
         == "bet"
     )

@@ -1,4 +1,4 @@
-"""What tests of engines and learners share: the plays of a step, and weights as one vector."""
+"""Helpers of tests of engines and learners: the episodes of a step, and the weights as one vector."""
 
 import torch
 

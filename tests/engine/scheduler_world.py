@@ -1,4 +1,4 @@
-"""A world that a scheduler is tried in: it does what is said, and knows by itself what must hold."""
+"""A simulated fleet for tests of the scheduler: it carries out the commands and checks the invariants."""
 
 import math
 
@@ -23,13 +23,13 @@ class World:
         self.now = 0.0
         self.workers = dict.fromkeys(range(workers), OFF)
         self.tasks = {}  # worker -> units that it plays
-        self.sent = []  # (worker, units), everything ever sent
+        self.sent = []  # all messages ever sent, as (worker, units)
         self.issued, self.issue_of = [], {}
         self.learnt = []  # units in the order of their first answers
-        self.open = set()  # units that are not learnt
-        self.ended = {}  # unit -> workers that it has ended
+        self.open = set()  # units without an answer
+        self.ended = {}  # unit -> number of workers lost with it
         self.losses = {number: [] for number in range(workers)}
-        self.given_up = set()  # workers that were lost more often than they may be
+        self.given_up = set()  # workers with too many losses
         self.resent = 0
         self.over = None  # the command that gave up
         self.log, self.depth = [], 0
@@ -54,14 +54,14 @@ class World:
             units = self.tasks[worker]
         if units and self.tasks.get(worker) == units:
             del self.tasks[worker]
-        before = self.scheduler.counts.duplicate_units
-        known = [unit for unit in units if unit not in self.open]
+        duplicates_before = self.scheduler.counts.duplicate_units
+        answered_before = [unit for unit in units if unit not in self.open]
         self.learnt += [unit for unit in units if unit in self.open]
         for unit in units:
             self.open.discard(unit)
             self.ended.pop(unit, None)
         self.do(self.scheduler.answered(worker, units, self.now))
-        assert self.scheduler.counts.duplicate_units == before + len(known)
+        assert self.scheduler.counts.duplicate_units == duplicates_before + len(answered_before)
 
     def lose(self, worker):
         self._gone(worker)
@@ -88,7 +88,7 @@ class World:
                 self.resent += 1
                 self.ended[unit] = self.ended.get(unit, 0) + 1
 
-    # -- what is said
+    # -- commands of the scheduler
 
     def do(self, commands):
         self.depth += 1
@@ -141,7 +141,7 @@ class World:
             assert READY not in self.workers.values()
             assert self.now >= START_TIMEOUT
 
-    # -- what must hold
+    # -- invariants
 
     @property
     def waiting(self):
@@ -164,8 +164,8 @@ class World:
         assert len(scheduler._queue._heap) <= len(self.issued)
         assert sum(scheduler._queue._num_unsent.values()) == len(scheduler._queue._unsent)
 
-    def quiet(self):
-        """Let nothing go wrong any more: whatever is started joins, whatever is sent is answered."""
+    def finish_without_faults(self):
+        """Let every started worker join and every sent unit be answered, without further faults."""
         for _ in range(20 * (len(self.workers) + len(self.issued)) + 100):
             if self.over or not self.open:
                 return

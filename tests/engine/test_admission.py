@@ -1,4 +1,4 @@
-"""Plays in fresh order are admitted up to a bound, and every one that was issued is in one place, whatever happens."""
+"""In fresh order episodes are admitted up to a bound, and every issued episode is in exactly one state."""
 
 from collections import Counter
 
@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from sparring.engine.workers.episode_budget import Admission, EpisodeBudget
 
-GAMES, SIZE = 8, 2  # plays of a step, and of a group
+GAMES, SIZE = 8, 2  # episodes of a step and of a group
 
 
 class World:
     def __init__(self, lag, steps):
         self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
         self.admission = Admission(games=GAMES, lag=lag, steps=steps)
-        self.fates = []  # of every play ever issued: [name]
-        self.open = {}  # unit -> group -> fates of its plays
+        self.fates = []  # one entry [state] for every episode ever issued
+        self.open = {}  # unit -> group -> states of its episodes
         self.came = {}  # group -> fates
         self.units = self.groups = 0
 
@@ -52,13 +52,13 @@ class World:
         self.came |= groups
         self.admission.answer(unit, dict.fromkeys(groups, SIZE))
 
-    def learn(self, old):
+    def learn(self, is_too_old):
         while self.taken < GAMES:
             if not self.came:
-                return  # the step goes on when more come
+                return  # the step continues when more groups arrive
             group = next(iter(self.came))
-            assert self.admission.arrived_groups[0] == group  # first come, first served
-            is_old = bool(old) and group % old == 0
+            assert self.admission.arrived_groups[0] == group  # in the order of arrival
+            is_old = bool(is_too_old) and group % is_too_old == 0
             for fate in self.came.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
             self.admission.take(group, too_stale=is_old)
@@ -67,38 +67,38 @@ class World:
         self.admission.begin(self.learnt)
 
     def kill(self, checkpoint):
-        account, came, fates = checkpoint
+        account, arrived, fates = checkpoint
         issued = self.admission.account.issued
         for fate in self.fates:
             fate[0] = "lost"
         for fate, name in zip(self.fates, fates, strict=False):
             fate[0] = "lost" if name == "open" else name
-        before = [fate for fate in self.fates if fate[0] != "lost"]
+        fates_before = [fate for fate in self.fates if fate[0] != "lost"]
         self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.after_kill(issued))
         self.admission.begin(self.learnt)
         self.open, self.came, self.taken = {}, {}, 0
-        for group, numbers in came.items():
+        for group, numbers in arrived.items():
             self.came[group] = [self.fates[number] for number in numbers]
             for number in numbers:
                 self.fates[number][0] = "open"
-        self.admission.restore_groups(dict.fromkeys(came, SIZE))
-        assert len(before) == account.learned + account.withheld
+        self.admission.restore_groups(dict.fromkeys(arrived, SIZE))
+        assert len(fates_before) == account.learned + account.withheld
 
     def checkpoint(self):
         numbers = {id(fate): number for number, fate in enumerate(self.fates)}
-        came = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.came.items()}
-        return self.admission.account, came, [fate[0] for fate in self.fates]
+        arrived = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.came.items()}
+        return self.admission.account, arrived, [fate[0] for fate in self.fates]
 
     def check(self):
-        account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
+        account, counts = self.admission.account, Counter(fate[0] for fate in self.fates)
         assert account == EpisodeBudget(
-            issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")}
+            issued=len(self.fates), **{name: counts[name] for name in ("learned", "withheld", "lost", "open")}
         )
         assert account.is_balanced
         assert account.open + self.taken <= (self.lag + 1) * GAMES
         if (
             self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES
-        ):  # nobody waits for what never comes
+        ):  # no step waits for an episode that cannot arrive
             assert self.admission.num_playing or self.admission.num_issuable
 
 
@@ -114,7 +114,7 @@ EVENTS = st.one_of(
 
 @given(lag=st.integers(0, 3), events=st.lists(EVENTS, max_size=80))
 @settings(max_examples=400, deadline=None)
-def test_every_play_that_was_issued_is_in_one_place(lag, events):
+def test_every_issued_episode_is_in_exactly_one_state(lag, events):
     world = World(lag, steps=6)
     saved = world.checkpoint()
     for name, *values in events:
@@ -132,22 +132,22 @@ def num_issuable(admission, learnt):
     return admission.num_issuable
 
 
-def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
+def test_issued_episodes_are_limited_by_the_lag_and_the_end_of_the_run():
     admission = Admission(games=8, lag=2, steps=4)
     assert [num_issuable(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
     admission.begin(0)
     admission.issue(0, {0: 4, 1: 4, 2: 4})
     assert admission.num_issuable == 12
-    admission.answer(0, {0: 4, 2: 4})  # group 1 has failed, and gives its place back
+    admission.answer(0, {0: 4, 2: 4})  # group 1 failed, so one more may be issued
     assert (admission.num_issuable, admission.account.lost) == (16, 4)
-    admission.take(0, too_stale=True)  # as one that is too old does
+    admission.take(0, too_stale=True)  # a group that is too old also frees its place
     assert admission.num_issuable == 20
-    admission.take(2, too_stale=False)  # and not one that is learnt from, before that is done
+    admission.take(2, too_stale=False)  # a group being learnt frees its place only afterwards
     assert admission.num_issuable == 20
     assert num_issuable(admission, 1) == 24
 
 
-def test_a_group_that_comes_in_part_is_lost_as_a_whole():
+def test_a_group_with_missing_episodes_is_lost_completely():
     admission = Admission(games=8, lag=1, steps=4)
     admission.issue(0, {7: 4, 8: 4})
     admission.answer(0, {7: 3, 8: 4, 99: 4})
@@ -155,7 +155,7 @@ def test_a_group_that_comes_in_part_is_lost_as_a_whole():
     assert admission.account == EpisodeBudget(issued=8, lost=4, open=4)
 
 
-def test_an_account_is_read_again_as_it_was_written():
+def test_an_account_is_read_back_equal():
     account = EpisodeBudget(issued=9, learned=3, withheld=1, lost=1, open=4)
     assert EpisodeBudget.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
     assert account.is_balanced and not EpisodeBudget(issued=1).is_balanced

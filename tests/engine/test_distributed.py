@@ -1,4 +1,4 @@
-"""A sampler that holds weights of its own plays with those of now, as one in the training process does."""
+"""Samplers with their own copy of the weights use the newest ones, and workers take newer weights during play."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ def module(tmp_path_factory):
 
 
 @pytest.fixture
-def apart(module):
+def separate_sampler(module):
     module.PUBLISHED.clear()
     return module
 
@@ -83,27 +83,27 @@ def rounds(run, count):
     return replies
 
 
-def test_weights_are_published_before_they_are_played_with(apart):
-    mine, theirs = engine("apart.apart"), engine("in_process")
-    assert rounds(mine, 3) == rounds(theirs, 3)
-    assert apart.PUBLISHED == [1, 2]
+def test_weights_are_published_before_they_are_used(separate_sampler):
+    separate_engine, in_process_engine = engine("apart.apart"), engine("in_process")
+    assert rounds(separate_engine, 3) == rounds(in_process_engine, 3)
+    assert separate_sampler.PUBLISHED == [1, 2]
 
 
-def test_averaged_weights_are_published_and_snapshots_stay(apart):
+def test_ema_weights_are_published_and_snapshots_do_not_change(separate_sampler):
     run = engine("apart.apart")
     run.take_member(snapshot(0))
-    old, average = run.agent(snapshot(0)), run.agent(PUBLISHED)
+    snapshot_agent, average = run.agent(snapshot(0)), run.agent(PUBLISHED)
     rounds(run, 2)
     assert run.agent(PUBLISHED) is average
     assert average.sampler.version == run.policies["main"].published.version == 2
     for name, weights in run.policies["main"].published.tensors().items():
         assert (average.sampler.model.tensors()[name] == weights).all()
     run.agent(snapshot(0))
-    assert old.sampler.version == 0
+    assert snapshot_agent.sampler.version == 0
     assert run.agent(LEARNER).sampler.version == 2
 
 
-# newer weights reach plays that go on: what was said before stands, and every sampled run names its weights
+# newer weights during play: earlier tokens stay, and every sampled segment stores the version of its weights
 CONFIG = {
     "name": "renewed",
     "threads": 1,
@@ -136,8 +136,11 @@ def runs_of(episodes):
     runs = []
     for episode in episodes:
         for turn in episode.turns:
-            sampled = [part for part in turn.segments if part.kind == "sampled"]
-            runs += [(turn.moment, place, part.weights_version, len(part.ids)) for place, part in enumerate(sampled)]
+            sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
+            runs += [
+                (turn.moment, position, segment.weights_version, len(segment.ids))
+                for position, segment in enumerate(sampled)
+            ]
             assert turn.weights_version == sampled[-1].weights_version
     return runs
 
@@ -154,19 +157,19 @@ def differences(engine, episodes, version):
     gaps = []
     for episode in episodes:
         data = pack([episode])
-        turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # as in the turn table
-        parts = [part for turn in turns for part in turn.segments if part.kind == "sampled"]
-        chosen = np.array([part.weights_version == version for part in parts for _ in part.ids])
+        turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # in the order of the turn table
+        parts = [segment for turn in turns for segment in turn.segments if segment.kind == "sampled"]
+        chosen = np.array([segment.weights_version == version for segment in parts for _ in segment.ids])
         gaps += np.abs(reader.logprobs(data) - data.logprobs)[chosen].tolist()
     return np.array(gaps)
 
 
-def renewing(worker, files, call):
+def publish_at_call(worker, files, call):
     calls = itertools.count(1)
     return lambda: worker.renew(news_bytes(files), {}) if next(calls) == call else None
 
 
-def hearing(messages):
+def message_source(messages):
 
     def hear():
         if not messages:
@@ -177,70 +180,73 @@ def hearing(messages):
 
 
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
-def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_of_a_reply(setting, call):
+def test_an_episode_takes_newer_weights_between_turns_and_tokens(setting, call):
     config, engine, older, newer, unit = setting
     worker = Worker(config)
-    answer = worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call))
+    answer = worker.answer(task_bytes({0: unit}), {}, publish_at_call(worker, newer, call))
     episodes = answer_of(answer, {0: unit}).rollouts[0].episodes
-    old, new = older[0].version, newer[0].version
+    older_version, newer_version = older[0].version, newer[0].version
     for episode in episodes:
         in_order = [version for _, _, version, _ in sorted(runs_of([episode]))]
         assert in_order == sorted(in_order)
-    initial = {version for moment, place, version, _ in runs_of(episodes) if (moment, place) == (0, 0)}
-    assert initial == ({new} if call == 1 else {old})
-    assert versions(episodes) == ({new} if call == 1 else {old, new})
-    assert any(place for _, place, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
-    assert differences(engine, episodes, new).max() < TOLERANCE  # the engine holds the newer ones
-    assert call == 1 or differences(engine, episodes, old).max() > 0.01
+    initial = {version for moment, position, version, _ in runs_of(episodes) if (moment, position) == (0, 0)}
+    assert initial == ({newer_version} if call == 1 else {older_version})
+    assert versions(episodes) == ({newer_version} if call == 1 else {older_version, newer_version})
+    assert any(position for _, position, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
+    assert differences(engine, episodes, newer_version).max() < TOLERANCE  # the engine has the newer weights
+    assert call == 1 or differences(engine, episodes, older_version).max() > 0.01
 
 
-@pytest.mark.parametrize(("call", "some"), [(1, True), (2, False)])
-def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(setting, monkeypatch, call, some):
+@pytest.mark.parametrize(("call", "share_is_some"), [(1, True), (2, False)])
+def test_episodes_across_an_update_are_not_scored_by_the_newer_weights(setting, monkeypatch, call, share_is_some):
     config, _, _, newer, unit = setting
     monkeypatch.setattr(logprob_check, "INTERVAL", 1)
     worker = Worker(config)
     episodes = (
-        answer_of(worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call)), {0: unit})
+        answer_of(worker.answer(task_bytes({0: unit}), {}, publish_at_call(worker, newer, call)), {0: unit})
         .rollouts[0]
         .episodes
     )
-    if call == 2:  # no play has a turn that names older weights
+    if call == 2:  # no episode has a turn with older weights
         episodes = [
             episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}
         ]
         assert episodes
     checks = logprob_check.check_logprobs(worker.players, episodes)
-    assert bool(checks) == some and all(check.largest < TOLERANCE for check in checks)
+    assert bool(checks) == share_is_some and all(check.largest < TOLERANCE for check in checks)
 
 
-def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(setting):
+def test_older_or_unreadable_weights_change_nothing(setting):
     config, _, older, newer, unit = setting
     worker = Worker(config)
-    worker.renew(news_bytes(newer), {})  # of players that nobody has asked it for yet
-    alone = worker.answer(task_bytes({0: unit}), {})
-    gone = [file._replace(file=file.file + ".gone", version=9) for file in newer]
-    for news in (older, gone):
-        assert worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {})) == alone
+    worker.renew(news_bytes(newer), {})  # newer weights of players that have not been used yet
+    answer_without_news = worker.answer(task_bytes({0: unit}), {})
+    missing_files = [file._replace(file=file.file + ".gone", version=9) for file in newer]
+    for news in (older, missing_files):
+        assert (
+            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {}))
+            == answer_without_news
+        )
     worker.renew(news_bytes(newer), {})
-    assert worker.answer(task_bytes({0: unit}), {}) == alone  # a task says what it is begun with
+    assert worker.answer(task_bytes({0: unit}), {}) == answer_without_news  # a task names the weights it starts with
 
 
-def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_alone(setting):
+def test_a_worker_takes_newer_weights_during_and_between_tasks(setting):
     config, _, older, newer, unit = setting
     task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
     messages = [(json.dumps(config).encode(), {}), task, news, news, task]
     answers = []
-    serve(hearing(messages), answers.append, lambda: bool(messages) and messages[0] is news)
+    serve(message_source(messages), answers.append, lambda: bool(messages) and messages[0] is news)
     assert json.loads(answers[0]).keys() == {"ready"} and len(answers) == 3
-    first, second = (answer_of(answer, {0: unit}).rollouts[0].episodes for answer in answers[1:])
-    assert versions(first) == {newer[0].version}  # heard before the first call
-    assert versions(second) == {older[0].version}
+    first_rollout, second_rollout = (answer_of(answer, {0: unit}).rollouts[0].episodes for answer in answers[1:])
+    assert versions(first_rollout) == {newer[0].version}  # received before the first call
+    assert versions(second_rollout) == {older[0].version}
 
 
-def test_in_pinned_order_a_worker_that_plays_hears_nothing(setting):
+def test_in_pinned_order_a_worker_ignores_newer_weights_during_play(setting):
     config, _, older, newer, unit = setting
     config = {**config, "scale": {**config["scale"], "order": "pinned"}}
     task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
     messages, answers = [(json.dumps(config).encode(), {}), task, news], []
-    serve(hearing(messages), answers.append, lambda: bool(messages))
+    serve(message_source(messages), answers.append, lambda: bool(messages))
     assert versions(answer_of(answers[1], {0: unit}).rollouts[0].episodes) == {older[0].version}

@@ -1,4 +1,4 @@
-"""Exported models: what others load, and what the card tells them."""
+"""Exported models and mixtures: their files, the model card, and the answer of a run."""
 
 import stat
 
@@ -64,7 +64,7 @@ def probabilities(model):
 
 
 @pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "float16"])
-def test_weights_come_in_the_type_asked_for_and_the_run_keeps_its_own(tiny, tmp_path, dtype):
+def test_weights_are_exported_in_the_requested_dtype(tiny, tmp_path, dtype):
     export(tiny, tmp_path, step=3, dtype=dtype)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
     assert loaded.dtype == getattr(torch, dtype or "float32")
@@ -83,7 +83,7 @@ def test_every_file_can_be_read_by_another_user(tiny, tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
 
 
-def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
+def test_the_prompt_in_the_card_is_that_of_training(tiny, adapted, tmp_path):
     for number, engine in enumerate((tiny, adapted)):
         folder = tmp_path / str(number)
         export(engine, folder, step=3)
@@ -94,7 +94,7 @@ def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
         assert tuple(ids) == tuple(engine.policies["main"].renderer.initial(state.observe(0).text))
 
 
-def test_the_card_says_what_was_seen_of_the_past(tmp_path):
+def test_the_card_states_the_context_strategy(tmp_path):
     config = {
         "environments": [{"name": "sokoban"}],
         "context": {"name": "markov"},
@@ -111,7 +111,7 @@ def test_the_card_says_what_was_seen_of_the_past(tmp_path):
     )
 
 
-def test_the_card_has_what_the_hub_reads_and_the_figures_of_these_weights(tiny, adapted, tmp_path):
+def test_the_card_has_the_metadata_of_the_hub_and_the_figures(tiny, adapted, tmp_path):
     export(tiny, tmp_path / "tiny", step=3, figures={"nash_conv/kuhn_poker": 0.12345})
     _, front, text = (tmp_path / "tiny" / CARD).read_text().split("---\n", 2)
     fields = yaml.safe_load(front)
@@ -147,12 +147,12 @@ def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, 
 
     export(adapted, tmp_path / "adapter", step=3, adapter=True)
     export(adapted, tmp_path / "merged", step=3)
-    base = AutoModelForCausalLM.from_pretrained(chat_folder)
-    plain = probabilities(base)
-    with_adapter = probabilities(PeftModel.from_pretrained(base, tmp_path / "adapter").eval())
+    base_model = AutoModelForCausalLM.from_pretrained(chat_folder)
+    base_probabilities = probabilities(base_model)
+    with_adapter = probabilities(PeftModel.from_pretrained(base_model, tmp_path / "adapter").eval())
     merged = probabilities(AutoModelForCausalLM.from_pretrained(tmp_path / "merged"))
     assert torch.allclose(with_adapter, merged, atol=1e-6)
-    assert not torch.allclose(with_adapter, plain, atol=1e-6)
+    assert not torch.allclose(with_adapter, base_probabilities, atol=1e-6)
     assert "PeftModel" in (tmp_path / "adapter" / CARD).read_text()
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
 
@@ -164,14 +164,14 @@ def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
             if "lora_B" in name:
                 parameter.data.fill_(0.1 * number)
         adapted.take_member(member)
-    mixture = MemberMixture(members, adapted.agent)
+    mixture_of_sides = MemberMixture(members, adapted.agent)
     expected = [probabilities(adapted.policies["main"].past[member.step].model.network) for member in members]
     assert not torch.allclose(*expected, atol=1e-5)
     for adapter in (True, False):
         folder = tmp_path / str(adapter)
-        export_mixture(adapted, folder, mixture, step=2, answer="uniform", adapter=adapter)
+        export_mixture(adapted, folder, mixture_of_sides, step=2, answer="uniform", adapter=adapter)
         loaded = exported(folder=str(folder))
-        agents = [loaded.agent(who) for who in loaded.members]
+        agents = [loaded.agent(member_ref) for member_ref in loaded.members]
         for agent, rows in zip(agents, expected, strict=True):
             assert torch.allclose(probabilities(agent.sampler.model.network), rows, atol=1e-6)
         bases = [next(p for n, p in agent.sampler.model.network.named_parameters() if "embed" in n) for agent in agents]
@@ -190,7 +190,7 @@ def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
         exported(folder=str(weights.parent))
 
 
-def test_of_several_policies_one_is_named(tmp_path):
+def test_export_of_several_policies_needs_a_name(tmp_path):
     model = {"hidden_size": 8, "layers": 1, "heads": 1}
     config = {
         **BASE,
@@ -199,34 +199,34 @@ def test_of_several_policies_one_is_named(tmp_path):
     }
     engine = LocalEngine(resolve(config))
     engine.take_member(snapshot(1))
-    mixture = MemberMixture({snapshot(1): 1.0}, engine.agent)
+    mixture_of_sides = MemberMixture({snapshot(1): 1.0}, engine.agent)
     with pytest.raises(ConfigError, match="--policy leader"):
-        export_mixture(engine, tmp_path / "none", mixture, step=1, answer="nash")
-    export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="helper")
+        export_mixture(engine, tmp_path / "none", mixture_of_sides, step=1, answer="nash")
+    export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="helper")
     loaded = exported(folder=str(tmp_path / "one"))
     assert loaded.agent(*loaded.members).sampler.model.width == 16
     with pytest.raises(UnknownNameError, match="snapshot of this run"):
         export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 
 
-def test_members_of_several_learners_are_each_written_as_what_they_are(tmp_path):
+def test_members_of_several_learners_are_exported_with_their_models(tmp_path):
     league = {"every": 1, "learners": {"main": {}, "counter": {}}}
     engine = LocalEngine(resolve({**BASE, "league": league}))
     members = [snapshot(1), snapshot(1, "counter")]
     for member in members:
         engine.take_member(member)
-    for place, name in enumerate(engine.learners):
-        engine.policies[name].past[1].model.network.lm_head.weight.data.fill_(0.1 * (1 + place))
-    mixture = MemberMixture(dict.fromkeys(members, 0.5), engine.agent)
-    export_mixture(engine, tmp_path / "all", mixture, step=1, answer="nash")
+    for index, name in enumerate(engine.learners):
+        engine.policies[name].past[1].model.network.lm_head.weight.data.fill_(0.1 * (1 + index))
+    mixture_of_sides = MemberMixture(dict.fromkeys(members, 0.5), engine.agent)
+    export_mixture(engine, tmp_path / "all", mixture_of_sides, step=1, answer="nash")
     loaded = exported(folder=str(tmp_path / "all"))
-    heads = [loaded.agent(who).sampler.model.network.lm_head.weight for who in loaded.members]
+    heads = [loaded.agent(member_ref).sampler.model.network.lm_head.weight for member_ref in loaded.members]
     assert [float(head.flatten()[0]) for head in heads] == pytest.approx([0.1, 0.2])
     with pytest.raises(ConfigError, match="past-counter-000001 is a snapshot of counter; leave --policy out"):
-        export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="main")
+        export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="main")
 
 
-def test_a_side_of_several_policies_says_which_are_there(tmp_path):
+def test_a_side_of_several_policies_is_refused_with_their_names(tmp_path):
     config = {
         **BASE,
         "environments": [{"name": "team_matrix", "options": {"members": 2}}],
@@ -235,14 +235,14 @@ def test_a_side_of_several_policies_says_which_are_there(tmp_path):
     roles = {"a1": "left", "a2": "right", "b1": "left", "b2": "left"}
     engine = LocalEngine(resolve({**config, "roles": roles}))
     engine.take_member(snapshot(1))
-    mixture = MemberMixture({snapshot(1): 1.0}, engine.agent, second={snapshot(1): 1.0})
+    mixture_of_sides = MemberMixture({snapshot(1): 1.0}, engine.agent, second={snapshot(1): 1.0})
     with pytest.raises(ConfigError, match=r"In the first side play the policies left, right.*--policy left"):
-        export_mixture(engine, tmp_path / "none", mixture, step=1, answer="nash")
-    export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="right")
+        export_mixture(engine, tmp_path / "none", mixture_of_sides, step=1, answer="nash")
+    export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="right")
     assert (tmp_path / "one" / "past-000001").is_dir()
 
 
-def test_without_adapters_there_are_none_to_write(tiny, tmp_path):
+def test_exporting_adapters_of_a_full_model_is_refused(tiny, tmp_path):
     with pytest.raises(ModelError, match="has no adapters"):
         export(tiny, tmp_path, step=3, adapter=True)
 
@@ -264,7 +264,7 @@ BASE_ANSWER = {
 }
 
 
-def tables(states, count):
+def random_tables(states, count):
     rows = st.lists(st.floats(0.0, 1.0), min_size=len(states), max_size=len(states))
     return st.lists(rows, min_size=count, max_size=count)
 
@@ -278,59 +278,68 @@ def scorer(states, rows, legal=1.0):
     return TabularScorer(rows_by_state)
 
 
-def returns(first, second):
-    """Return what seat 0 earns with the first policy against the second, exactly."""
-    ours, theirs = query_policy(first, STATES)[0], query_policy(second, STATES)[0]
-    joint = [ours[n] if query.seat == 0 else theirs[n] for n, query in enumerate(STATES.queries)]
+def expected_return(first_policy, second_policy):
+    """Return the exact expected return of seat 0 with the first policy against the second."""
+    first_probabilities, second_probabilities = (
+        query_policy(first_policy, STATES)[0],
+        query_policy(second_policy, STATES)[0],
+    )
+    joint = [
+        first_probabilities[n] if query.seat == 0 else second_probabilities[n] for n, query in enumerate(STATES.queries)
+    ]
     return exact_values(STATES, joint).returns[0]
 
 
 @settings(deadline=None, max_examples=40)
-@given(tables(STATES, 4), st.lists(st.floats(0.05, 1.0), min_size=3, max_size=3))
-def test_one_policy_earns_what_the_mixture_does(rows, weights):
+@given(random_tables(STATES, 4), st.lists(st.floats(0.05, 1.0), min_size=3, max_size=3))
+def test_the_combined_policy_has_the_return_of_the_mixture(rows, weights):
     scorers = [scorer(STATES, row) for row in rows]
     shares = np.array(weights) / sum(weights)
-    mixture = MemberMixture(
+    mixture_of_sides = MemberMixture(
         dict(zip(MEMBERS, shares.tolist(), strict=True)), dict(zip(MEMBERS, scorers[:3], strict=True)).get
     )
-    mean = sum(share * returns(scorer, scorers[3]) for share, scorer in zip(shares, scorers, strict=False))
-    assert returns(mixture, scorers[3]) == pytest.approx(mean, abs=1e-9)
-    mean = sum(share * returns(scorers[3], scorer) for share, scorer in zip(shares, scorers, strict=False))
-    assert returns(scorers[3], mixture) == pytest.approx(mean, abs=1e-9)
+    mean = sum(share * expected_return(scorer, scorers[3]) for share, scorer in zip(shares, scorers, strict=False))
+    assert expected_return(mixture_of_sides, scorers[3]) == pytest.approx(mean, abs=1e-9)
+    mean = sum(share * expected_return(scorers[3], scorer) for share, scorer in zip(shares, scorers, strict=False))
+    assert expected_return(scorers[3], mixture_of_sides) == pytest.approx(mean, abs=1e-9)
 
 
-def test_weights_by_hand():
-    """Seat 0 of Kuhn passes with K in member 1, bets in member 2: after pass and bet it is member 1 alone."""
+def test_the_combined_policy_by_hand():
+    """In seat 0 one member always passes and the other bets, so after pass and bet only the passing member is possible."""
     calls, folds = [0.0] * len(STATES), [1.0] * len(STATES)
-    first, second = scorer(STATES, folds), scorer(STATES, calls)  # the first action of each state is to pass
-    mixture = MemberMixture({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, {MEMBERS[0]: first, MEMBERS[1]: second}.get)
-    for query, row in zip(STATES.queries, mixture.action_logprobs(STATES.queries), strict=True):
-        later = bool(query.actions)
-        assert np.exp(row) == pytest.approx([1, 0] if later else [0.25, 0.75])
+    first_member, second_member = scorer(STATES, folds), scorer(STATES, calls)  # the first action of each state is pass
+    mixture_of_sides = MemberMixture(
+        {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, {MEMBERS[0]: first_member, MEMBERS[1]: second_member}.get
+    )
+    for query, row in zip(STATES.queries, mixture_of_sides.action_logprobs(STATES.queries), strict=True):
+        is_later_state = bool(query.actions)
+        assert np.exp(row) == pytest.approx([1, 0] if is_later_state else [0.25, 0.75])
 
 
-def test_one_member_is_the_member_and_equal_members_are_one():
-    mixture = MemberMixture({MEMBERS[0]: 1.0, MEMBERS[1]: 0.0}, lambda _: UniformScorer())
-    assert list(mixture.shares()) == MEMBERS[:1]
-    both = MemberMixture({MEMBERS[0]: 0.3, MEMBERS[1]: 0.7}, lambda _: UniformScorer())
-    exact = nash_conv(GAME, STATES, UniformScorer()).nash_conv
-    for agent in (mixture, both):
-        assert nash_conv(GAME, STATES, agent).nash_conv == pytest.approx(exact)
+def test_a_mixture_of_equal_members_equals_the_member():
+    mixture_of_sides = MemberMixture({MEMBERS[0]: 1.0, MEMBERS[1]: 0.0}, lambda _: UniformScorer())
+    assert list(mixture_of_sides.shares()) == MEMBERS[:1]
+    mixture_of_equals = MemberMixture({MEMBERS[0]: 0.3, MEMBERS[1]: 0.7}, lambda _: UniformScorer())
+    expected_nash_conv = nash_conv(GAME, STATES, UniformScorer()).nash_conv
+    for agent in (mixture_of_sides, mixture_of_equals):
+        assert nash_conv(GAME, STATES, agent).nash_conv == pytest.approx(expected_nash_conv)
 
 
 def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
     game = make_game("team_matrix", options={"members": 2})
     states = enumerate_info_states(game)
-    mixture = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: UniformScorer())
+    mixture_of_sides = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: UniformScorer())
     with pytest.raises(GameError, match="share its draw"):
-        nash_conv(game, states, mixture)
+        nash_conv(game, states, mixture_of_sides)
     assert nash_conv(game, states, UniformScorer()).teams is not None
 
 
-def test_a_state_that_no_member_plays_to_has_the_weights():
+def test_an_unreachable_state_uses_the_mixture_weights():
     passes = scorer(STATES, [1.0] * len(STATES))
-    mixture = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: passes)
-    assert all(np.isfinite(row).any() and not np.isnan(row).any() for row in mixture.action_logprobs(STATES.queries))
+    mixture_of_sides = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: passes)
+    assert all(
+        np.isfinite(row).any() and not np.isnan(row).any() for row in mixture_of_sides.action_logprobs(STATES.queries)
+    )
 
 
 def with_members(config):
@@ -362,18 +371,20 @@ def test_the_named_answers(engine):
     assert list(answer_of(engine, book(), "nash").members.values()) == pytest.approx([1 / 3] * 3)
     assert list(answer_of(engine, book(), "uniform").members) == MEMBERS
     assert list(answer_of(engine, book(), "delta_uniform delta=0.99").members) == MEMBERS[-1:]
-    assert answer_of(LocalEngine(resolve(BASE_ANSWER)), Payoffs(), "nash").name == "policy"  # without members
+    assert answer_of(LocalEngine(resolve(BASE_ANSWER)), Payoffs(), "nash").name == "policy"  # without league members
 
 
-def test_words_say_which_weights_are_measured():
+def test_the_description_names_the_measured_weights():
     words = measured_weights
     assert words(resolve(BASE_ANSWER)) == words(resolve(BASE_ANSWER), "average") == "EMA weights"
     assert words(resolve(BASE_ANSWER), "last") == words(resolve({**BASE_ANSWER, "learner": {}})) == "live weights"
     assert words(resolve({**BASE_ANSWER, "league": {"every": 1, "answer": "nash"}})) == "mixture of members by nash"
     policies = {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}}
-    two = resolve({**BASE_ANSWER, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
-    assert words(two) == "EMA weights of leader, live weights of helper"
-    assert words(two, policy="leader") == "EMA weights" and words(two, policy="helper") == "live weights"
+    two_policies = resolve({**BASE_ANSWER, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
+    assert words(two_policies) == "EMA weights of leader, live weights of helper"
+    assert (
+        words(two_policies, policy="leader") == "EMA weights" and words(two_policies, policy="helper") == "live weights"
+    )
     frozen = resolve(
         {
             **BASE_ANSWER,
@@ -384,7 +395,7 @@ def test_words_say_which_weights_are_measured():
     assert words(frozen) == "EMA weights" and words(frozen, policy="helper") == "live weights"
 
 
-def test_the_average_is_the_policy_and_must_be_kept(engine):
+def test_the_answer_average_needs_ema_weights(engine):
     assert (
         answer_of(engine, book(), "average")
         is answer_of(engine, book(), "policy")
@@ -393,17 +404,17 @@ def test_the_average_is_the_policy_and_must_be_kept(engine):
     assert resolve({**BASE_ANSWER, "league": {"every": 1, "answer": "average"}}).league.answer == "average"
     with pytest.raises(ConfigError, match=r"this run keeps none; train it with learner\.average=0\.99, or"):
         resolve({**BASE_ANSWER, "learner": {}, "league": {"every": 1, "answer": "average"}})
-    two = {
+    two_policies = {
         "policies": {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}},
         "roles": {"first": "leader", "second": "helper"},
     }
     with pytest.raises(ConfigError, match=r"policies\.helper\.learner\.average=0\.99"):
-        resolve({**BASE_ANSWER, **two, "league": {"every": 1, "answer": "average"}})
-    two["policies"]["helper"] = {"frozen": True}
-    assert resolve({**BASE_ANSWER, **two, "league": {"every": 1, "answer": "average"}})
+        resolve({**BASE_ANSWER, **two_policies, "league": {"every": 1, "answer": "average"}})
+    two_policies["policies"]["helper"] = {"frozen": True}
+    assert resolve({**BASE_ANSWER, **two_policies, "league": {"every": 1, "answer": "average"}})
 
 
-def test_pairs_that_never_met_are_said_of_the_mixture(engine):
+def test_a_mixture_notes_pairs_without_games(engine):
     assert answer_of(engine, book(), "nash").notes == ()
     (note,) = answer_of(engine, Payoffs(), "nash").notes
     assert (
@@ -412,14 +423,14 @@ def test_pairs_that_never_met_are_said_of_the_mixture(engine):
     )
 
 
-def test_each_play_and_team_draws_its_own(engine):
+def test_each_episode_and_team_draws_a_member(engine):
     members = [member for seats in drawn_members(GAME, answer_of(engine, book(), "nash"), 60) for member in seats]
     counts = [members.count(member) for member in MEMBERS]
     assert min(counts) > 20 and sum(counts) == 120
 
 
 @pytest.mark.parametrize("answer", ["nahs", "", "delta_uniform alpha=1"])
-def test_what_is_no_answer_is_refused(answer):
+def test_an_unknown_answer_is_refused(answer):
     with pytest.raises((UnknownNameError, ConfigError)):
         resolve({**BASE_ANSWER, "league": {**BASE_ANSWER["league"], "answer": answer}})
 
@@ -429,15 +440,15 @@ TEAM_STATES = enumerate_info_states(TEAMS)
 THREE = make_game("kuhn_poker", options={"players": 3})
 
 
-def mixture(scorers, first, second):
+def mixture_of_sides(scorers, first_weights, second_weights):
     members = MEMBERS[: len(scorers)]
-    sides = [dict(zip(members, weights, strict=True)) for weights in (first, second)]
+    sides = [dict(zip(members, weights, strict=True)) for weights in (first_weights, second_weights)]
     return MemberMixture(sides[0], dict(zip(members, scorers, strict=True)).get, second=sides[1])
 
 
-def poker(calls, bluffs_and_calls):
-    """Return Kuhn poker's equilibrium but for a bluff and two calls: chance that the first seat calls with Q, and the second with Q or bluffs with J."""
-    bets = {  # chance of the second action, to bet or call: by the cards and what was done
+def equilibrium_scorer(calls, bluffs_and_calls):
+    """Return an equilibrium of Kuhn poker with given probabilities of the first seat's calls with Q and the second's calls and bluffs."""
+    bets = {  # probability to bet or call, by card and earlier actions
         "0": 0, "1": 0, "2": 0, "0pb": 0, "1pb": calls, "2pb": 1,
         "0p": bluffs_and_calls, "1p": 0, "2p": 1, "0b": 0, "1b": bluffs_and_calls, "2b": 1,
     }  # fmt: skip
@@ -445,64 +456,66 @@ def poker(calls, bluffs_and_calls):
 
 
 def test_the_equilibrium_of_kuhn_poker_is_a_mixture_for_each_side():
-    """The first calls with Q in 1/3, so 1/3 of the member that does; the second bluffs and calls in 1/3, so 1/3 of the other one."""
-    members = [poker(1, 0), poker(0, 1)]
-    pair = nash_conv(GAME, STATES, mixture(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
+    """In equilibrium seat 0 calls with Q with probability 1/3 and seat 1 bluffs and calls with 1/3; each is 1/3 of one member."""
+    members = [equilibrium_scorer(1, 0), equilibrium_scorer(0, 1)]
+    pair = nash_conv(GAME, STATES, mixture_of_sides(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
     assert pair.nash_conv == pytest.approx(0, abs=1e-12) and pair.values == pytest.approx((-1 / 18, 1 / 18))
-    for weights in ([1 / 3, 2 / 3], [2 / 3, 1 / 3]):  # one distribution for both sides is none
-        assert nash_conv(GAME, STATES, mixture(members, weights, weights)).nash_conv > 0.05
-    turned = nash_conv(GAME, STATES, mixture(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
-    assert turned.nash_conv > 0.05
+    for weights in ([1 / 3, 2 / 3], [2 / 3, 1 / 3]):  # one mixture for both sides is no equilibrium
+        assert nash_conv(GAME, STATES, mixture_of_sides(members, weights, weights)).nash_conv > 0.05
+    swapped = nash_conv(GAME, STATES, mixture_of_sides(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
+    assert swapped.nash_conv > 0.05
 
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3).filter(lambda shares: sum(shares) > 0.1)
 
 
 @settings(max_examples=20)
-@given(tables(STATES, 3), SHARES, SHARES)
-def test_it_is_the_pair_of_the_sides_own_mixtures(rows, first, second):
+@given(random_tables(STATES, 3), SHARES, SHARES)
+def test_a_pair_of_mixtures_equals_the_mixture_of_each_side(rows, first, second):
     members = [scorer(STATES, row) for row in rows]
     first, second = ([share / sum(weights) for share in weights] for weights in (first, second))
-    alone = [query_policy(mixture(members, weights, weights), STATES)[0] for weights in (first, second)]
+    single_mixtures = [
+        query_policy(mixture_of_sides(members, weights, weights), STATES)[0] for weights in (first, second)
+    ]
     table = {
-        (query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True))
+        (query.seat, query.key): dict(zip(query.legal_actions, single_mixtures[query.seat][n], strict=True))
         for n, query in enumerate(STATES.queries)
     }
-    pair = nash_conv(GAME, STATES, mixture(members, first, second))
+    pair = nash_conv(GAME, STATES, mixture_of_sides(members, first, second))
     joint = nash_conv(GAME, STATES, TabularScorer(table))
     assert pair.gains == pytest.approx(joint.gains, abs=1e-9) and pair.values == pytest.approx(joint.values, abs=1e-9)
 
 
 @settings(max_examples=20)
-@given(tables(STATES, 3), tables(TEAM_STATES, 3), SHARES)
-def test_equal_weights_are_one_mixture_to_the_bit(rows, team_rows, shares):
+@given(random_tables(STATES, 3), random_tables(TEAM_STATES, 3), SHARES)
+def test_a_pair_with_equal_weights_equals_one_mixture_bit_for_bit(rows, team_rows, shares):
     weights = [share / sum(shares) for share in shares]
     for game, states, policy_rows in ((GAME, STATES, rows), (TEAMS, TEAM_STATES, team_rows)):
         members = [scorer(states, row, 0.9) for row in policy_rows]
-        by_side = mixture(members, weights, weights)
-        plain = MemberMixture(dict(zip(MEMBERS, weights, strict=True)), by_side.agent)
+        by_side = mixture_of_sides(members, weights, weights)
+        single_mixture = MemberMixture(dict(zip(MEMBERS, weights, strict=True)), by_side.agent)
         assert [row.tobytes() for row in by_side.action_logprobs(states.queries)] == [
-            row.tobytes() for row in plain.action_logprobs(states.queries)
+            row.tobytes() for row in single_mixture.action_logprobs(states.queries)
         ]
-        assert exact_figures_of(game, states, by_side) == exact_figures_of(game, states, plain)
+        assert exact_figures_of(game, states, by_side) == exact_figures_of(game, states, single_mixture)
 
 
-def test_teams_draw_by_their_own_sides_by_hand():
-    """The first team draws rock and the second paper: scissors would bring the first 2 more, and the second has its best."""
+def test_teams_draw_by_the_weights_of_their_side_by_hand():
+    """Team 0 draws rock and team 1 paper: scissors would gain 2 for team 0, and team 1 already has its best response."""
     rock, paper = ([1, 1], [1, 0])
     members = [scorer(TEAM_STATES, [*choices, *choices], legal) for choices, legal in ((rock, 1.0), (paper, 0.5))]
-    exact = exact_figures_of(TEAMS, TEAM_STATES, mixture(members, [1, 0], [0, 1]))
-    assert exact.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
-    assert exact.values == pytest.approx((-1, -1, 1, 1))
+    figures = exact_figures_of(TEAMS, TEAM_STATES, mixture_of_sides(members, [1, 0], [0, 1]))
+    assert figures.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
+    assert figures.values == pytest.approx((-1, -1, 1, 1))
     report = team_exploitability(
         TEAM_STATES, TEAMS.teams, [query_policy(member, TEAM_STATES)[0] for member in members], [[1, 0], [0, 1]]
     )
     assert report.joint == pytest.approx((2, 0)) and report.values == pytest.approx((-1, 1))
-    assert exact.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
-    assert exact.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)
+    assert figures.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
+    assert figures.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)
 
 
-def drawn_members(game, agent, plays, **more):
+def drawn_members(game, agent, plays, **fields):
     root = Stream.from_seed(0)
     specs = [
         EpisodeSpec(
@@ -519,8 +532,8 @@ def drawn_members(game, agent, plays, **more):
     members = []
     inner = agent._agent_of
     agent._agent_of = lambda who: members.append(who) or inner(who)
-    play_teams(specs, {"agent": agent}, **more)
-    members = members[len(agent.members) :]  # each is made once before
+    play_teams(specs, {"agent": agent}, **fields)
+    members = members[len(agent.members) :]  # each member is loaded once before the first episode
     return [tuple(members[n * game.num_seats : (n + 1) * game.num_seats]) for n in range(plays)]
 
 
@@ -543,12 +556,12 @@ def engine_sides():
     return with_members(config)
 
 
-def test_each_seat_draws_by_its_side_and_a_team_together(engine_sides):
+def test_each_seat_draws_by_its_side_and_a_team_draws_once(engine_sides):
     agent = MemberMixture(
         {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5}
     )
-    seated = drawn_members(engine_sides.environments[0][0], agent, 400)
-    shares = [[sum(seats[seat] == member for seats in seated) / 400 for member in MEMBERS] for seat in (0, 1)]
+    members_of_play = drawn_members(engine_sides.environments[0][0], agent, 400)
+    shares = [[sum(seats[seat] == member for seats in members_of_play) / 400 for member in MEMBERS] for seat in (0, 1)]
     assert shares[0] == pytest.approx([0.25, 0.75, 0], abs=0.06) and shares[1] == pytest.approx([0, 0.5, 0.5], abs=0.06)
     assert agent.members == {MEMBERS[0]: 0.125, MEMBERS[1]: 0.625, MEMBERS[2]: 0.25}
     assert (
@@ -556,23 +569,23 @@ def test_each_seat_draws_by_its_side_and_a_team_together(engine_sides):
         == "0.250 past-000001, 0.750 past-000002 in the first side; 0.500 past-000002, 0.500 past-000003 in the second"
     )
     agent = MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5})
-    seated = drawn_members(engine_sides.environments[2][0], agent, 40)
-    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in seated) and {seats[2] for seats in seated} == set(
-        MEMBERS[1:]
-    )
+    members_of_play = drawn_members(engine_sides.environments[2][0], agent, 40)
+    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in members_of_play) and {
+        seats[2] for seats in members_of_play
+    } == set(MEMBERS[1:])
 
 
-def test_the_same_weights_in_both_sides_draw_whom_one_mixture_draws(engine_sides):
+def test_a_pair_with_equal_weights_draws_the_members_of_one_mixture(engine_sides):
     weights = {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}
-    plain, by_side = (
+    single_mixture, by_side = (
         MemberMixture(weights, engine_sides.agent),
         MemberMixture(weights, engine_sides.agent, second=weights),
     )
-    assert drawn_members(GAME, plain, 50) == drawn_members(GAME, by_side, 50)
+    assert drawn_members(GAME, single_mixture, 50) == drawn_members(GAME, by_side, 50)
 
 
-def test_it_is_for_two_sides(engine_sides):
-    agent = mixture([UniformScorer(), UniformScorer()], [1, 0], [0, 1])
+def test_a_pair_of_mixtures_is_refused_for_three_sides(engine_sides):
+    agent = mixture_of_sides([UniformScorer(), UniformScorer()], [1, 0], [0, 1])
     message = "kuhn_poker: this mixture has weights for two sides, and the environment has 3; take one policy"
     with pytest.raises(GameError, match=message):
         agent.mixture_of_seat(THREE, 0)
@@ -585,10 +598,10 @@ def test_it_is_for_two_sides(engine_sides):
     assert MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent).mixture_of_seat(THREE, 2).shares() == {MEMBERS[0]: 1.0}
 
 
-def test_a_question_without_teams_has_a_side_for_each_seat_and_with_teams_its_own():
-    agent = mixture([poker(1, 0), UniformScorer()], [0, 1], [1, 0])
+def test_the_side_of_a_query_is_its_seat_or_its_team():
+    agent = mixture_of_sides([equilibrium_scorer(1, 0), UniformScorer()], [0, 1], [1, 0])
     query = Query(game="any", seat=1, key="1b", observations=("",), actions=(), legal_actions=("pass", "bet"))
-    assert np.exp(agent.action_logprobs([query])[0]) == pytest.approx([1, 0])  # the member of the second side
+    assert np.exp(agent.action_logprobs([query])[0]) == pytest.approx([1, 0])  # a member of the second side
     for teams, expected in (((0, 0, 1, 1), [0.5, 0.5]), ((0, 1, 0, 1), [1, 0]), ((0, 0), [1, 0])):
         (row,) = agent.action_logprobs(
             [
@@ -607,12 +620,12 @@ def test_a_question_without_teams_has_a_side_for_each_seat_and_with_teams_its_ow
     assert TEAM_STATES.queries[0].teams == (0, 0, 1, 1) and STATES.queries[0].teams == (0, 1)
 
 
-def sided(first, environment="kuhn_poker", second_seat=1):
-    """Return the rows in which the first side's member i earns first[i][j] from the second side's member j, who loses it."""
+def rows_of_sides(payoffs, environment="kuhn_poker", second_seat=1):
+    """Return book rows in which member i of side 0 earns payoffs[i][j] from member j of side 1."""
     rows = {}
-    for i, player in enumerate(MEMBERS[: len(first)]):
-        for j, opponent in enumerate(MEMBERS[: len(first)]):
-            payoff = first[i][j]
+    for i, player in enumerate(MEMBERS[: len(payoffs)]):
+        for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
+            payoff = payoffs[i][j]
             if payoff is not None:
                 rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
                 rows[Row(environment, second_seat, opponent, player)] = Results(
@@ -621,18 +634,17 @@ def sided(first, environment="kuhn_poker", second_seat=1):
     return rows
 
 
-def test_the_answer_weighs_each_side_by_itself(engine_sides):
-    """The mean of 3/4 of one game and 1/4 of another is 3, 0 / 1, 2, and a third member loses: p = 1/4 and q = 1/2 in the last line."""
-    kuhn = sided([[4, 0, 8], [0, 2, 8], [-9, -9, 0]])
-    leduc = sided([[0, 0, 8], [4, 2, 8], [-9, -9, 0]], "leduc_poker")
-    book = Payoffs({**kuhn, **leduc, **sided([[-50] * 3] * 3, "team_matrix", 2)})  # held out
+def test_the_answer_has_separate_weights_of_each_side(engine_sides):
+    """The weighted mean of two games (3/4 and 1/4) is [[3, 0], [1, 2]] with p = 1/4 and q = 1/2; a third member always loses."""
+    kuhn = rows_of_sides([[4, 0, 8], [0, 2, 8], [-9, -9, 0]])
+    leduc = rows_of_sides([[0, 0, 8], [4, 2, 8], [-9, -9, 0]], "leduc_poker")
+    book = Payoffs({**kuhn, **leduc, **rows_of_sides([[-50] * 3] * 3, "team_matrix", 2)})  # held out
     answer = answer_of(engine_sides, book, "nash", apart=True)
     assert answer.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
     assert answer.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and answer.notes == ()
-    together = answer_of(engine_sides, book, "nash")
-    assert len(together.sides) == 1 and together.members == {
-        MEMBERS[1]: 1.0
-    }  # as whole players the second earns 1/2 from the first
+    joint_answer = answer_of(engine_sides, book, "nash")
+    # as whole players the second earns 1/2 from the first
+    assert len(joint_answer.sides) == 1 and joint_answer.members == {MEMBERS[1]: 1.0}
 
 
 @given(
@@ -641,15 +653,15 @@ def test_the_answer_weighs_each_side_by_itself(engine_sides):
 )
 @settings(max_examples=20)
 def test_the_weights_of_each_side_are_a_distribution(engine_sides, payoffs, solver):
-    answer = answer_of(engine_sides, Payoffs(sided(payoffs)), solver, apart=True)
+    answer = answer_of(engine_sides, Payoffs(rows_of_sides(payoffs)), solver, apart=True)
     for weights in answer.sides:
         assert sum(weights.values()) == pytest.approx(1) and all(0 < share <= 1 + 1e-9 for share in weights.values())
         assert set(weights) <= set(MEMBERS)
 
 
-def test_pairs_that_never_met_in_their_sides_are_counted(engine_sides):
-    kuhn = sided([[0, 1, None], [1, 0, 1], [1, 1, None]])
-    leduc = sided([[0, 1, None], [1, 0, 1], [1, 1, None]], "leduc_poker")
+def test_pairs_without_games_in_their_sides_are_counted(engine_sides):
+    kuhn = rows_of_sides([[0, 1, None], [1, 0, 1], [1, 1, None]])
+    leduc = rows_of_sides([[0, 1, None], [1, 0, 1], [1, 1, None]], "leduc_poker")
     (note,) = answer_of(engine_sides, Payoffs({**kuhn, **leduc}), "nash", apart=True).notes
     assert note.startswith("2 of 9 pairs of members have never met")
     assert answer_of(engine_sides, Payoffs(), "uniform", apart=True).notes == ()

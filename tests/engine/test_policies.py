@@ -1,4 +1,4 @@
-"""Several policies in one run: who sits where, what each learns from, what is saved, and what is refused."""
+"""Several policies in one run: their roles, training data, checkpoints, and refused configurations."""
 
 import json
 import shutil
@@ -80,7 +80,7 @@ def spec(run, *, seats=(LEARNER, LEARNER), trained=(True, True)):
     )
 
 
-def test_a_policy_says_what_it_has_of_its_own_and_the_run_says_the_rest():
+def test_a_policy_overrides_sections_of_the_run():
     config = resolve(TWO)
     leader, helper = config.by_policy["leader"], config.by_policy["helper"]
     assert (leader.model.hidden_size, helper.model.hidden_size, leader.model.heads) == (16, 8, 1)
@@ -91,11 +91,11 @@ def test_a_policy_says_what_it_has_of_its_own_and_the_run_says_the_rest():
     assert list(resolve(BASE).by_policy) == ["main"]
 
 
-def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_later():
+def test_the_resolved_configuration_of_policies_is_read_back_equal():
     config = resolve(TWO)
-    written = parse_yaml(to_yaml(config), "x")
-    assert resolve(written) == config
-    assert resolve(apply_overrides(written, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
+    restored = parse_yaml(to_yaml(config), "x")
+    assert resolve(restored) == config
+    assert resolve(apply_overrides(restored, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
     assert resolve({**TWO, "model": {**SMALL, "hidden_size": 32}}).by_policy["helper"].model.hidden_size == 32
     assert (
         "policies" not in resolve(BASE).model_dump(mode="json")
@@ -130,9 +130,9 @@ def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_lat
     ],
 )
 def test_a_wrong_configuration_is_refused_with_one_line(changes, message):
-    with pytest.raises(ConfigError, match=message) as caught:
+    with pytest.raises(ConfigError, match=message) as error:
         resolve({**TWO, **changes})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_roles_and_policies_fit_each_other(roles, message):
         engine(TWO, roles=roles)
 
 
-def test_where_names_of_roles_clash_an_environment_says_its_own():
+def test_an_environment_may_assign_its_own_roles():
     kuhn = {"name": "kuhn_poker", "roles": {"first": "helper", "second": "leader"}}
     run = engine(TWO, environments=[{"name": "leduc_poker"}, kuhn], roles={"first": "leader", "second": "helper"})
     assert [run.seats(game) for game, _ in run.environments] == [
@@ -173,15 +173,15 @@ def test_where_names_of_roles_clash_an_environment_says_its_own():
 
 
 @given(st.text(), st.sets(st.text(min_size=1)))
-def test_a_metric_loses_its_policy_and_nothing_else(metric, policies):
+def test_the_policy_is_removed_from_a_metric_name(metric, policies):
     name = without_policy(metric, policies)
     assert metric.endswith(name)
     assert name == metric or (metric.removesuffix(name).removesuffix("/") in policies and name)
 
 
-def test_each_policy_learns_from_the_turns_of_its_own_seats():
+def test_each_policy_learns_only_from_turns_of_its_seats():
     run = engine(TWO)
-    before = {name: weights(policy) for name, policy in run.policies.items()}
+    weights_before = {name: weights(policy) for name, policy in run.policies.items()}
     episodes = run.play([spec(run)]).episodes
     assert episodes[0].players == (LEARNER.of("leader"), LEARNER.of("helper")) and episodes[0].trained == (True, True)
     batches = {name: run.batch(episodes, progress=0.0, policy=name) for name in run.learners}
@@ -190,12 +190,12 @@ def test_each_policy_learns_from_the_turns_of_its_own_seats():
         assert batch.turns.agent_names == (f"learner-{name}",)
     credit = Methods.of(run.config).credit["helper"](batches["helper"].turns, {}, progress=0.0)
     run.learn(batches["helper"], credit, step=0, progress=0.0)
-    assert torch.equal(weights(run.policies["leader"]), before["leader"])
-    assert not torch.equal(weights(run.policies["helper"]), before["helper"])
+    assert torch.equal(weights(run.policies["leader"]), weights_before["leader"])
+    assert not torch.equal(weights(run.policies["helper"]), weights_before["helper"])
     assert run.policies["helper"].params.temperature == 0.5 and run.policies["leader"].params.temperature == 1.0
 
 
-def test_a_step_updates_all_and_says_whose_figures_are_whose():
+def test_a_step_updates_all_policies_and_names_their_metrics():
     run = engine(TWO)
     outcome = rounds(run, 2)
     assert {policy.model.version for policy in run.policies.values()} == {2}
@@ -204,38 +204,40 @@ def test_a_step_updates_all_and_says_whose_figures_are_whose():
     )
     assert "loss" not in outcome.metrics and "return/signalling/sender" in outcome.metrics
     assert outcome.metrics["leader/logprob_difference_max"] < 1e-4 > outcome.metrics["helper/logprob_difference_max"]
-    assert outcome.state.json("credit-helper") and outcome.state.json("credit") == {}  # rae remembers, mars does not
+    assert (
+        outcome.state.json("credit-helper") and outcome.state.json("credit") == {}
+    )  # rae has a running state, mars has none
 
 
-def test_one_policy_by_its_name_is_the_run_without_names(saved):
-    plain, named = (
+def test_one_named_policy_equals_a_run_without_names(saved):
+    without_names, with_name = (
         engine(BASE),
         engine({**BASE, "policies": {"main": None}, "roles": {"sender": "main", "receiver": "main"}}),
     )
-    outcomes = [rounds(run, 2) for run in (plain, named)]
+    outcomes = [rounds(run, 2) for run in (without_names, with_name)]
     assert outcomes[0].metrics == outcomes[1].metrics
     assert outcomes[0].episodes == outcomes[1].episodes
-    files = [saved(run) for run in (plain, named)]
+    files = [saved(run) for run in (without_names, with_name)]
     assert json.loads(files[1].pop("engine.json"))["policies"]["main"] == json.loads(files[0].pop("engine.json"))
     assert files[0] == files[1]
 
 
-def test_what_a_policy_is_does_not_depend_on_the_others():
-    run, other = (
+def test_the_initial_weights_of_a_policy_do_not_depend_on_others():
+    run, other_run = (
         engine(TWO),
         engine(TWO, policies={"helper": TWO["policies"]["helper"], "leader": {"model": {"hidden_size": 32}}}),
     )
-    assert torch.equal(weights(run.policies["helper"]), weights(other.policies["helper"]))
+    assert torch.equal(weights(run.policies["helper"]), weights(other_run.policies["helper"]))
     twins = engine(TWO, policies={"leader": None, "helper": None})
     assert not torch.equal(weights(twins.policies["leader"]), weights(twins.policies["helper"]))
 
 
 def test_a_frozen_policy_plays_and_never_changes(saved):
     run = engine(FROZEN, warmup={"updates": 1, "games": 4}, league={"every": 1})
-    before = weights(run.policies["helper"]).clone()
+    weights_before = weights(run.policies["helper"]).clone()
     warm_up(run.config, run)
     outcome = rounds(run, 2)
-    assert torch.equal(weights(run.policies["helper"]), before) and run.learners == ("leader",)
+    assert torch.equal(weights(run.policies["helper"]), weights_before) and run.learners == ("leader",)
     assert {episode.trained for episode in outcome.episodes} == {(True, False)}
     assert not any(name.startswith("helper/") for name in outcome.metrics)
     assert set(saved(run)) == {"engine.json", "leader-model.safetensors", "leader-optimizer.safetensors"}
@@ -243,7 +245,7 @@ def test_a_frozen_policy_plays_and_never_changes(saved):
         run.policies["helper"].trained  # noqa: B018
 
 
-def test_a_side_in_which_nobody_learns_is_not_the_learner_s():
+def test_a_side_with_only_frozen_policies_is_not_trained():
     kuhn = {"environments": [{"name": "kuhn_poker"}], "roles": {"first": "leader", "second": "helper"}}
     run = engine({**FROZEN, **kuhn}, matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}})
     outcome = rounds(run)
@@ -252,7 +254,7 @@ def test_a_side_in_which_nobody_learns_is_not_the_learner_s():
     }
 
 
-def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
+def test_a_snapshot_has_all_policies_and_is_dropped_with_all():
     run = engine(TWO, league={"every": 1}, matchmaker={"name": "mixed", "past": 1.0})
     state = rounds(run).state
     run.take_member(snapshot(1))
@@ -273,24 +275,24 @@ def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
             run.agent(name)
 
 
-def test_the_payoff_book_takes_all_policies_of_a_run_for_one_player():
+def test_all_policies_of_a_run_are_one_player_in_the_payoff_book():
     run = engine(TWO)
     episodes = run.play([spec(run)]).episodes
     book = Payoffs().after(episodes, {"signalling": (0, 0)})
     assert {(row.player, row.opponent, row.seat) for row in book.rows} == {(LEARNER, LEARNER, 0), (LEARNER, LEARNER, 1)}
 
 
-def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says():
+def test_a_player_without_a_policy_name_is_the_team_of_policies():
     run = engine(TWO)
     game = run.environments[0][0]
-    team, single = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
+    team, single_policies = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
     assert (
         isinstance(team, Team)
-        and team.agent_of_seat(game, 0) is single["leader"]
-        and team.agent_of_seat(game, 1) is single["helper"]
+        and team.agent_of_seat(game, 0) is single_policies["leader"]
+        and team.agent_of_seat(game, 1) is single_policies["helper"]
     )
     states = enumerate_info_states(game)
-    rows = {name: query_policy(agent, states)[0] for name, agent in single.items()}
+    rows = {name: query_policy(agent, states)[0] for name, agent in single_policies.items()}
     for number, (query, row) in enumerate(zip(states.queries, query_policy(team, states)[0], strict=True)):
         expected = rows["leader" if query.seat == 0 else "helper"][number]
         assert np.allclose(row, expected, atol=1e-6)
@@ -300,7 +302,7 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
     assert len(report.seats) == 2
 
 
-def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
+def test_export_needs_a_policy_name_and_shows_the_prompt_of_its_seat(tmp_path):
     run = engine(TWO)
     with pytest.raises(
         ConfigError, match="The run has the policies leader, helper; say which to write: --policy leader"
@@ -315,7 +317,7 @@ def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
         assert sizes["n_embd"] == {"leader": 16, "helper": 8}[name]
 
 
-def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tmp_path, saved):
+def test_a_frozen_policy_may_be_an_exported_model_with_its_tokenizer(tmp_path, saved):
     first = engine(BASE, environments=[{"name": "signalling", "options": {"rounds": 0, "types": 3, "signals": 3}}])
     export(first, tmp_path / "model", step=1)
     config = {
@@ -338,32 +340,36 @@ def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tm
 
 
 def test_the_plan_counts_every_model():
-    plan, alone = (describe(resolve(config)) for config in (TWO, BASE))
+    plan, plan_of_one = (describe(resolve(config)) for config in (TWO, BASE))
     models = plan["model"]["policies"]
-    assert models["helper"]["parameters"] == alone["model"]["parameters"] < models["leader"]["parameters"]
+    assert models["helper"]["parameters"] == plan_of_one["model"]["parameters"] < models["leader"]["parameters"]
     assert plan["model"]["parameters"] == sum(model["parameters"] for model in models.values())
     assert plan["policies"]["helper"]["credit"] == "rae"
-    each = [process_memory(config)["training process"].parts for config in resolve(TWO).by_policy.values()]
-    both = process_memory(resolve(TWO))["training process"].parts
-    most = max(part["activations_and_logits"] for part in each)
-    assert both["activations_and_logits"] == most > 0  # one is updated after the other
-    assert both["program"] == each[0]["program"] and both["weights"] == sum(part["weights"] for part in each)
+    parts_of_each = [process_memory(config)["training process"].parts for config in resolve(TWO).by_policy.values()]
+    parts_of_both = process_memory(resolve(TWO))["training process"].parts
+    largest = max(part["activations_and_logits"] for part in parts_of_each)
+    assert parts_of_both["activations_and_logits"] == largest > 0  # policies are updated one after the other
+    assert parts_of_both["program"] == parts_of_each[0]["program"] and parts_of_both["weights"] == sum(
+        part["weights"] for part in parts_of_each
+    )
     parts = describe(resolve(FROZEN))
     assert parts["model"]["policies"]["helper"]["frozen"] and "needs" in parts
 
 
-def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, saved):
+def test_every_policy_is_saved_restored_and_continues_equal(tmp_path, saved):
     setting = {"learner": {"learning_rate": 0.01, "average": 0.9}, "league": {"every": 1}}
     run, twin = engine(TWO, **setting), engine(TWO, **setting)
-    for each in (run, twin):
-        state = rounds(each, 2).state
-        each.take_member(snapshot(2))
+    for each_run in (run, twin):
+        state = rounds(each_run, 2).state
+        each_run.take_member(snapshot(2))
     folder = tmp_path / "saved"
     folder.mkdir()
     run.save(folder)
     fresh = engine(TWO, **setting)
     fresh.restore(folder)
-    names = [f"{name}-{what}.safetensors" for name in TWO["policies"] for what in ("model", "optimizer", "average")]
+    names = [
+        f"{name}-{file_kind}.safetensors" for name in TWO["policies"] for file_kind in ("model", "optimizer", "average")
+    ]
     assert set(saved(fresh)) == {
         "engine.json",
         *names,
@@ -371,8 +377,8 @@ def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, s
         "past-helper-000002.safetensors",
     }
     assert saved(fresh) == saved(run)
-    for each in (fresh, twin):
-        rounds(each, 1, state)
+    for each_run in (fresh, twin):
+        rounds(each_run, 1, state)
     assert saved(fresh) == saved(twin)
 
 
@@ -391,19 +397,21 @@ def test_the_checkpoint_of_another_set_of_policies_is_refused(tmp_path):
         engine(TWO).restore(folder)
 
 
-def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on():
+def test_a_policy_without_turns_is_not_updated():
     forfeit = [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "forfeit"}}]
     run = engine({**TWO, "policies": {"leader": {"frozen": True}, "helper": None}}, environments=forfeit)
-    before = weights(run.policies["helper"]).clone()
+    weights_before = weights(run.policies["helper"]).clone()
     outcome = rounds(run)
     assert not outcome.episodes or {len(episode.turns) for episode in outcome.episodes} <= {1, 2}
     silent = [episode for episode in outcome.episodes if len(episode.turns) == 1]
     batch = run.batch(silent, progress=0.0)
     credit = Methods.of(run.config).credit["helper"](batch.turns, {}, progress=0.0)
     assert silent and not len(batch.turns.reward)
-    moved = weights(run.policies["helper"]).clone()
-    assert run.learn(batch, credit, step=0, progress=0.0) == {} and torch.equal(weights(run.policies["helper"]), moved)
-    assert len(before) == len(moved)
+    weights_after = weights(run.policies["helper"]).clone()
+    assert run.learn(batch, credit, step=0, progress=0.0) == {} and torch.equal(
+        weights(run.policies["helper"]), weights_after
+    )
+    assert len(weights_before) == len(weights_after)
 
 
 def chat(folder, **policies):
@@ -430,33 +438,43 @@ def addresses(policy, *, trained):
 @pytest.mark.parametrize(
     "other", [{"model": {"lora": {"rank": 4}}}, {"frozen": True}, {"frozen": True, "model": {"lora": None}}]
 )
-def test_a_base_that_nobody_trains_is_in_memory_once(chat_folder, other):
+def test_an_untrained_base_model_is_in_memory_once(chat_folder, other):
     run = chat(chat_folder, leader={}, helper=other)
     leader, helper = run.policies["leader"], run.policies["helper"]
-    base = addresses(leader, trained=False)
-    assert base and base <= addresses(helper, trained=False)
+    base_addresses = addresses(leader, trained=False)
+    assert base_addresses and base_addresses <= addresses(helper, trained=False)
     assert not addresses(leader, trained=True) & addresses(helper, trained=True)
     assert len(addresses(helper, trained=True)) == (0 if helper.frozen else len(addresses(leader, trained=True)))
-    before = {name: [p.clone() for p in policy.model.network.parameters()] for name, policy in run.policies.items()}
+    parameters_before = {
+        name: [p.clone() for p in policy.model.network.parameters()] for name, policy in run.policies.items()
+    }
     rounds(run)
     for name, policy in run.policies.items():
-        for old, new in zip(before[name], policy.model.network.parameters(), strict=True):
-            assert new.requires_grad or torch.equal(old, new)
+        for parameter_before, parameter in zip(parameters_before[name], policy.model.network.parameters(), strict=True):
+            assert parameter.requires_grad or torch.equal(parameter_before, parameter)
     assert any(
-        not torch.equal(old, new) for old, new in zip(before["leader"], leader.model.network.parameters(), strict=True)
+        not torch.equal(parameter_before, parameter)
+        for parameter_before, parameter in zip(
+            parameters_before["leader"], leader.model.network.parameters(), strict=True
+        )
     )
 
 
-def test_a_model_that_is_trained_whole_shares_nothing(chat_folder):
+def test_fully_trained_models_share_no_memory(chat_folder):
     run = chat(chat_folder, leader={}, helper={"model": {"lora": None}})
-    every = [addresses(policy, trained=True) | addresses(policy, trained=False) for policy in run.policies.values()]
-    assert not every[0] & every[1]
+    addresses_of_each = [
+        addresses(policy, trained=True) | addresses(policy, trained=False) for policy in run.policies.values()
+    ]
+    assert not addresses_of_each[0] & addresses_of_each[1]
 
 
-def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
-    alone, beside = chat(chat_folder, main={}, helper={"frozen": True}), chat(chat_folder, main={}, helper={})
-    states = enumerate_info_states(alone.environments[0][0])
-    for run in (alone, beside):
+def test_adapters_give_equal_replies_with_and_without_other_adapters(chat_folder):
+    single_adapter, two_adapters = (
+        chat(chat_folder, main={}, helper={"frozen": True}),
+        chat(chat_folder, main={}, helper={}),
+    )
+    states = enumerate_info_states(single_adapter.environments[0][0])
+    for run in (single_adapter, two_adapters):
         assert addresses(run.policies["main"], trained=False)
     rows = [
         [
@@ -464,14 +482,14 @@ def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
             for q, row in zip(states.queries, run.agent(PUBLISHED).action_logprobs(states.queries), strict=True)
             if q.seat == 0
         ]
-        for run in (alone, beside)
+        for run in (single_adapter, two_adapters)
     ]
     assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
-    models = [run.policies["main"].model.tensors() for run in (alone, beside)]
+    models = [run.policies["main"].model.tensors() for run in (single_adapter, two_adapters)]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
-# members of a league that are adapters over one base: their turns are one batch, and the bytes are those of one by one
+# league members that are adapters over one base model: their turns form one batch, with the same bytes as one by one
 CONFIG = {
     "threads": 1,
     "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
@@ -507,33 +525,35 @@ def replies(outcome):
 
 @pytest.fixture
 def calls(monkeypatch):
-    sizes, whole = [], prefix_cache.BaseWeights.join
+    sizes, original_join = [], prefix_cache.BaseWeights.join
 
     def join(self, members):
         sizes.append(sorted(len(member.adapters) for member in members))
-        return whole(self, members)
+        return original_join(self, members)
 
     monkeypatch.setattr(prefix_cache.BaseWeights, "join", join)
     return sizes
 
 
-def test_the_bytes_of_plays_are_those_of_members_one_by_one(chat_folder, calls, monkeypatch):
+def test_joint_batches_give_the_bytes_of_single_members(chat_folder, calls, monkeypatch):
     run = engine_base(chat_folder, 1, 2, 3)
     players = [snapshot(1), snapshot(2), snapshot(3)]
-    together = replies(run.play(specs(run, players)))
+    joint_replies = replies(run.play(specs(run, players)))
     assert max(map(len, calls)) == 4, "the learner and three snapshots"
-    assert len({turn.agent for turns in together for turn in turns}) == 4
-    few = engine_base(chat_folder, 1, 2, 3)
-    some = specs(few, players)
-    assert replies(few.play(some[:5])) + replies(few.play(some[5:])) == together, "nor do they depend on who is beside"
+    assert len({turn.agent for turns in joint_replies for turn in turns}) == 4
+    few_members = engine_base(chat_folder, 1, 2, 3)
+    few_specs = specs(few_members, players)
+    assert replies(few_members.play(few_specs[:5])) + replies(few_members.play(few_specs[5:])) == joint_replies, (
+        "nor do they depend on who is beside"
+    )
     calls.clear()
     monkeypatch.setattr(in_process, "member_of", lambda model: None)
-    alone = engine_base(chat_folder, 1, 2, 3)
-    assert replies(alone.play(specs(alone, players))) == together
+    separate_engine = engine_base(chat_folder, 1, 2, 3)
+    assert replies(separate_engine.play(specs(separate_engine, players))) == joint_replies
     assert not calls
 
 
-def test_policies_over_one_base_are_asked_together(chat_folder, calls):
+def test_policies_over_one_base_are_sampled_in_one_batch(chat_folder, calls):
     policies = {"leader": {}, "base": {"frozen": True, "model": {"lora": None}}}
     run = engine_base(chat_folder, 1, policies=policies, roles={"first": "leader", "second": "base"})
     run.play(specs(run, [snapshot(1).of("leader"), LEARNER.of("base")]))
@@ -542,7 +562,7 @@ def test_policies_over_one_base_are_asked_together(chat_folder, calls):
     )
 
 
-def test_models_that_are_trained_whole_are_asked_alone(chat_folder, calls):
+def test_fully_trained_models_are_sampled_separately(chat_folder, calls):
     run = engine_base(chat_folder, 1, model={"lora": None})
     run.play(specs(run, [snapshot(1)], 4))
     assert not calls
@@ -562,25 +582,25 @@ def engine_frozen(folder, **model):
     )
 
 
-def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
-    first = engine_frozen(chat_folder, lora={"rank": 2})
+def test_a_changed_base_model_under_adapters_is_refused(chat_folder, tmp_path):
+    first_run = engine_frozen(chat_folder, lora={"rank": 2})
     folder = tmp_path / "checkpoint"
     folder.mkdir()
-    first.save(folder)
-    moved = shutil.copytree(chat_folder, tmp_path / "moved")
-    engine_frozen(moved, lora={"rank": 2}).restore(folder)  # the same weights elsewhere
-    weights = safetensors.torch.load_file(moved / "model.safetensors")
+    first_run.save(folder)
+    moved_folder = shutil.copytree(chat_folder, tmp_path / "moved")
+    engine_frozen(moved_folder, lora={"rank": 2}).restore(folder)  # the same weights in another folder
+    weights = safetensors.torch.load_file(moved_folder / "model.safetensors")
     name = sorted(weights)[0]
     weights[name].view(-1)[-1] += 0.001
-    safetensors.torch.save_file(weights, moved / "model.safetensors", metadata={"format": "pt"})
+    safetensors.torch.save_file(weights, moved_folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(
         ModelError,
         match=r"is no longer the model that the adapters in .* were trained on: its frozen weights have SHA-256",
     ):
-        engine_frozen(moved, lora={"rank": 2}).restore(folder)
+        engine_frozen(moved_folder, lora={"rank": 2}).restore(folder)
 
 
 def test_a_model_without_adapters_has_no_digest(chat_folder, saved):
-    whole = engine_frozen(chat_folder)
-    assert whole.model.frozen_digest == ""
-    assert b"base" not in saved(whole)["engine.json"]
+    full_model_run = engine_frozen(chat_folder)
+    assert full_model_run.model.frozen_digest == ""
+    assert b"base" not in saved(full_model_run)["engine.json"]

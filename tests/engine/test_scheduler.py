@@ -1,4 +1,4 @@
-"""The scheduler: every event and command by hand, and random courses in a world that checks them."""
+"""The scheduler: every event and command by hand, and random sequences of events in a simulated fleet."""
 
 import random
 import sys
@@ -19,7 +19,7 @@ from tests.engine.scheduler_world import STARTED, World
 EVENTS = 24
 
 
-def there(workers, **options):
+def scheduler_with_ready_workers(workers, **options):
     scheduler = UnitScheduler(workers, **options)
     assert scheduler.tick(0.0) == [StartWorker(number) for number in range(workers)]
     for number in range(workers):
@@ -27,28 +27,30 @@ def there(workers, **options):
     return scheduler
 
 
-def test_all_workers_are_started_at_the_first_event_whatever_it_is():
+def test_all_workers_are_started_at_the_first_event():
     assert UnitScheduler(2).tick(5.0) == [StartWorker(0), StartWorker(1)]
     assert UnitScheduler(2).issued([0], 5.0) == [StartWorker(0), StartWorker(1)]
 
 
-def test_what_waits_goes_in_messages_of_a_part_of_half_of_it():
-    scheduler = there(2)
-    # 12 wait: 12 / (2 x 2) = 3; then 9 wait: 9 / 4, rounded up
+def test_each_message_has_a_share_of_half_of_the_waiting_units():
+    scheduler = scheduler_with_ready_workers(2)
+    # 12 units wait for 2 workers: 12 / (2 x 2) = 3 per message; then 9 / 4, rounded up
     assert scheduler.issued(range(12), 0.0) == [SendUnits(0, (0, 1, 2)), SendUnits(1, (3, 4, 5))]
     assert scheduler.answered(1, (3, 4, 5), 1.0) == [SendUnits(1, (6, 7))]
     assert scheduler.answered(0, (0, 1, 2), 1.0) == [SendUnits(0, (8,))]
 
 
-def test_a_message_holds_about_a_second_of_play_once_it_is_known_what_a_unit_takes():
-    scheduler = there(1)
+def test_a_message_has_about_one_second_of_play_once_units_are_timed():
+    scheduler = scheduler_with_ready_workers(1)
     assert scheduler.issued(range(40), 0.0) == [SendUnits(0, tuple(range(20)))]
-    assert scheduler.answered(0, range(20), 4.0) == [SendUnits(0, (20, 21, 22, 23, 24))]  # 0.2 s each
-    assert scheduler.answered(0, range(20, 25), 50.0) == [SendUnits(0, tuple(range(25, 30)))]  # the median
+    # 20 units took 4 s: 0.2 s each, so 5 units per second
+    assert scheduler.answered(0, range(20), 4.0) == [SendUnits(0, (20, 21, 22, 23, 24))]
+    # the median of seconds per unit is still 0.2
+    assert scheduler.answered(0, range(20, 25), 50.0) == [SendUnits(0, tuple(range(25, 30)))]
 
 
 def test_an_answer_frees_the_worker_and_the_unit_is_never_sent_again():
-    scheduler = there(1)
+    scheduler = scheduler_with_ready_workers(1)
     assert scheduler.issued([0], 0.0) == [SendUnits(0, (0,))]
     assert scheduler.answered(0, (0,), 3.0) == []
     assert scheduler.busy(9.0) == 3.0
@@ -56,8 +58,8 @@ def test_an_answer_frees_the_worker_and_the_unit_is_never_sent_again():
     assert scheduler.busy(10.0) == 4.0
 
 
-def test_what_a_lost_worker_played_goes_to_the_next_one_alone_and_before_the_others():
-    scheduler = there(2)
+def test_units_of_a_lost_worker_are_resent_first_and_one_by_one():
+    scheduler = scheduler_with_ready_workers(2)
     assert scheduler.issued(range(16), 0.0) == [SendUnits(0, (0, 1, 2, 3)), SendUnits(1, (4, 5, 6))]
     scheduler.lost(0, 0.01)
     assert scheduler.answered(1, (4, 5, 6), 0.02)[-1] == SendUnits(1, (0,))
@@ -65,49 +67,51 @@ def test_what_a_lost_worker_played_goes_to_the_next_one_alone_and_before_the_oth
     assert (scheduler.counts.lost_workers, scheduler.counts.resent_units) == (1, 4)
     for unit in (1, 2, 3):
         commands = scheduler.answered(1, (unit,), 0.04)
-    assert commands == [SendUnits(1, (7, 8, 9))]  # 9 wait
+    assert commands == [SendUnits(1, (7, 8, 9))]  # 9 units wait
 
 
-def test_a_unit_that_was_sent_alone_and_ended_five_workers_is_given_up():
-    scheduler = there(5)
+def test_a_unit_that_was_sent_alone_to_five_lost_workers_is_given_up():
+    scheduler = scheduler_with_ready_workers(5)
     scheduler.issued([7], 0.0)
     for worker in range(4):
         assert SendUnits(worker + 1, (7,)) in scheduler.lost(worker, 0.1)
     assert scheduler.lost(4, 0.2) == [AbandonRun("it has ended 5 workers", 7)]
 
 
-def restarts(scheduler, worker, now, times):
+def restart_times(scheduler, worker, time, times):
     waits = []
     for _ in range(times):
-        scheduler.lost(worker, now)
-        began = now
-        while not any(command == StartWorker(worker) for command in scheduler.tick(now)):
-            assert scheduler.wait(now) > 0
-            now += scheduler.wait(now)
-        waits.append(now - began)
+        scheduler.lost(worker, time)
+        lost_at = time
+        while not any(command == StartWorker(worker) for command in scheduler.tick(time)):
+            assert scheduler.wait(time) > 0
+            time += scheduler.wait(time)
+        waits.append(time - lost_at)
     return waits
 
 
-def test_a_worker_is_started_again_after_half_a_second_and_twice_as_long_up_to_thirty():
-    assert restarts(there(2), 0, 100.0, 9) == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 30, 30])
-    assert restarts(there(1, restarts=10**6), 0, 100.0, 1100)[-1] == pytest.approx(30)
-    scheduler = there(1, restarts=1)  # in an hour
-    restarts(scheduler, 0, 10.0, 1)
-    assert restarts(scheduler, 0, 10.0 + 3601, 1) == pytest.approx([1.0])
+def test_the_restart_delay_doubles_from_half_a_second_to_thirty():
+    assert restart_times(scheduler_with_ready_workers(2), 0, 100.0, 9) == pytest.approx(
+        [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    )
+    assert restart_times(scheduler_with_ready_workers(1, restarts=10**6), 0, 100.0, 1100)[-1] == pytest.approx(30)
+    scheduler = scheduler_with_ready_workers(1, restarts=1)  # one restart per hour is allowed
+    restart_times(scheduler, 0, 10.0, 1)
+    assert restart_times(scheduler, 0, 10.0 + 3601, 1) == pytest.approx([1.0])
 
 
-def test_an_answer_makes_the_next_restart_quick_again():
-    scheduler = there(1)
-    restarts(scheduler, 0, 100.0, 4)
+def test_an_answer_resets_the_restart_delay():
+    scheduler = scheduler_with_ready_workers(1)
+    restart_times(scheduler, 0, 100.0, 4)
     scheduler.joined(0, 120.0)
     scheduler.issued([0], 120.0)
     scheduler.answered(0, (0,), 121.0)
-    assert restarts(scheduler, 0, 130.0, 1) == pytest.approx([0.5])
+    assert restart_times(scheduler, 0, 130.0, 1) == pytest.approx([0.5])
 
 
-def test_a_worker_is_started_again_though_it_was_to_be_looked_at_meanwhile():
-    # sent at 0, so looked at at 60; lost at 59.8, so to be started at 60.3
-    scheduler = there(1)
+def test_a_lost_worker_is_restarted_although_a_check_was_due():
+    # sent at 0, so checked at 60; lost at 59.8, so started again at 60.3
+    scheduler = scheduler_with_ready_workers(1)
     scheduler.issued([0], 0.0)
     scheduler.lost(0, 59.8)
     assert scheduler.tick(60.0) == []
@@ -115,10 +119,10 @@ def test_a_worker_is_started_again_though_it_was_to_be_looked_at_meanwhile():
     assert scheduler.tick(60.3) == [StartWorker(0)]
 
 
-def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_none_is_the_end():
-    scheduler = there(2, restarts=1)
+def test_a_worker_beyond_its_restarts_is_dropped_and_no_worker_ends_the_run():
+    scheduler = scheduler_with_ready_workers(2, restarts=1)
     for worker in (0, 1):
-        restarts(scheduler, worker, 10.0, 1)
+        restart_times(scheduler, worker, 10.0, 1)
     assert scheduler.lost(0, 20.0) == []
     (command,) = scheduler.lost(1, 20.0)
     assert isinstance(command, AbandonRun)
@@ -126,8 +130,8 @@ def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_n
     assert "more than 1 times in an hour (scale.restarts)" in command.why
 
 
-def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
-    scheduler = there(1, timeout=5.0)
+def test_a_worker_beyond_its_time_limit_is_ended():
+    scheduler = scheduler_with_ready_workers(1, timeout=5.0)
     scheduler.issued(range(6), 0.0)
     assert scheduler.playing(0) == (0, 1, 2)
     assert scheduler.tick(14.9) == []
@@ -138,32 +142,32 @@ def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
     assert scheduler.tick(15.5) == [StartWorker(0)]
 
 
-def test_a_message_may_take_20_times_the_median_of_a_unit_and_60_seconds_at_least():
+def test_the_time_limit_is_20_medians_and_at_least_60_seconds():
     rule = TimeoutRule(None)
-    assert rule.limit(1) == 1200  # nothing is known yet
-    rule.record(10.0, 2)  # 5 seconds each
+    assert rule.limit(1) == 1200  # no unit has been timed yet
+    rule.record(10.0, 2)  # 2 units in 10 s: 5 seconds each
     assert rule.limit(1) == 100
-    rule.record(1.0, 100)  # 0.01 each
+    rule.record(1.0, 100)  # 100 units in 1 s: 0.01 seconds each
     assert rule.limit(1) == 60
     assert rule.limit(1000) == pytest.approx(200)
     assert TimeoutRule(2.5).limit(4) == 10
 
 
-def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what_a_unit_takes():
-    scheduler = there(2)
+def test_a_hanging_worker_is_ended_once_other_workers_are_timed():
+    scheduler = scheduler_with_ready_workers(2)
     scheduler.issued(range(256), 0.0)
     assert len(scheduler.playing(0)) == 64
-    now, ended = 0.0, None
-    while ended is None and now < 4000:
-        now += 1.0
-        commands = scheduler.answered(1, scheduler.playing(1), now) if scheduler.playing(1) else []
-        commands = commands + scheduler.tick(now)
-        ended = next((command for command in commands if isinstance(command, EndWorker)), None)
-    assert ended is not None
-    assert now == 60
+    time, end_command = 0.0, None
+    while end_command is None and time < 4000:
+        time += 1.0
+        commands = scheduler.answered(1, scheduler.playing(1), time) if scheduler.playing(1) else []
+        commands = commands + scheduler.tick(time)
+        end_command = next((command for command in commands if isinstance(command, EndWorker)), None)
+    assert end_command is not None
+    assert time == 60
 
 
-def test_a_worker_that_does_not_come_up_is_ended():
+def test_a_worker_that_does_not_start_in_time_is_ended():
     scheduler = UnitScheduler(1)
     scheduler.tick(0.0)
     assert scheduler.wait(0.0) == 600
@@ -171,7 +175,7 @@ def test_a_worker_that_does_not_come_up_is_ended():
     assert scheduler.tick(600.0) == [EndWorker(0, "worker 0 was not ready within 600 seconds")]
 
 
-def test_workers_of_an_elastic_fleet_may_take_their_time_but_not_if_none_comes():
+def test_an_elastic_fleet_waits_longer_for_workers_but_not_for_ever():
     scheduler = UnitScheduler(2, elastic=True)
     assert scheduler.tick(1000.0) == [StartWorker(0), StartWorker(1)]
     assert scheduler.tick(9000.0) == []
@@ -182,7 +186,7 @@ def test_workers_of_an_elastic_fleet_may_take_their_time_but_not_if_none_comes()
     assert scheduler.tick(9600.0) == [AbandonRun("no worker was ready within 600 seconds")]
 
 
-def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_time_for_the_next():
+def test_a_loss_of_the_last_elastic_worker_restarts_the_waiting_time():
     scheduler = UnitScheduler(1, elastic=True)
     scheduler.issued([0], 0.0)
     scheduler.joined(0, 1.0)
@@ -194,7 +198,7 @@ def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_t
     assert isinstance(scheduler.tick(4600.0)[0], AbandonRun)
 
 
-def course(seed, events=EVENTS):
+def random_course(seed, events=EVENTS):
     draw = random.Random(seed)
     world = World(
         draw.randint(1, 4),
@@ -205,71 +209,71 @@ def course(seed, events=EVENTS):
     for _ in range(events):
         if world.over:
             break
-        happen(world, draw)
+        random_event(world, draw)
     return world
 
 
-def happen(world, draw):
+def random_event(world, draw):
     worker = draw.randrange(len(world.workers))
-    started = [number for number, state in world.workers.items() if state == STARTED]
+    starting_workers = [number for number, state in world.workers.items() if state == STARTED]
     playing = list(world.tasks)
-    kind = draw.random()
-    if kind < 0.14:
+    event_draw = draw.random()
+    if event_draw < 0.14:
         world.issue(draw.choice([1, 2, 7, 20]))
-    elif kind < 0.34:
-        world.join(draw.choice(started or [worker]))
-    elif kind < 0.62 and playing:
+    elif event_draw < 0.34:
+        world.join(draw.choice(starting_workers or [worker]))
+    elif event_draw < 0.62 and playing:
         world.answer(draw.choice(playing))
-    elif kind < 0.70 and world.sent:
+    elif event_draw < 0.70 and world.sent:
         world.answer(worker, draw.choice(world.sent)[1])
-    elif kind < 0.80:
+    elif event_draw < 0.80:
         world.lose(draw.choice(playing or [worker]))
-    elif kind < 0.84:
+    elif event_draw < 0.84:
         world.give_back(worker)
-    elif kind < 0.86:
+    elif event_draw < 0.86:
         world.answer(worker, ())
     else:
         world.pass_time(draw.choice([None, None, 0.1, 1.0, 30.0, 700.0]))
 
 
 @pytest.mark.parametrize("courses", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_whatever_happens_every_unit_is_learnt_once(courses):
-    learnt = given_up = ended = 0
+def test_after_any_events_every_unit_is_learnt_once(courses):
+    learnt = given_up = num_timed_out = 0
     for seed in range(courses):
-        world = course(seed)
+        world = random_course(seed)
         try:
-            world.quiet()
+            world.finish_without_faults()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         assert len(world.learnt) == len(set(world.learnt))
         assert world.over or sorted(world.learnt) == world.issued
         learnt, given_up = learnt + len(world.learnt), given_up + (world.over is not None)
-        ended += world.scheduler.counts.timed_out_units
-    assert learnt > courses  # the courses are none in which nothing happens
+        num_timed_out += world.scheduler.counts.timed_out_units
+    assert learnt > courses  # more than one unit per course was learnt
     assert 0.02 * courses < given_up < 0.5 * courses
-    assert ended > 0.02 * courses
+    assert num_timed_out > 0.02 * courses
 
 
-def test_a_long_life_leaves_nothing_behind():
+def test_a_long_run_does_not_accumulate_state():
     world = World(4, restarts=10**6)
     draw = random.Random(0)
     for _ in range(3000):
         if len(world.open) < 40:
             world.issue(8)
-        happen(world, draw)
+        random_event(world, draw)
         world.sent, world.log = world.sent[-20:], []
         world.over = None
     scheduler = world.scheduler
     assert len(world.learnt) > 500
     assert len(scheduler._queue._heap) <= len(world.open) + 40
-    world.quiet()
+    world.finish_without_faults()
     assert not scheduler._queue._open
     assert not scheduler._queue._num_ended
     assert not scheduler._queue._num_unsent
 
 
 def steps_of_an_answer(workers, units):
-    scheduler, lines = there(workers), 0
+    scheduler, lines = scheduler_with_ready_workers(workers), 0
     playing = {command.worker: command.units for command in scheduler.issued(range(units), 0.0)}
 
     def count(frame, event, argument):
@@ -277,35 +281,35 @@ def steps_of_an_answer(workers, units):
         lines += event == "line"
         return count
 
-    answered, before = 0, sys.gettrace()
+    answered, previous_trace = 0, sys.gettrace()
     sys.settrace(count)
     try:
-        for now in range(1, 2 * 10):
+        for time in range(1, 2 * 10):
             worker = next(iter(playing))
             units = playing.pop(worker)
             answered += len(units)
-            commands = scheduler.answered(worker, units, float(now))
+            commands = scheduler.answered(worker, units, float(time))
             playing |= {command.worker: command.units for command in commands if isinstance(command, SendUnits)}
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return lines / answered
 
 
-def test_an_event_takes_steps_that_grow_with_the_logarithm_of_workers_and_units():
-    """Lines are counted, not seconds, which say how busy the machine is."""
+def test_the_cost_of_an_event_grows_with_the_logarithm_of_workers_and_units():
+    """Executed lines are counted instead of seconds, which depend on the load of the machine."""
     steps = {workers: steps_of_an_answer(workers, 100 * workers) for workers in (10, 1000)}
-    assert steps[1000] < 3 * steps[10]  # log(1000) is 3 log(10); each unit has its constant too
+    assert steps[1000] < 3 * steps[10]  # log(1000) is 3 log(10), and each unit adds a constant
 
 
-def test_a_lane_says_what_a_worker_has_done():
+def test_utilisation_sums_the_states_of_a_worker():
     scheduler = UnitScheduler(2)
     scheduler.tick(0.0)
     scheduler.joined(0, 1.0)
-    scheduler.issued([0], 2.0)  # to worker 0
+    scheduler.issued([0], 2.0)  # sent to worker 0
     assert scheduler.utilisation(4.0) == [WorkerUtilisation(2.0, 3.0, 0), WorkerUtilisation(0.0, 0.0, 0)]
     scheduler.lost(0, 5.0)
-    scheduler.lost(1, 5.0)  # it was being started
+    scheduler.lost(1, 5.0)  # worker 1 was starting
     assert scheduler.utilisation(9.0) == [WorkerUtilisation(3.0, 4.0, 1), WorkerUtilisation(0.0, 0.0, 1)]
-    scheduler.tick(9.0)  # they are started again
+    scheduler.tick(9.0)  # both are started again
     scheduler.joined(0, 10.0)
     assert scheduler.utilisation(12.0)[0] == WorkerUtilisation(5.0, 6.0, 1)

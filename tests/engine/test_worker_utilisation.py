@@ -1,4 +1,4 @@
-"""The figures of single workers, from one asking to the next."""
+"""The utilisation of single workers between two calls."""
 
 from sparring.engine.workers.unit_scheduler import (
     RECORDED_WORKERS,
@@ -7,7 +7,7 @@ from sparring.engine.workers.unit_scheduler import (
 )
 
 
-def test_the_figures_are_shares_of_the_time_since_the_asking_before():
+def test_utilisation_is_a_share_of_the_time_since_the_last_call():
     meter = UtilisationMeter()
     assert meter.since_last_call([WorkerUtilisation(1.0, 2.0, 0), WorkerUtilisation(0.0, 0.0, 3)], 10.0) == {}
     figures = meter.since_last_call([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0)
@@ -18,9 +18,8 @@ def test_the_figures_are_shares_of_the_time_since_the_asking_before():
         "worker/1/ready": 0.0,
         "worker/1/lost": 2.0,
     }
-    assert (
-        meter.since_last_call([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0) == {}
-    )  # no time has passed
-    many = [WorkerUtilisation(0.0, 0.0, 0)] * 100
-    meter.since_last_call(many, 15.0)
-    assert len(meter.since_last_call(many, 16.0)) == 2 * RECORDED_WORKERS, "of the first workers alone"
+    # no time has passed since the last call
+    assert meter.since_last_call([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0) == {}
+    workers = [WorkerUtilisation(0.0, 0.0, 0)] * 100
+    meter.since_last_call(workers, 15.0)
+    assert len(meter.since_last_call(workers, 16.0)) == 2 * RECORDED_WORKERS, "only the first workers are recorded"

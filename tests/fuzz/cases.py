@@ -1,4 +1,4 @@
-"""How random configurations are made: keys of the schema, plug-ins and their options, and values that fit, almost fit or do not."""
+"""Random configurations for `configurations.py`: random keys, plug-ins and options, with valid and hostile values."""
 
 import dataclasses
 import random
@@ -12,8 +12,8 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import SparringError
 
 RECIPES = ("kuhn-tiny", "leduc-tiny", "tictactoe-tiny", "tictactoe-mirror", "demo", "mars/kuhn-tiny")
-TRIES = 4  # of each change of a case that is to be trained
-TRAINED = 0.3  # share of the cases that train a step, if they are small and not refused
+TRIES = 4  # attempts to find a change that is not refused, for a case that trains
+TRAINED = 0.3  # share of cases that train one step, if small and not refused
 OPENSPIEL = (
     "kuhn_poker",
     "goofspiel",
@@ -149,22 +149,22 @@ class Case:
 
 
 def random_case(seed, number, quick):
-    """Return case ``number``; it depends on nothing but seed, number and the code.
+    """Return case ``number``, which depends only on the seed, the number and the code.
 
-    A case to be trained takes on only such changes as are not refused when it is resolved.
+    A case that trains takes only changes with which its configuration still resolves.
     """
     draw = random.Random(f"{seed} {number}")
     train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
     for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
-        changed = [
+        candidates = [
             (*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)
         ]
-        overrides = next((candidate for candidate in changed if not train or resolves(recipe, candidate)), overrides)
+        overrides = next((candidate for candidate in candidates if not train or resolves(recipe, candidate)), overrides)
     return Case(recipe=recipe, overrides=overrides, train=train)
 
 
 def resolves(recipe, overrides):
-    """Return whether a configuration is not refused when it is resolved; a fault counts as not refused, to be met again."""
+    """Return whether a configuration resolves; an unexpected error counts as yes, so that the case shows it again."""
     try:
         resolve(apply_overrides(load_recipe(recipe), overrides))
     except SparringError:
@@ -175,31 +175,43 @@ def resolves(recipe, overrides):
 
 
 def change(draw, *, hostile):
-    kinds = (plain, plain, plug_in, plug_in, option, option, game, illegal, weights, whole_list, unknown)
-    kind = draw.choice(kinds if hostile else kinds[:-1])
-    return kind(draw, hostile)
+    changes = (
+        change_value,
+        change_value,
+        change_plug_in,
+        change_plug_in,
+        change_option,
+        change_option,
+        change_environment,
+        change_illegal,
+        change_weight,
+        change_list,
+        change_unknown_key,
+    )
+    make_change = draw.choice(changes if hostile else changes[:-1])
+    return make_change(draw, hostile)
 
 
-def plain(draw, hostile):
+def change_value(draw, hostile):
     path, annotation = draw.choice(list(keys(RunConfig)))
-    return f"{path}={value(draw, annotation, hostile)}"
+    return f"{path}={random_value(draw, annotation, hostile)}"
 
 
 def keys(section, prefix=""):
     for name, field in section.model_fields.items():
-        parts = [
-            part
-            for part in typing.get_args(field.annotation)
-            if isinstance(part, type) and issubclass(part, pydantic.BaseModel)
+        sections = [
+            argument
+            for argument in typing.get_args(field.annotation)
+            if isinstance(argument, type) and issubclass(argument, pydantic.BaseModel)
         ]
-        inner = parts[0] if parts else field.annotation
+        subsection = sections[0] if sections else field.annotation
         yield f"{prefix}{name}", field.annotation
-        if isinstance(inner, type) and issubclass(inner, pydantic.BaseModel):
-            listed = typing.get_origin(field.annotation) is list
-            yield from keys(inner, f"{prefix}{name}.{'0.' if listed else ''}")
+        if isinstance(subsection, type) and issubclass(subsection, pydantic.BaseModel):
+            is_list = typing.get_origin(field.annotation) is list
+            yield from keys(subsection, f"{prefix}{name}.{'0.' if is_list else ''}")
 
 
-PLACES = {
+SLOT_OF_KEY = {
     "credit": "credit",
     "losses.0": "losses",
     "losses": "losses",
@@ -219,9 +231,9 @@ PLACES = {
 }
 
 
-def plug_in(draw, hostile):
-    place = draw.choice(list(PLACES))
-    slot = PLACES[place] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
+def change_plug_in(draw, hostile):
+    key_path = draw.choice(list(SLOT_OF_KEY))
+    slot = SLOT_OF_KEY[key_path] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
     name = draw.choice(registry.names(slot))
     plugin = registry.load(slot, name)
     parts = [f"name: {name}"]
@@ -231,71 +243,75 @@ def plug_in(draw, hostile):
     if hostile and draw.random() < 0.15:
         options = registry.load(slot, draw.choice(registry.names(slot))).options
     hints = typing.get_type_hints(plugin.function, include_extras=True)
-    spent = budget(name) if slot == "oracles" else ""
-    free = sorted(key for key in options if f", {key}: " not in spent)
-    for key in draw.sample(free, min(len(free), draw.choice((0, 0, 1, 2)))):
-        parts.append(f"{key}: {value(draw, hints.get(key, str), hostile)}")
-    listed = place in ("losses", "rewards", "evaluation.opponents")
-    text = "{" + ", ".join(parts) + spent + "}"
-    return f"{place}={f'[{text}]' if listed else text}"
+    limits = oracle_limits(name) if slot == "oracles" else ""
+    unlimited = sorted(key for key in options if f", {key}: " not in limits)
+    for key in draw.sample(unlimited, min(len(unlimited), draw.choice((0, 0, 1, 2)))):
+        parts.append(f"{key}: {random_value(draw, hints.get(key, str), hostile)}")
+    is_list = key_path in ("losses", "rewards", "evaluation.opponents")
+    text = "{" + ", ".join(parts) + limits + "}"
+    return f"{key_path}={f'[{text}]' if is_list else text}"
 
 
-def option(draw, hostile):
-    place, name = draw.choice(
+def change_option(draw, hostile):
+    key_path, name = draw.choice(
         (("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo"))
     )
-    plugin = registry.load(PLACES[place], name)
+    plugin = registry.load(SLOT_OF_KEY[key_path], name)
     key = draw.choice(sorted(plugin.options) or ["x"])
     hint = typing.get_type_hints(plugin.function, include_extras=True).get(key, float)
-    return f"{place}={{name: {name}, {key}: {value(draw, hint, hostile)}}}"
+    return f"{key_path}={{name: {name}, {key}: {random_value(draw, hint, hostile)}}}"
 
 
-def budget(judge):
-    """Return options, as text behind an oracle's name, with which it judges a position in well under a second, also in go."""
-    if judge == "noisy":  # it spoils the verdicts of minimax
+def oracle_limits(oracle_name):
+    """Return options of an oracle, as text, with which it judges a position of any game in under a second."""
+    if oracle_name == "noisy":  # its verdicts are those of minimax, with noise
         return ", options: {max_states: 2000}"
     limits = {"max_histories": 2000, "max_states": 2000, "simulations": 20}
-    return "".join(f", {key}: {most}" for key, most in limits.items() if key in registry.load("oracles", judge).options)
+    return "".join(
+        f", {key}: {limit}" for key, limit in limits.items() if key in registry.load("oracles", oracle_name).options
+    )
 
 
-def game(draw, hostile):
+def change_environment(draw, hostile):
     name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
     parts = []
     if name in registry.names("environments"):
         plugin = registry.load("environments", name)
         hints = typing.get_type_hints(plugin.function, include_extras=True)
         for key in draw.sample(sorted(plugin.options), min(len(plugin.options), draw.choice((0, 0, 1, 2)))):
-            parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
-    judge = draw.choice(registry.names("oracles"))
-    oracle = f", oracle: {{name: {judge}{budget(judge)}}}" if draw.random() < 0.2 else ""
+            parts.append(f"{key}: {random_value(draw, hints.get(key, int), hostile)}")
+    oracle_name = draw.choice(registry.names("oracles"))
+    oracle = f", oracle: {{name: {oracle_name}{oracle_limits(oracle_name)}}}" if draw.random() < 0.2 else ""
     return f"environments=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
 
 
-def illegal(draw, hostile):
+def change_illegal(draw, hostile):
     key = draw.choice(("rule", "penalty", "retries", "payoff"))
-    fits = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
+    valid = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
     text = (
-        draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
+        draw.choice(valid[key])
+        if key in valid and not (hostile and draw.random() < 0.5)
+        else random_value(draw, float, hostile)
     )
     return f"environments.0.illegal.{key}={text}"
 
 
-def weights(draw, hostile):
+def change_weight(draw, hostile):
     path = draw.choice(
         ("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate")
     )
     if not hostile:
-        return f"{path}={value(draw, float, hostile)}"
-    kind = draw.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
+        return f"{path}={random_value(draw, float, hostile)}"
+    schedule = draw.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
     fields = draw.sample(
         ("start", "end", "until", "rise", "values", "at", "value", "x", "1"), draw.choice((0, 1, 2, 2, 3))
     )
-    parts = [f"schedule: {kind}", *(f"{field}: {value(draw, float, True)}" for field in fields)]
+    parts = [f"schedule: {schedule}", *(f"{field}: {random_value(draw, float, True)}" for field in fields)]
     return f"{path}={{{', '.join(parts)}}}"
 
 
-def whole_list(draw, hostile):
-    place, slot = draw.choice(
+def change_list(draw, hostile):
+    key_path, slot = draw.choice(
         (
             ("losses", "losses"),
             ("rewards", "rewards"),
@@ -304,10 +320,10 @@ def whole_list(draw, hostile):
         )
     )
     names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
-    return f"{place}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
+    return f"{key_path}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
 
 
-def unknown(draw, hostile):
+def change_unknown_key(draw, hostile):
     start = draw.choice(
         (
             "",
@@ -325,17 +341,17 @@ def unknown(draw, hostile):
             "rollout.plan.",
         )
     )
-    return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={value(draw, str, True)}"
+    return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={random_value(draw, str, True)}"
 
 
-def value(draw, annotation, hostile):
-    """Return a value as YAML: of the annotated kind, or, if hostile, often of another one or an extreme one."""
+def random_value(draw, annotation, hostile):
+    """Return a value as YAML: of the annotated type, or, if hostile, often of another type or extreme."""
     if hostile and draw.random() < 0.6:
         return draw.choice(TEXTS) if draw.random() < 0.6 else str(draw.choice(NUMBERS))
     choices = literals(annotation)
     if choices and draw.random() < 0.8:
         return str(draw.choice(choices)).lower() if isinstance(choices[0], bool) else str(draw.choice(choices))
-    kinds = flat(annotation)
+    kinds = plain_types(annotation)
     if bool in kinds:
         return draw.choice(("true", "false"))
     if int in kinds and float not in kinds:
@@ -351,15 +367,19 @@ def literals(annotation):
     if typing.get_origin(annotation) is typing.Literal:
         return list(typing.get_args(annotation))
     return (
-        [item for part in typing.get_args(annotation) for item in literals(part)] if typing.get_args(annotation) else []
+        [item for argument in typing.get_args(annotation) for item in literals(argument)]
+        if typing.get_args(annotation)
+        else []
     )
 
 
-def flat(annotation):
-    parts = [part for part in typing.get_args(annotation) if isinstance(part, type) or typing.get_args(part)]
+def plain_types(annotation):
+    arguments = [
+        argument for argument in typing.get_args(annotation) if isinstance(argument, type) or typing.get_args(argument)
+    ]
     return (
-        {kind for part in parts for kind in flat(part)}
-        if parts
+        {type_ for argument in arguments for type_ in plain_types(argument)}
+        if arguments
         else {annotation}
         if isinstance(annotation, type)
         else set()

@@ -1,9 +1,9 @@
-"""Random configurations: each must be refused by one clear line, or be planned, written, read back equal and, if small, train a step.
+"""Try random configurations: each is refused with one line, or is planned, read back equal and, if small, trains a step.
 
     python tests/fuzz/configurations.py --cases 1000
 
-The seed is the commit's, so every commit tries other cases, and is printed. A case that fails is printed as a command to paste; it then
-becomes a fixed test in test_found.py.
+The seed is made from the commit, so that every commit tries other cases, and it is printed. A case that fails is printed as a
+command to paste; afterwards it becomes a fixed test in test_found.py.
 """
 
 import argparse
@@ -39,12 +39,12 @@ from sparring.play.players.cfr import has_at_most
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fuzz import cases as making
 
-SECONDS = 60  # of processor time that a case may take; a machine may be slow for a while
-MEMORY = 12 << 30  # bytes of address space
-LONGEST = 3000  # characters of a message
+SECONDS = 60  # processor time that a case may take
+MEMORY = 12 << 30  # bytes of address space of the process
+LONGEST = 3000  # characters of an error
 SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
 PARAMETERS = 300_000
-SOLVERS, HISTORIES = ("cfr", "best_response"), 20_000  # what iterates over whole trees, and how large these may be here
+SOLVERS, HISTORIES = ("cfr", "best_response"), 20_000  # players that search whole trees; largest tree
 QUICK = (
     "threads=1",
     "steps=1",
@@ -63,11 +63,11 @@ QUICK += (
 
 
 class SlowError(BaseException):
-    """A case takes too long; no code that catches exceptions may catch it."""
+    """A case takes too long; not an Exception, so that the code under test cannot catch it."""
 
 
-def outcome(recipe, overrides, folder, *, train):
-    """Return how a case ends ("refused", "planned", "trained"), and raise what should not come out of it."""
+def run_case(recipe, overrides, folder, *, train):
+    """Return how a case ends ("refused", "planned" or "trained"); raise any unexpected error."""
     try:
         config = resolve(apply_overrides(load_recipe(recipe), overrides))
         plan = describe(config)
@@ -76,14 +76,14 @@ def outcome(recipe, overrides, folder, *, train):
         assert resolve(parse_yaml(text, "the configuration")) == config, (
             "what is written is read back as something else"
         )
-        small = all(plan[name] <= most for name, most in SMALL.items()) and config.model.layers <= 4
-        small = small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
-        if not (train and small and config.model.name == "tiny") or solves_long(config):
+        is_small = all(plan[name] <= limit for name, limit in SMALL.items()) and config.model.layers <= 4
+        is_small = is_small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
+        if not (train and is_small and config.model.name == "tiny") or searches_for_minutes(config):
             return "planned"
-        done = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        assert done.exit_code == 0, done.output
+        result = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
     except SparringError as error:
         message = str(error)
         assert message and "\n" not in message and len(message) <= LONGEST, (
@@ -93,8 +93,8 @@ def outcome(recipe, overrides, folder, *, train):
     return "trained"
 
 
-def solves_long(config):
-    """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
+def searches_for_minutes(config):
+    """Return whether a bot or oracle of the configuration would search a game for minutes."""
     players = [
         *config.evaluation.opponents,
         *config.bots.values(),
@@ -107,8 +107,8 @@ def solves_long(config):
 
 
 @contextlib.contextmanager
-def limited(seconds):
-    """Raise SlowError when the processor has worked so long for what is within."""
+def time_limit(seconds):
+    """Raise SlowError after this much processor time within the context."""
 
     def stop(*_):
         raise SlowError(f"more than {seconds} s of processor time")
@@ -124,59 +124,61 @@ def limited(seconds):
 def attempt(case):
     with (
         tempfile.TemporaryDirectory() as folder,
-        limited(SECONDS),
+        time_limit(SECONDS),
         warnings.catch_warnings(),
         contextlib.redirect_stderr(io.StringIO()),
     ):
         warnings.simplefilter("ignore")
         try:
-            return outcome(case.recipe, case.overrides, Path(folder), train=case.train), ""
+            return run_case(case.recipe, case.overrides, Path(folder), train=case.train), ""
         except (Exception, SlowError) as error:
             return "FAILED", f"{type(error).__name__}: {str(error)[:300]}"
 
 
-def command(case):
+def command_of(case):
     return " ".join(
         ["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]
     ).strip()
 
 
-def commit():
+def seed_of_commit():
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        here = Path(__file__).parent
+        folder = Path(__file__).parent
         output = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
         ).stdout
         return int(output[:12], 16)
     return 20240229
 
 
-def work(options):
+def run_cases(options):
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    began, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
+    start_time, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
     for number in [options.only] if options.only is not None else range(options.first, options.first + options.cases):
         case = making.random_case(options.seed, number, QUICK)
-        options.log.write_text(f"case {number}: {command(case)}")
-        start = time.monotonic()
-        ended, wrong = attempt(case)
-        counts[ended] += 1
-        if wrong:
-            reasons[wrong.partition(":")[0]] += 1
-            print(f"FAILED case {number}: {command(case)}\n       {wrong}", flush=True)
+        options.log.write_text(f"case {number}: {command_of(case)}")
+        case_start = time.monotonic()
+        ending, error = attempt(case)
+        counts[ending] += 1
+        if error:
+            reasons[error.partition(":")[0]] += 1
+            print(f"FAILED case {number}: {command_of(case)}\n       {error}", flush=True)
         if options.verbose:
-            print(f"{number} {ended} {time.monotonic() - start:.1f} s  {command(case)[:300]}", flush=True)
-        if options.minutes and time.monotonic() - began > 60 * options.minutes:
+            print(f"{number} {ending} {time.monotonic() - case_start:.1f} s  {command_of(case)[:300]}", flush=True)
+        if options.minutes and time.monotonic() - start_time > 60 * options.minutes:
             print(f"stopped after {options.minutes} minutes: case {number} was the last")
             break
-    print(f"{sum(counts.values())} cases in {time.monotonic() - began:.0f} s: {dict(counts)} {dict(reasons) or ''}")
+    print(
+        f"{sum(counts.values())} cases in {time.monotonic() - start_time:.0f} s: {dict(counts)} {dict(reasons) or ''}"
+    )
     return counts["FAILED"]
 
 
 def main():
-    """Read the options, work in a process of its own, and name the case that it died of."""
+    """Read the options, run the cases in a second process, and name the case at which it dies."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
@@ -187,19 +189,19 @@ def main():
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.log is not None:
-        return 1 if work(options) else 0
-    options.seed = commit() if options.seed is None else options.seed
+        return 1 if run_cases(options) else 0
+    options.seed = seed_of_commit() if options.seed is None else options.seed
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "case"
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, __file__, *sys.argv[1:], "--seed", str(options.seed), "--log", str(log)], check=False
         )
-        if done.returncode not in (0, 1):
+        if process.returncode not in (0, 1):
             print(
-                f"FAILED: the process ended with {done.returncode} at {log.read_text() if log.exists() else 'its start'}"
+                f"FAILED: the process ended with {process.returncode} at {log.read_text() if log.exists() else 'its start'}"
             )
-    return min(abs(done.returncode), 1)
+    return min(abs(process.returncode), 1)
 
 
 if __name__ == "__main__":

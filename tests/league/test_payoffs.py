@@ -22,14 +22,14 @@ from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
-OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
+SNAPSHOT, NEWER_SNAPSHOT, BOT = snapshot(10), snapshot(20), bot("random")
 
 
 NEXT_GROUP = itertools.count(10**6)
 
 
-def played(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=False, group=None):
-    """Return an episode; without ``group`` it is alone in its group."""
+def episode_of(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=False, group=None):
+    """Return an episode; without ``group`` it is the only one of its group."""
     return Episode(
         episode_id=0, group_id=next(NEXT_GROUP) if group is None else group, game=game, seed=0, roles=("r",) * len(returns), agents=tuple(map(str, players)), trained=(True,) * len(returns),
         turns=(), returns=returns, forfeited_by=forfeited_by, cut=cut, players=tuple(players),
@@ -44,87 +44,107 @@ def numbers(results):
     return results.games, results.wins, results.draws, results.losses, results.returns
 
 
-def counted(book):
+def counts_by_row(book):
     return {row[1:]: numbers(results) for row, results in book.rows.items()}
 
 
-def test_two_seats_by_hand():
+def test_results_of_two_seats_by_hand():
     book = Payoffs().after(
-        [played((LEARNER, OLD), (2.0, -2.0)), played((LEARNER, OLD), (-1.0, 1.0)), played((OLD, LEARNER), (0.0, 0.0))]
+        [
+            episode_of((LEARNER, SNAPSHOT), (2.0, -2.0)),
+            episode_of((LEARNER, SNAPSHOT), (-1.0, 1.0)),
+            episode_of((SNAPSHOT, LEARNER), (0.0, 0.0)),
+        ]
     )
-    assert counted(book) == {
-        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0),
-        (1, OLD, LEARNER): (2, 1, 0, 1, -1.0),
-        (0, OLD, LEARNER): (1, 0, 1, 0, 0.0),
-        (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
+    assert counts_by_row(book) == {
+        (0, LEARNER, SNAPSHOT): (2, 1, 0, 1, 1.0),
+        (1, SNAPSHOT, LEARNER): (2, 1, 0, 1, -1.0),
+        (0, SNAPSHOT, LEARNER): (1, 0, 1, 0, 0.0),
+        (1, LEARNER, SNAPSHOT): (1, 0, 1, 0, 0.0),
     }
-    assert numbers(book.results(LEARNER, OLD)) == (3, 1, 1, 1, 1.0)
-    assert numbers(book.results(LEARNER, OLD, seat=1)) == (1, 0, 1, 0, 0.0)
-    assert book.results(LEARNER, NEW) == Results() == book.results(LEARNER, OLD, environment="nim")
+    assert numbers(book.results(LEARNER, SNAPSHOT)) == (3, 1, 1, 1, 1.0)
+    assert numbers(book.results(LEARNER, SNAPSHOT, seat=1)) == (1, 0, 1, 0, 0.0)
+    assert book.results(LEARNER, NEWER_SNAPSHOT) == Results() == book.results(LEARNER, SNAPSHOT, environment="nim")
 
 
-def test_the_learner_against_itself_has_both_results():
-    assert counted(Payoffs().after([played((LEARNER, LEARNER), (1.0, -1.0))])) == {
+def test_self_play_counts_a_win_and_a_loss():
+    assert counts_by_row(Payoffs().after([episode_of((LEARNER, LEARNER), (1.0, -1.0))])) == {
         (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0),
         (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
     }
 
 
-def test_of_three_seats_every_pair_has_a_result():
-    book = Payoffs().after([played((LEARNER, OLD, OLD), (1.0, 3.0, -4.0))])
-    assert counted(book) == {
-        (0, LEARNER, OLD): (2, 1, 0, 1, 2.0),  # lost to the one, won against the other
-        (1, OLD, LEARNER): (1, 1, 0, 0, 3.0),
-        (1, OLD, OLD): (1, 1, 0, 0, 3.0),
-        (2, OLD, LEARNER): (1, 0, 0, 1, -4.0),
-        (2, OLD, OLD): (1, 0, 0, 1, -4.0),
+def test_every_pair_of_three_seats_has_a_result():
+    book = Payoffs().after([episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (1.0, 3.0, -4.0))])
+    assert counts_by_row(book) == {
+        (0, LEARNER, SNAPSHOT): (2, 1, 0, 1, 2.0),  # lost to seat 1, won against seat 2
+        (1, SNAPSHOT, LEARNER): (1, 1, 0, 0, 3.0),
+        (1, SNAPSHOT, SNAPSHOT): (1, 1, 0, 0, 3.0),
+        (2, SNAPSHOT, LEARNER): (1, 0, 0, 1, -4.0),
+        (2, SNAPSHOT, SNAPSHOT): (1, 0, 0, 1, -4.0),
     }
 
 
-def test_a_forfeit_is_a_loss_to_all_and_says_nothing_of_the_others():
-    book = Payoffs().after([played((LEARNER, OLD, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
-    assert counted(book) == {
-        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0),
+def test_a_forfeit_is_a_loss_to_all_and_others_have_no_result():
+    book = Payoffs().after([episode_of((LEARNER, SNAPSHOT, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
+    assert counts_by_row(book) == {
+        (0, LEARNER, SNAPSHOT): (1, 0, 0, 1, 0.0),
         (0, LEARNER, BOT): (1, 0, 0, 1, 0.0),
-        (1, OLD, LEARNER): (1, 1, 0, 0, 0.5),
+        (1, SNAPSHOT, LEARNER): (1, 1, 0, 0, 0.5),
         (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
     }
 
 
-def test_a_play_that_was_cut_counts_for_nobody():
-    assert Payoffs().after([played((LEARNER, OLD), (2.0, -2.0), cut=True)]) == Payoffs()
+def test_a_truncated_episode_is_not_counted():
+    assert Payoffs().after([episode_of((LEARNER, SNAPSHOT), (2.0, -2.0), cut=True)]) == Payoffs()
 
 
 TEAMS = {"bridge": (0, 1, 0, 1)}
 
 
 def test_a_team_has_one_result():
-    book = Payoffs().after([played((LEARNER, OLD, LEARNER, OLD), (1.0, -1.0, 3.0, -3.0), game="bridge")], TEAMS)
-    assert counted(book) == {(0, LEARNER, OLD): (1, 1, 0, 0, 2.0), (1, OLD, LEARNER): (1, 0, 0, 1, -2.0)}
-
-
-def test_each_player_of_a_team_has_its_result_and_team_mates_have_none_of_each_other():
     book = Payoffs().after(
-        [played((LEARNER, OLD, NEW, OLD), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3)], TEAMS
+        [episode_of((LEARNER, SNAPSHOT, LEARNER, SNAPSHOT), (1.0, -1.0, 3.0, -3.0), game="bridge")], TEAMS
     )
-    assert counted(book) == {
-        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0),
-        (0, NEW, OLD): (1, 1, 0, 0, 1.0),
-        (1, OLD, LEARNER): (1, 0, 0, 1, 0.0),
-        (1, OLD, NEW): (1, 0, 0, 1, 0.0),
+    assert counts_by_row(book) == {
+        (0, LEARNER, SNAPSHOT): (1, 1, 0, 0, 2.0),
+        (1, SNAPSHOT, LEARNER): (1, 0, 0, 1, -2.0),
     }
 
 
-def test_where_all_are_one_team_nobody_wins():
-    book = Payoffs().after([played((LEARNER, OLD), (5.0, 5.0), game="hanabi", forfeited_by=1)], {"hanabi": (0, 0)})
-    assert counted(book) == {(0, LEARNER, OLD): (1, 0, 0, 0, 5.0), (1, OLD, LEARNER): (1, 0, 0, 0, 5.0)}
-    assert book.results(LEARNER, OLD).win_rate() == book.results(LEARNER, OLD).win_rate(prior=3.0) == 0.5
-    assert Payoffs().after([played((LEARNER,), (5.0,), game="sudoku")], {"sudoku": (0,)}) == Payoffs()
+def test_each_player_of_a_team_has_results_only_against_the_other_team():
+    book = Payoffs().after(
+        [
+            episode_of(
+                (LEARNER, SNAPSHOT, NEWER_SNAPSHOT, SNAPSHOT), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3
+            )
+        ],
+        TEAMS,
+    )
+    assert counts_by_row(book) == {
+        (0, LEARNER, SNAPSHOT): (1, 1, 0, 0, 1.0),
+        (0, NEWER_SNAPSHOT, SNAPSHOT): (1, 1, 0, 0, 1.0),
+        (1, SNAPSHOT, LEARNER): (1, 0, 0, 1, 0.0),
+        (1, SNAPSHOT, NEWER_SNAPSHOT): (1, 0, 0, 1, 0.0),
+    }
+
+
+def test_in_one_team_nobody_wins():
+    book = Payoffs().after(
+        [episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", forfeited_by=1)], {"hanabi": (0, 0)}
+    )
+    assert counts_by_row(book) == {(0, LEARNER, SNAPSHOT): (1, 0, 0, 0, 5.0), (1, SNAPSHOT, LEARNER): (1, 0, 0, 0, 5.0)}
+    assert book.results(LEARNER, SNAPSHOT).win_rate() == book.results(LEARNER, SNAPSHOT).win_rate(prior=3.0) == 0.5
+    assert Payoffs().after([episode_of((LEARNER,), (5.0,), game="sudoku")], {"sudoku": (0,)}) == Payoffs()
 
 
 def test_returns_that_differ_in_their_last_bits_are_a_draw():
-    assert numbers(Payoffs().after([played((LEARNER, OLD), (0.1 + 0.2, 0.3))]).results(LEARNER, OLD))[1:4] == (0, 1, 0)
-    assert numbers(Payoffs().after([played((LEARNER, OLD), (0.301, 0.3))]).results(LEARNER, OLD))[1:4] == (1, 0, 0)
+    assert numbers(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
+        1:4
+    ] == (0, 1, 0)
+    assert numbers(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
+        1:4
+    ] == (1, 0, 0)
 
 
 def test_the_rate_of_wins_by_hand():
@@ -137,68 +157,77 @@ def test_the_rate_of_wins_by_hand():
 @pytest.mark.parametrize("numbers", [(3, 1), (0, 5), (7, 0), (20, 20)])
 def test_without_draws_the_interval_of_the_rate_is_wilsons(numbers):
     wins, losses = numbers
-    known = wilson_interval(wins, wins + losses)
-    assert Results(games=wins + losses, wins=wins, losses=losses).rate_interval() == (known.low, known.high)
+    expected = wilson_interval(wins, wins + losses)
+    assert Results(games=wins + losses, wins=wins, losses=losses).rate_interval() == (expected.low, expected.high)
 
 
-def test_a_draw_is_half_a_win_in_the_interval_and_nothing_decided_says_nothing():
+def test_the_interval_counts_draws_as_half_wins_and_is_wide_without_games():
     assert Results(games=4, draws=4).rate_interval() == Results(games=4, wins=2, losses=2).rate_interval()
     assert Results().rate_interval() == Results(games=3, returns=2.0).rate_interval() == (0.0, 1.0)
     assert (Results().mean_return, Results(games=4, returns=2.0).mean_return) == (0.0, 0.5)
 
 
-def test_old_results_count_less_by_hand():
-    """A win, then a step with a loss, then one with nothing: weights 0.5 * 0.5 and 0.5."""
-    pair = (LEARNER, OLD)
+def test_old_results_decay_by_hand():
+    """A win, a step later a loss, a step later nothing: the win weighs 0.5 * 0.5, the loss 0.5."""
+    pair = (LEARNER, SNAPSHOT)
     book = (
         Payoffs()
-        .after([played(pair, (1.0, -1.0))], decay=0.5)
-        .after([played(pair, (-1.0, 1.0))], decay=0.5)
+        .after([episode_of(pair, (1.0, -1.0))], decay=0.5)
+        .after([episode_of(pair, (-1.0, 1.0))], decay=0.5)
         .after([], decay=0.5)
     )
     assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25, squares=0.75)
-    assert book.results(OLD, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25, squares=0.75)
+    assert book.results(SNAPSHOT, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25, squares=0.75)
     assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
 
 
-def test_exact_results_stay_as_plays_come_and_as_time_goes():
-    exact = {Row("kuhn_poker", 0, OLD, NEW): Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)}
-    plays = [played((OLD, NEW), (1.0, -1.0)), played((LEARNER, OLD), (1.0, -1.0))]
-    book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
-    assert counted(book) == {
-        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5),
-        (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5),
-        (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
-        (1, OLD, LEARNER): (1.5, 0, 0, 1.5, -1.5),
+def test_exact_results_do_not_change_with_episodes_or_decay():
+    exact = {
+        Row("kuhn_poker", 0, SNAPSHOT, NEWER_SNAPSHOT): Results(
+            games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True
+        )
     }
-    assert book.results(OLD, NEW).exact and book.results(OLD, NEW).rate_interval() == (0.25, 0.25)
+    plays = [episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)), episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))]
+    book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
+    assert counts_by_row(book) == {
+        (0, SNAPSHOT, NEWER_SNAPSHOT): (1, 0.25, 0, 0.75, -0.5),
+        (1, NEWER_SNAPSHOT, SNAPSHOT): (1.5, 0, 0, 1.5, -1.5),
+        (0, LEARNER, SNAPSHOT): (1.5, 1.5, 0, 0, 1.5),
+        (1, SNAPSHOT, LEARNER): (1.5, 0, 0, 1.5, -1.5),
+    }
+    assert book.results(SNAPSHOT, NEWER_SNAPSHOT).exact and book.results(SNAPSHOT, NEWER_SNAPSHOT).rate_interval() == (
+        0.25,
+        0.25,
+    )
     assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
 
 
-def test_the_interval_of_the_mean_return_is_students_by_hand():
-    """Returns 2, -1, 0, 1: their mean is 0.5, their variance 5/3; t with 3 degrees of freedom is 3.1824."""
-    plays = [played((LEARNER, OLD), (pay, -pay)) for pay in (2.0, -1.0, 0.0, 1.0)]
+def test_the_interval_of_the_mean_return_is_student_s_by_hand():
+    """Returns 2, -1, 0, 1 have mean 0.5 and variance 5/3; the t quantile with 3 degrees of freedom is 3.1824."""
+    plays = [episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in (2.0, -1.0, 0.0, 1.0)]
     for split in range(4):
         book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json()))).after(plays[split:])
-        results = book.results(LEARNER, OLD)
+        results = book.results(LEARNER, SNAPSHOT)
         assert results.squares == 6.0 and results.deviation == pytest.approx((5 / 3) ** 0.5)
         assert results.return_interval() == pytest.approx(
             (0.5 - 3.18245 * (5 / 12) ** 0.5, 0.5 + 3.18245 * (5 / 12) ** 0.5), rel=1e-5
         )
-        low, high = book.results(OLD, LEARNER).return_interval()
+        low, high = book.results(SNAPSHOT, LEARNER).return_interval()
         assert (-high, -low) == pytest.approx(results.return_interval())
-    known = mean_interval([2.0, -1.0, 0.0, 1.0])
-    assert results.return_interval() == pytest.approx((known.low, known.high))
-    assert Payoffs().after(plays[:1]).results(LEARNER, OLD).return_interval() is Results().return_interval() is None
+    expected = mean_interval([2.0, -1.0, 0.0, 1.0])
+    assert results.return_interval() == pytest.approx((expected.low, expected.high))
+    assert (
+        Payoffs().after(plays[:1]).results(LEARNER, SNAPSHOT).return_interval() is Results().return_interval() is None
+    )
 
 
-def test_a_book_of_before_squares_were_summed_is_read_and_has_no_such_interval():
-    old = {
+def test_an_old_book_without_squares_is_read_and_has_no_return_interval():
+    old_json = {
         "kuhn_poker": [
             {
                 "seat": 0,
                 "player": LEARNER.to_json(),
-                "opponent": OLD.to_json(),
+                "opponent": SNAPSHOT.to_json(),
                 "games": 2,
                 "wins": 1,
                 "draws": 0,
@@ -207,93 +236,113 @@ def test_a_book_of_before_squares_were_summed_is_read_and_has_no_such_interval()
             }
         ]
     }
-    book = Payoffs.from_json(old)
-    assert book.to_json() == old and book.results(LEARNER, OLD).return_interval() is None
-    more = book.after([played((LEARNER, OLD), (1.0, -1.0))], decay=0.5)
-    assert more.results(LEARNER, OLD).return_interval() is None and more.results(LEARNER, OLD).games == 2
-    assert more.results(OLD, LEARNER).squares == 1.0 and Payoffs.from_json(more.to_json()) == more
+    book = Payoffs.from_json(old_json)
+    assert book.to_json() == old_json and book.results(LEARNER, SNAPSHOT).return_interval() is None
+    extended = book.after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))], decay=0.5)
+    assert (
+        extended.results(LEARNER, SNAPSHOT).return_interval() is None and extended.results(LEARNER, SNAPSHOT).games == 2
+    )
+    assert extended.results(SNAPSHOT, LEARNER).squares == 1.0 and Payoffs.from_json(extended.to_json()) == extended
 
 
-GROUPED = [((LEARNER, OLD), (pay, -pay), group) for pay, group in ((2.0, 7), (1.0, 7), (-1.0, 8), (-2.0, 8), (3.0, 9))]
+GROUPED_EPISODES = [
+    ((LEARNER, SNAPSHOT), (pay, -pay), group) for pay, group in ((2.0, 7), (1.0, 7), (-1.0, 8), (-2.0, 8), (3.0, 9))
+]
 
 
-def test_plays_of_one_group_count_as_one_of_what_is_independent_by_hand():
-    """Sums 3, -3, 3 of groups of 2, 2 and 1 plays; mean 3/5, so that S - r n is 9/5, -21/5, 12/5; t with 2 degrees is 4.30265.
+def test_intervals_treat_a_group_as_one_independent_sample_by_hand():
+    """Groups of n = 2, 2, 1 episodes have return sums S = 3, -3, 3; the mean r is 3/5, so S - r n is 9/5, -21/5, 12/5.
 
-    Wins 2, 0, 1 of 5: p = 3/5 and W - p n is 4/5, -6/5, 2/5, whose squares sum to 56/25; of plays the sum is 6/5. The design effect
-    is then (3/2 * 56/25) / (5/4 * 6/5) = 2.24.
+    The t quantile with 2 degrees of freedom is 4.30265. Wins W = 2, 0, 1 give p = 3/5, and W - p n is 4/5, -6/5, 2/5 with
+    squares that sum to 56/25; for single episodes the sum is 6/5. The design effect is (3/2 * 56/25) / (5/4 * 6/5) = 2.24.
     """
-    plays = [played(players, returns, group=group) for players, returns, group in GROUPED]
-    results = Payoffs().after(plays).results(LEARNER, OLD)
-    half = 4.30265 * math.sqrt(1.5 * (1.8**2 + 4.2**2 + 2.4**2)) / 5
-    assert results.return_interval() == pytest.approx((0.6 - half, 0.6 + half), rel=1e-5)
+    plays = [episode_of(players, returns, group=group) for players, returns, group in GROUPED_EPISODES]
+    results = Payoffs().after(plays).results(LEARNER, SNAPSHOT)
+    half_width = 4.30265 * math.sqrt(1.5 * (1.8**2 + 4.2**2 + 2.4**2)) / 5
+    assert results.return_interval() == pytest.approx((0.6 - half_width, 0.6 + half_width), rel=1e-5)
     assert results.rate_interval() == pytest.approx(
         wilson_ends(0.6, 5 / 2.24 * (2.77645 / 4.30265) ** 2, 0.95), rel=1e-5
     )
     assert results.deviation == pytest.approx(np.std([2, 1, -1, -2, 3], ddof=1))
 
 
-def test_a_step_of_groups_after_one_of_single_plays_is_as_both_together():
-    single = [played((LEARNER, OLD), (pay, -pay)) for pay in (1.0, 2.0, -2.0)]
-    plays = [played(players, returns, group=100 + group) for players, returns, group in GROUPED]
-    both = Payoffs().after(single).after(plays)
-    again = Payoffs.from_json(json.loads(json.dumps(both.to_json())))
-    assert again == both and again.results(LEARNER, OLD) == Payoffs().after(plays + single).results(LEARNER, OLD)
-    apart = Payoffs().after(single).results(LEARNER, OLD) + Payoffs().after(plays).results(LEARNER, OLD)
-    assert apart == both.results(LEARNER, OLD)
-    faded = Payoffs().after(plays).after([], decay=0.5).results(LEARNER, OLD).return_groups
-    assert (faded.count, faded.sizes, faded.products, faded.squares) == (1.5, 4.5, 1.5, 13.5)
+def test_single_and_grouped_episodes_can_be_added_in_any_order():
+    single_episodes = [episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in (1.0, 2.0, -2.0)]
+    plays = [episode_of(players, returns, group=100 + group) for players, returns, group in GROUPED_EPISODES]
+    book = Payoffs().after(single_episodes).after(plays)
+    restored = Payoffs.from_json(json.loads(json.dumps(book.to_json())))
+    assert restored == book and restored.results(LEARNER, SNAPSHOT) == Payoffs().after(plays + single_episodes).results(
+        LEARNER, SNAPSHOT
+    )
+    sum_of_results = Payoffs().after(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().after(plays).results(
+        LEARNER, SNAPSHOT
+    )
+    assert sum_of_results == book.results(LEARNER, SNAPSHOT)
+    decayed = Payoffs().after(plays).after([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
+    assert (decayed.count, decayed.sizes, decayed.products, decayed.squares) == (1.5, 4.5, 1.5, 13.5)
 
 
-def test_groups_of_one_play_have_the_intervals_and_the_record_of_independent_plays():
+def test_groups_of_one_episode_equal_independent_episodes():
     returns = (2.0, -1.0, 0.0, 1.0, -2.0, 1.0)
-    plain = Payoffs().after([played((LEARNER, OLD), (pay, -pay)) for pay in returns]).results(LEARNER, OLD)
-    assert plain.return_groups is plain.win_groups is None and "groups" not in json.dumps(plain.to_json())
-    as_groups = dataclasses.replace(plain, return_groups=plain.sums_of_returns(), win_groups=plain.sums_of_wins())
-    assert as_groups.return_interval() == pytest.approx(plain.return_interval())
-    assert as_groups.rate_interval() == pytest.approx(plain.rate_interval())
-
-
-def test_one_group_says_nothing_and_groups_that_all_ended_alike_count_as_one_play_each():
-    alone = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0), group=1) for _ in range(32)]).results(LEARNER, OLD)
-    assert (alone.return_interval(), alone.rate_interval()) == (None, (0.0, 1.0))
-    won = (
-        Payoffs()
-        .after([played((LEARNER, OLD), (1.0, -1.0), group=place // 4) for place in range(16)])
-        .results(LEARNER, OLD)
+    results = (
+        Payoffs().after([episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in returns]).results(LEARNER, SNAPSHOT)
     )
-    fewer = (student_quantile(15) / student_quantile(3)) ** 2
-    assert won.rate_interval() == pytest.approx(wilson_ends(1.0, 4 * fewer, 0.95))
-    barely = dataclasses.replace(won, draws=1, win_groups=dataclasses.replace(won.sums_of_wins(), count=1.001))
-    assert barely.rate_interval() == (0.0, 1.0)  # a thousandth of a degree of freedom
-    both = (
+    assert results.return_groups is results.win_groups is None and "groups" not in json.dumps(results.to_json())
+    as_groups = dataclasses.replace(results, return_groups=results.sums_of_returns(), win_groups=results.sums_of_wins())
+    assert as_groups.return_interval() == pytest.approx(results.return_interval())
+    assert as_groups.rate_interval() == pytest.approx(results.rate_interval())
+
+
+def test_one_group_has_no_interval_and_equal_groups_count_once_each():
+    one_group = (
         Payoffs()
-        .after([played((LEARNER, OLD), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
-        .results(LEARNER, OLD)
+        .after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=1) for _ in range(32)])
+        .results(LEARNER, SNAPSHOT)
     )
-    assert both.rate_interval() == (0.0, 1.0)
+    assert (one_group.return_interval(), one_group.rate_interval()) == (None, (0.0, 1.0))
+    all_won = (
+        Payoffs()
+        .after([episode_of((LEARNER, SNAPSHOT), (1.0, -1.0), group=index // 4) for index in range(16)])
+        .results(LEARNER, SNAPSHOT)
+    )
+    effective_share = (student_quantile(15) / student_quantile(3)) ** 2
+    assert all_won.rate_interval() == pytest.approx(wilson_ends(1.0, 4 * effective_share, 0.95))
+    nearly_one_group = dataclasses.replace(
+        all_won, draws=1, win_groups=dataclasses.replace(all_won.sums_of_wins(), count=1.001)
+    )
+    assert nearly_one_group.rate_interval() == (0.0, 1.0)  # 0.001 degrees of freedom
+    cooperative = (
+        Payoffs()
+        .after([episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
+        .results(LEARNER, SNAPSHOT)
+    )
+    assert cooperative.rate_interval() == (0.0, 1.0)
 
 
-def test_a_player_in_two_seats_of_a_play_has_one_independent_result():
-    plays = [played((LEARNER, OLD, OLD), (pay, -pay / 2, -pay / 2)) for pay in (1.0, -1.0, 2.0)]
-    results = Payoffs().after(plays).results(LEARNER, OLD)
-    known = mean_interval([1.0, -1.0, 2.0])
-    assert results.games == 6 and results.return_interval() == pytest.approx((known.low, known.high))
+def test_a_player_in_two_seats_has_one_independent_result():
+    plays = [episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (pay, -pay / 2, -pay / 2)) for pay in (1.0, -1.0, 2.0)]
+    results = Payoffs().after(plays).results(LEARNER, SNAPSHOT)
+    expected = mean_interval([1.0, -1.0, 2.0])
+    assert results.games == 6 and results.return_interval() == pytest.approx((expected.low, expected.high))
 
 
-def test_rows_of_snapshots_that_left_leave_with_them():
+def test_rows_of_dropped_snapshots_are_dropped():
     book = Payoffs().after(
-        [played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))]
+        [
+            episode_of((LEARNER, SNAPSHOT), (1.0, -1.0)),
+            episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)),
+            episode_of((LEARNER, BOT), (1.0, -1.0)),
+        ]
     )
-    assert {player for row in book.restricted_to([NEW]).rows for player in row[2:]} == {LEARNER, BOT}
-    assert book.restricted_to([OLD, NEW]) == book
-    assert len(book.rows) == 6  # as it was
+    assert {player for row in book.restricted_to([NEWER_SNAPSHOT]).rows for player in row[2:]} == {LEARNER, BOT}
+    assert book.restricted_to([SNAPSHOT, NEWER_SNAPSHOT]) == book
+    assert len(book.rows) == 6  # `among` returned a new book
 
 
-PLAYERS = st.sampled_from((LEARNER, OLD, NEW, BOT))
-PLAYS = st.lists(
+PLAYERS = st.sampled_from((LEARNER, SNAPSHOT, NEWER_SNAPSHOT, BOT))
+EPISODES = st.lists(
     st.builds(
-        lambda players, returns, forfeited_by, cut, game: played(
+        lambda players, returns, forfeited_by, cut, game: episode_of(
             players[: len(returns)],
             returns,
             forfeited_by=forfeited_by if forfeited_by in range(len(returns)) else None,
@@ -310,37 +359,44 @@ PLAYS = st.lists(
 )
 
 
-@given(plays=PLAYS, split=st.integers(0, 12))
-def test_wins_are_losses_of_others_and_nothing_depends_on_where_it_was_saved(plays, split):
+@given(plays=EPISODES, split=st.integers(0, 12))
+def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(plays, split):
     book = Payoffs().after(plays)
     for game in ("kuhn_poker", "nim"):
-        for pair in itertools.product((LEARNER, OLD, NEW, BOT), repeat=2):
-            ours, theirs = (book.results(*players, environment=game) for players in (pair, pair[::-1]))
-            assert ours.games == ours.wins + ours.draws + ours.losses == theirs.games
-            assert (ours.wins, ours.draws, ours.losses) == (theirs.losses, theirs.draws, theirs.wins)
-    half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json())))
-    assert half == Payoffs().after(plays[:split])
-    assert json.dumps(half.after(plays[split:]).to_json()) == json.dumps(book.to_json())
+        for pair in itertools.product((LEARNER, SNAPSHOT, NEWER_SNAPSHOT, BOT), repeat=2):
+            results, opponent_results = (book.results(*players, environment=game) for players in (pair, pair[::-1]))
+            assert results.games == results.wins + results.draws + results.losses == opponent_results.games
+            assert (results.wins, results.draws, results.losses) == (
+                opponent_results.losses,
+                opponent_results.draws,
+                opponent_results.wins,
+            )
+    first_half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json())))
+    assert first_half == Payoffs().after(plays[:split])
+    assert json.dumps(first_half.after(plays[split:]).to_json()) == json.dumps(book.to_json())
 
 
-@given(steps=st.lists(PLAYS, max_size=4), decay=st.floats(0.01, 0.99))
-def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
-    plain = forgetting = Payoffs()
+@given(steps=st.lists(EPISODES, max_size=4), decay=st.floats(0.01, 0.99))
+def test_a_decayed_book_is_the_weighted_sum_of_its_steps(steps, decay):
+    undecayed = decayed = Payoffs()
     for plays in steps:
-        plain, forgetting = plain.after(plays, decay=0.0), forgetting.after(plays, decay=decay)
-    assert json.dumps(plain.to_json()) == json.dumps(
+        undecayed, decayed = undecayed.after(plays, decay=0.0), decayed.after(plays, decay=decay)
+    assert json.dumps(undecayed.to_json()) == json.dumps(
         Payoffs().after([play for plays in steps for play in plays]).to_json()
     )
-    for row, results in forgetting.rows.items():
-        parts = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
+    for row, results in decayed.rows.items():
+        results_of_steps = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
         weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
         for name in ("games", "wins", "draws", "losses", "returns", "squares"):
             assert getattr(results, name) == pytest.approx(
-                sum(w * getattr(part, name) for w, part in zip(weights, parts, strict=True))
+                sum(
+                    weight * getattr(step_results, name)
+                    for weight, step_results in zip(weights, results_of_steps, strict=True)
+                )
             )
         low, high = results.rate_interval()
         assert 0 <= low <= results.win_rate() <= high <= 1
-    assert set(forgetting.rows) == set(plain.rows)
+    assert set(decayed.rows) == set(undecayed.rows)
 
 
 ROW = {
@@ -353,7 +409,7 @@ ROW = {
     "losses": 0,
     "returns": 1.0,
 }
-DAMAGED = [
+DAMAGED_FIELDS = [
     {"games": -1},
     {"wins": -1},
     {"draws": 0.5},
@@ -371,7 +427,8 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(
-    "book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}]
+    "book",
+    [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED_FIELDS] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}],
 )
 def test_a_book_that_cannot_be_read_is_refused(book):
     assert Payoffs.from_json({"kuhn_poker": [ROW]}).results(LEARNER, LEARNER).wins == 1
@@ -389,8 +446,8 @@ RUN = {
 }
 
 
-def test_a_run_with_decay_forgets_and_one_without_does_not():
-    """Two steps of 16 plays with itself: each play counts for both seats."""
+def test_a_run_with_decay_counts_old_games_less():
+    """Two steps of 16 self-play episodes, each of which counts for both seats."""
     games = {}
     for decay in (0.0, 0.25):
         config = resolve({**RUN, "matchmaker": {"name": "mirror"}, "league": {"payoff_decay": decay}})
@@ -401,7 +458,7 @@ def test_a_run_with_decay_forgets_and_one_without_does_not():
     assert games == {0.0: 64, 0.25: 32 * 0.75 + 32}
 
 
-def test_a_run_fills_its_book_with_every_play_of_every_step():
+def test_a_run_counts_every_episode_of_every_step():
     config = resolve(RUN)
     engine, methods, state, book = LocalEngine(config), Methods.of(config), RunState(), Payoffs()
     for _ in range(2):
@@ -412,7 +469,7 @@ def test_a_run_fills_its_book_with_every_play_of_every_step():
     assert 0 < games < 32 and games + book.results(LEARNER, LEARNER).games / 2 == 32
 
 
-def test_teams_are_the_environments_own_or_all_of_a_cooperative_one():
+def test_a_cooperative_environment_is_one_team_unless_it_names_teams():
     assert teams_of(make_game("kuhn_poker", options={"players": 3})) == (0, 1, 2)
     assert teams_of(make_game("tiny_hanabi")) == (0, 0)
 
@@ -426,28 +483,32 @@ def test_teams_are_the_environments_own_or_all_of_a_cooperative_one():
         teams_of(Bridge())
 
 
-def test_players_of_old_records_count_by_their_names():
+def test_players_of_old_records_are_read_from_their_names():
     episode = Episode(
         episode_id=0, group_id=0, game="nim", seed=0, roles=("a", "b"), agents=("learner", "past-000010"), trained=(True, False), turns=(),
         returns=(1.0, -1.0),
     )  # fmt: skip
     assert episode.players == refs(("learner", "past-000010"))
-    assert Payoffs().after([episode]).results(LEARNER, OLD).wins == 1
+    assert Payoffs().after([episode]).results(LEARNER, SNAPSHOT).wins == 1
 
 
-def test_the_same_object_is_one_key_and_an_equal_one_is_another():
-    first, equal, calls = [1], [1], []
-    cached = lru_cache(lambda key: calls.append(key.value) or len(calls))
-    assert [cached(IdentityKey(first)), cached(IdentityKey(first)), cached(IdentityKey(equal))] == [1, 1, 2]
-    assert IdentityKey(first) != first
+def test_an_identity_key_distinguishes_equal_objects():
+    key_object, equal_object, calls = [1], [1], []
+    count_calls = lru_cache(lambda key: calls.append(key.value) or len(calls))
+    assert [
+        count_calls(IdentityKey(key_object)),
+        count_calls(IdentityKey(key_object)),
+        count_calls(IdentityKey(equal_object)),
+    ] == [1, 1, 2]
+    assert IdentityKey(key_object) != key_object
 
 
-def test_what_is_held_is_kept_so_that_no_other_object_gets_its_place():
-    class Thing:
+def test_an_identity_key_keeps_its_object_alive():
+    class Referenced:
         pass
 
-    thing = Thing()
-    seen, key = weakref.ref(thing), IdentityKey(thing)
-    del thing
+    instance = Referenced()
+    reference, key = weakref.ref(instance), IdentityKey(instance)
+    del instance
     gc.collect()
-    assert seen() is key.value
+    assert reference() is key.value

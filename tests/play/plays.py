@@ -1,4 +1,4 @@
-"""Games that tests of rollouts share."""
+"""Agents, episode specs and random episodes that tests of rollouts share."""
 
 from sparring.config.plugins import registry
 from sparring.core.records import SamplingParams
@@ -35,15 +35,19 @@ def learner(game, max_new_tokens=2):
 
 
 def specs(game, count, seed=0, name="learner", group_size=1, **fields):
-    deals, plays = (Stream.from_seed(seed).child(part) for part in ("deal", "play"))
-    common = {"game": game, "seats": (name,) * game.num_seats, "trained": (True,) * game.num_seats, **fields}
+    deals, plays = (Stream.from_seed(seed).child(stream_name) for stream_name in ("deal", "play"))
+    shared_fields = {"game": game, "seats": (name,) * game.num_seats, "trained": (True,) * game.num_seats, **fields}
     return [
         EpisodeSpec(
-            episode_id=i, group_id=i // group_size, deal=deals.child(i // group_size), stream=plays.child(i), **common
+            episode_id=i,
+            group_id=i // group_size,
+            deal=deals.child(i // group_size),
+            stream=plays.child(i),
+            **shared_fields,
         )
         for i in range(count)
     ]
 
 
-def played(game, number=20, agent="random", seed=3, **options):
+def random_episodes(game, number=20, agent="random", seed=3, **options):
     return play(specs(game, number, seed, agent), {agent: registry.bind("players", agent, options)()})

@@ -32,7 +32,7 @@ def by_length(episodes):
     return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
 
 
-def played(
+def play_with_candidates(
     commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="kuhn_poker", number=12, illegal=None, **options
 ):
     game = make_game(name, illegal=illegal or {"rule": "random"})
@@ -41,13 +41,13 @@ def played(
     return play(specs(game, number), {"learner": player}, candidates=candidates, **options), recorder
 
 
-def bare(episode):
+def without_candidates(episode):
     turns = tuple(turn._replace(candidates=(), score=None) for turn in episode.turns)
     return replace(episode, turns=turns)
 
 
 @pytest.mark.parametrize(
-    ("scores", "commit", "places"),
+    ("scores", "commit", "committed_places"),
     [
         ([0.0, 2.0, 1.0, 2.0], "best", {1}),
         ([0.0, 2.0, 1.0, 2.0], "any_best", {1, 3}),
@@ -59,56 +59,61 @@ def bare(episode):
         ([1e6, 1e6, 1e6], "any_best", {0, 1, 2}),
     ],
 )
-def test_which_reply_is_committed(scores, commit, places):
-    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == places
+def test_the_committed_reply_by_hand(scores, commit, committed_places):
+    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == committed_places
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 2**32), st.floats(0, 1))
-def test_what_is_committed_is_of_the_largest_score_or_reply_0(scores, seed, explore):
-    place = committed_candidate(scores, "any_best", explore, Stream(seed))
-    judged = [score for score in scores if score is not None]
-    assert place == 0 or scores[place] == max(judged)
-    if explore == 0 and judged:
-        assert scores[place] == max(judged)
+def test_the_committed_reply_has_the_largest_score_or_is_reply_0(scores, seed, explore):
+    committed = committed_candidate(scores, "any_best", explore, Stream(seed))
+    scores_given = [score for score in scores if score is not None]
+    assert committed == 0 or scores[committed] == max(scores_given)
+    if explore == 0 and scores_given:
+        assert scores[committed] == max(scores_given)
     if explore == 1:
-        assert place == 0
+        assert committed == 0
 
 
-def test_explore_takes_reply_0_in_its_share_of_the_decisions():
-    places = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
-    assert np.mean(places) == pytest.approx(0.75, abs=0.03)
+def test_explore_commits_reply_0_in_its_share_of_decisions():
+    committed = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
+    assert np.mean(committed) == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
-def test_with_reply_0_committed_the_play_is_that_of_a_run_without_candidates(name):
-    several, _ = played("random", name=name)
-    alone, _ = played(count=1, name=name)
-    assert [bare(episode) for episode in several] == alone
-    assert all(len(turn.candidates) == COUNT - 1 for episode in several for turn in episode.turns)
+def test_with_reply_0_committed_the_episode_equals_one_without_candidates(name):
+    with_candidates, _ = play_with_candidates("random", name=name)
+    without, _ = play_with_candidates(count=1, name=name)
+    assert [without_candidates(episode) for episode in with_candidates] == without
+    assert all(len(turn.candidates) == COUNT - 1 for episode in with_candidates for turn in episode.turns)
 
 
-def test_the_best_is_played_and_the_play_goes_on_from_it():
-    episodes, _ = played("best", illegal={"rule": "retry", "retries": 1, "penalty": 0.5})
-    moved = 0
+def test_the_best_candidate_is_played_and_the_episode_continues_from_it():
+    episodes, _ = play_with_candidates("best", illegal={"rule": "retry", "retries": 1, "penalty": 0.5})
+    num_not_first = 0
     for episode in episodes:
         for turn in episode.turns:
-            several = (turn, *turn.candidates)
-            assert sorted(reply.candidate for reply in several) == list(range(COUNT))
-            assert turn.score == max(reply.score for reply in several)
-            assert turn.candidate == min(reply.candidate for reply in several if reply.score == turn.score)
+            candidates = (turn, *turn.candidates)
+            assert sorted(reply.candidate for reply in candidates) == list(range(COUNT))
+            assert turn.score == max(reply.score for reply in candidates)
+            assert turn.candidate == min(reply.candidate for reply in candidates if reply.score == turn.score)
             assert (
-                len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.prompt) for reply in several})
+                len(
+                    {
+                        (reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.prompt)
+                        for reply in candidates
+                    }
+                )
                 == 1
             )
             assert all("game" not in reply.rewards for reply in turn.candidates)
-            assert all(("illegal" in reply.rewards) == (reply.event != "ok") for reply in several)
-            moved += turn.candidate > 0
-    assert moved
+            assert all(("illegal" in reply.rewards) == (reply.event != "ok") for reply in candidates)
+            num_not_first += turn.candidate > 0
+    assert num_not_first
 
 
-def test_every_reply_has_the_ids_that_the_model_saw():
-    episodes, recorder = played("best", name="tic_tac_toe", illegal={"rule": "retry", "retries": 1})
-    sent = sorted(recorder.sent)
+def test_every_candidate_has_the_ids_that_the_model_saw():
+    episodes, recorder = play_with_candidates("best", name="tic_tac_toe", illegal={"rule": "retry", "retries": 1})
+    sent_ids = sorted(recorder.sent)
     prompts = []
     for episode in episodes:
         conversations = {}
@@ -120,61 +125,65 @@ def test_every_reply_has_the_ids_that_the_model_saw():
                         prompts.append(tuple(ids))
                     ids.extend(segment.ids)
         assert len(conversations) == 2 + sum(len(turn.candidates) for turn in episode.turns)
-    assert sorted(prompts) == sent
+    assert sorted(prompts) == sent_ids
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_neither_order_nor_number_in_flight_matters(in_flight):
-    assert played(in_flight=in_flight)[0] == played()[0]
+def test_the_number_of_plays_in_flight_changes_nothing(in_flight):
+    assert play_with_candidates(in_flight=in_flight)[0] == play_with_candidates()[0]
 
 
-def test_the_table_has_the_line_unless_all_replies_are_asked_for():
-    episodes, _ = played()
-    line, every = turn_table(episodes), turn_table(episodes, candidates=True)
-    alone = turn_table([bare(episode) for episode in episodes])
-    assert line.state_group is None and line.committed is None
-    assert np.array_equal(line.reward, alone.reward) and np.array_equal(line.trajectory, alone.trajectory)
-    assert len(every.reward) == COUNT * len(line.reward)
-    assert every.committed.sum() == len(line.reward)
-    assert (np.bincount(every.state_group) == COUNT).all()
-    assert (np.bincount(every.state_group, weights=every.committed) == 1).all()
-    assert np.array_equal(every.reward[every.committed], line.reward)
-    # a reply that was not played is a trajectory of one turn
-    lengths = np.bincount(every.trajectory)
-    assert (lengths[every.trajectory[~every.committed]] == 1).all() and every.done[~every.committed].all()
-    assert (np.diff(every.trajectory) >= 0).all()
+def test_the_turn_table_has_committed_replies_or_all_candidates():
+    episodes, _ = play_with_candidates()
+    committed_rows, all_rows = turn_table(episodes), turn_table(episodes, candidates=True)
+    rows_without = turn_table([without_candidates(episode) for episode in episodes])
+    assert committed_rows.state_group is None and committed_rows.committed is None
+    assert np.array_equal(committed_rows.reward, rows_without.reward) and np.array_equal(
+        committed_rows.trajectory, rows_without.trajectory
+    )
+    assert len(all_rows.reward) == COUNT * len(committed_rows.reward)
+    assert all_rows.committed.sum() == len(committed_rows.reward)
+    assert (np.bincount(all_rows.state_group) == COUNT).all()
+    assert (np.bincount(all_rows.state_group, weights=all_rows.committed) == 1).all()
+    assert np.array_equal(all_rows.reward[all_rows.committed], committed_rows.reward)
+    # each reply that was not played is its own trajectory of one turn
+    lengths = np.bincount(all_rows.trajectory)
+    assert (lengths[all_rows.trajectory[~all_rows.committed]] == 1).all() and all_rows.done[~all_rows.committed].all()
+    assert (np.diff(all_rows.trajectory) >= 0).all()
 
 
-def test_every_reply_is_packed_as_it_was_sampled():
-    episodes, _ = played()
+def test_every_candidate_is_packed_with_its_sampled_log_probabilities():
+    episodes, _ = play_with_candidates()
     data = pack(episodes, candidates=True)
     rows = list(ordered_turns(episodes, candidates=True))
     assert len(data.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
-    logprobs = [run for _, turn in rows for part in turn.segments if part.kind == "sampled" for run in part.logprobs]
+    logprobs = [
+        run for _, turn in rows for segment in turn.segments if segment.kind == "sampled" for run in segment.logprobs
+    ]
     assert data.logprobs.tolist() == logprobs
     assert len(pack(episodes).prompt_ends) == len(turn_table(episodes).reward)
 
 
-def test_records_hold_all_replies(tmp_path):
-    episodes, _ = played()
+def test_stored_episodes_have_all_candidates(tmp_path):
+    episodes, _ = play_with_candidates()
     assert [episode for _, episode in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == episodes
     store = EpisodeStore(tmp_path / "episodes")
     store.append(1, episodes)
-    counted = f"SELECT committed, count(*) FROM '{tmp_path}/episodes/*.parquet' GROUP BY committed ORDER BY committed"
+    query = f"SELECT committed, count(*) FROM '{tmp_path}/episodes/*.parquet' GROUP BY committed ORDER BY committed"
     turns = sum(len(episode.turns) for episode in episodes)
-    assert duckdb.sql(counted).fetchall() == [(False, 3 * turns), (True, turns)]
+    assert duckdb.sql(query).fetchall() == [(False, 3 * turns), (True, turns)]
     groups = f"SELECT DISTINCT n FROM (SELECT count(*) AS n FROM '{tmp_path}/episodes/*.parquet' GROUP BY episode_id, state_group)"
     assert duckdb.sql(groups).fetchall() == [(COUNT,)]
 
 
-def test_only_trained_seats_reply_several_times():
+def test_only_trained_seats_have_candidates():
     game = make_game("kuhn_poker", illegal={"rule": "random"})
     player, _ = learner(game)
     episodes = play(specs(game, 6, trained=(True, False)), {"learner": player}, candidates=Candidates(3, by_length))
     assert {(turn.seat, len(turn.candidates)) for episode in episodes for turn in episode.turns} == {(0, 2), (1, 0)}
 
 
-def test_the_oracle_judges_each_prompt_once_for_all_replies():
+def test_the_oracle_judges_each_prompt_once_for_all_candidates():
     game = make_game("kuhn_poker", illegal={"rule": "random"})
     oracle, judged_states = bind("oracles", "cfr", {"iterations": 50})(), []
 
@@ -192,8 +201,8 @@ def test_the_oracle_judges_each_prompt_once_for_all_replies():
     assert all(turn.score == max(reply.score for reply in (turn, *turn.candidates)) for turn in turns)
 
 
-def test_replies_that_nothing_can_judge_are_counted_and_the_first_is_played():
-    episodes, _ = played(grade=by_oracle)  # no oracle
+def test_without_a_judge_the_first_candidate_is_played_and_counted():
+    episodes, _ = play_with_candidates(grade=by_oracle)  # no oracle judges these turns
     turns = [turn for episode in episodes for turn in episode.turns]
     assert all(turn.candidate == 0 and turn.score is None for turn in turns)
     figures = candidate_metrics(episodes)
@@ -201,8 +210,8 @@ def test_replies_that_nothing_can_judge_are_counted_and_the_first_is_played():
     assert figures["candidates/score"] == figures["candidates/gain"] == 0.0
 
 
-def test_the_figures_by_hand():
-    episodes, _ = played("best", number=3)
+def test_the_metrics_of_candidates_by_hand():
+    episodes, _ = play_with_candidates("best", number=3)
     turns = [turn for episode in episodes for turn in episode.turns]
     groups = [[reply.score for reply in (turn, *turn.candidates)] for turn in turns]
     figures = candidate_metrics(episodes)
@@ -210,22 +219,22 @@ def test_the_figures_by_hand():
     assert figures["candidates/score"] == pytest.approx(np.mean(groups))
     assert figures["candidates/gain"] == pytest.approx(np.mean([max(scores) for scores in groups]) - np.mean(groups))
     assert figures["candidates/equal_share"] == pytest.approx(np.mean([len(set(scores)) == 1 for scores in groups]))
-    every = [reply for turn in turns for reply in (turn, *turn.candidates)]
-    tokens = [len(part.ids) for reply in every for part in reply.segments if part.kind == "sampled"]
+    all_replies = [reply for turn in turns for reply in (turn, *turn.candidates)]
+    tokens = [len(segment.ids) for reply in all_replies for segment in reply.segments if segment.kind == "sampled"]
     assert figures["candidates/tokens"] == sum(tokens)
-    assert rollout_metrics(episodes)["legal_rate"] == np.mean([reply.event == "ok" for reply in every])
+    assert rollout_metrics(episodes)["legal_rate"] == np.mean([reply.event == "ok" for reply in all_replies])
     assert rollout_metrics(episodes)["turns_per_game"] == len(turns) / 3
-    assert candidate_metrics([bare(episode) for episode in episodes]) == {}
+    assert candidate_metrics([without_candidates(episode) for episode in episodes]) == {}
 
 
-def test_turns_that_are_taken_over_are_not_asked_again():
-    (whole, *_), _ = played("best", name="tic_tac_toe")
+def test_turns_of_a_prefix_get_no_new_candidates():
+    (first_episode, *_), _ = play_with_candidates("best", name="tic_tac_toe")
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     player, recorder = learner(game)
-    spec = replace(specs(game, 1)[0], prefix=whole.turns[:3])
-    (again,) = play([spec], {"learner": player}, candidates=Candidates(COUNT, by_length, "best"))
-    assert [turn.action for turn in again.turns[:3]] == [turn.action for turn in whole.turns[:3]]
-    assert len(recorder.sent) == COUNT * len(again.turns[3:])
+    spec = replace(specs(game, 1)[0], prefix=first_episode.turns[:3])
+    (continued,) = play([spec], {"learner": player}, candidates=Candidates(COUNT, by_length, "best"))
+    assert [turn.action for turn in continued.turns[:3]] == [turn.action for turn in first_episode.turns[:3]]
+    assert len(recorder.sent) == COUNT * len(continued.turns[3:])
 
 
 CASES = [
@@ -237,7 +246,7 @@ CASES = [
 ]
 
 
-def both(name, oracle, options, rule="random", **changes):
+def verdicts_in_play_and_replay(name, oracle, options, rule="random", **changes):
     game = make_game(name, illegal={"rule": rule})
     judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
     due = specs(game, 6, seed=3, name="random", group_size=2, **changes)
@@ -248,49 +257,53 @@ def both(name, oracle, options, rule="random", **changes):
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
-def test_the_verdicts_are_those_of_replaying(name, oracle, options):
-    judged, replayed = both(name, oracle, options)
-    assert judged == replayed
-    assert any(turn.verdict is not None for episode in judged for turn in episode.turns)
+def test_verdicts_during_play_equal_those_of_a_replay(name, oracle, options):
+    in_play, in_replay = verdicts_in_play_and_replay(name, oracle, options)
+    assert in_play == in_replay
+    assert any(turn.verdict is not None for episode in in_play for turn in episode.turns)
 
 
-def test_an_oracle_that_errs_by_chance_draws_the_same():
-    judged, replayed = both("tic_tac_toe", "noisy", {"flip": 0.5, "per": "turn"})
-    assert judged == replayed
+def test_a_noisy_oracle_draws_the_same_errors_in_play_and_replay():
+    in_play, in_replay = verdicts_in_play_and_replay("tic_tac_toe", "noisy", {"flip": 0.5, "per": "turn"})
+    assert in_play == in_replay
 
 
 def test_only_trained_seats_are_judged():
-    judged, _ = both("kuhn_poker", "cfr", {"iterations": 50}, trained=(True, False))
-    assert {(turn.seat, turn.verdict is not None) for episode in judged for turn in episode.turns} == {
+    in_play, _ = verdicts_in_play_and_replay("kuhn_poker", "cfr", {"iterations": 50}, trained=(True, False))
+    assert {(turn.seat, turn.verdict is not None) for episode in in_play for turn in episode.turns} == {
         (0, True),
         (1, False),
     }
 
 
-def test_an_oracle_that_refuses_stops_the_play():
-    def refuses(states, streams):
+def test_an_error_of_the_oracle_stops_the_play():
+    def raise_oracle_error(states, streams):
         raise OracleError("no")
 
     game = make_game("kuhn_poker")
     with pytest.raises(OracleError, match="no"):
-        play(specs(game, 6, name="random"), {"random": bind("players", "random")()}, judges={"kuhn_poker": refuses})
+        play(
+            specs(game, 6, name="random"),
+            {"random": bind("players", "random")()},
+            judges={"kuhn_poker": raise_oracle_error},
+        )
 
 
-def test_an_oracle_that_plays_with_the_state_changes_no_play():
-    def careless(states, streams):
+def test_an_oracle_that_changes_its_states_changes_no_episode():
+    def change_the_state(states, streams):
         for state in states:
             state.apply(state.legal_actions()[0])
         return [None] * len(states)
 
     game, agents = make_game("tic_tac_toe"), {"random": bind("players", "random")()}
     due = specs(game, 6, name="random")
-    assert play(due, agents, judges={"tic_tac_toe": careless}) == play(due, agents)
+    assert play(due, agents, judges={"tic_tac_toe": change_the_state}) == play(due, agents)
 
 
 @pytest.mark.parametrize(
     "plan", [{"name": "none"}, {"name": "tree"}, {"name": "branch"}], ids=lambda plan: plan["name"]
 )
-def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
+def test_a_training_step_judges_every_trained_turn_as_a_replay(plan):
     environments = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}]
     rollout = {"games_per_step": 16, "group_size": 8, "plan": plan}
     config = resolve(
@@ -305,6 +318,6 @@ def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
     games = [game for game, _ in engine.environments]
     methods = Methods.of(config, games)
     episodes = play_round(config, engine, methods, RunState()).episodes
-    bare = [replace(e, turns=tuple(t._replace(verdict=None) for t in e.turns)) for e in episodes]
-    assert judge_episodes(bare, {game.name: game for game in games}, methods.oracles) == episodes
+    without_candidates = [replace(e, turns=tuple(t._replace(verdict=None) for t in e.turns)) for e in episodes]
+    assert judge_episodes(without_candidates, {game.name: game for game in games}, methods.oracles) == episodes
     assert all(turn.verdict is not None for e in episodes for turn in e.turns if e.trained[turn.seat])

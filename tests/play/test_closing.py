@@ -22,14 +22,14 @@ from tests.play import plays
 
 
 class CountingRules:
-    """One move of each of two seats; it counts its plays, and how often each was closed."""
+    """An environment with one move of each of two seats, which counts how often each play was closed."""
 
     SLOT = "environments"
     name, roles, max_turns, min_utility, max_utility, figures = "counted", ("one", "two"), 2, 0.0, 1.0, ("moves",)
 
-    def __init__(self, rule="forfeit", room=10**9, fails="", when=lambda number: True):
-        self.illegal, self.room, self.fails, self.when = IllegalRule(rule=rule), room, fails, when
-        self.closed, self.most = [], 0  # of each play that was begun or copied: times it was closed
+    def __init__(self, rule="forfeit", context_room=10**9, fails="", when=lambda number: True):
+        self.illegal, self.room, self.fails, self.when = IllegalRule(rule=rule), context_room, fails, when
+        self.closed, self.most = [], 0  # for each play that was begun or copied: how often it was closed
 
     def fail(self, where, number):
         if self.fails == where and self.when(number):
@@ -84,7 +84,7 @@ class Session:
         self.rules.closed[self.number] += 1
 
 
-class Bot:
+class FixedReply:
     name, renderer = "bot", None
 
     def __init__(self, says="a", raises=None):
@@ -111,54 +111,54 @@ def specs(rules, count=4, **changes):
     ],
     ids=["done", "forfeit", "retry", "random", "truncated"],
 )
-def test_a_play_is_closed_once_however_it_ends(says, changes, rule):
+def test_a_play_is_closed_exactly_once_for_every_kind_of_end(says, changes, rule):
     rules = CountingRules(rule)
-    episodes = play(specs(rules, **changes), {"bot": Bot(says)}, in_flight=2)
+    episodes = play(specs(rules, **changes), {"bot": FixedReply(says)}, in_flight=2)
     assert len(episodes) == 4 and len(rules.closed) == 4
     assert rules.all_closed_once() and rules.most == 2
 
 
 @pytest.mark.parametrize("fails", ["due", "observe", "step"])
-def test_a_play_that_fails_is_closed_before_it_begins_anew(fails):
-    rules = CountingRules(fails=fails, room=1)
-    episodes, counts = rollout(specs(rules, 2), {"bot": Bot()}, retries=1, in_flight=1)
+def test_a_failed_play_is_closed_before_its_retry(fails):
+    rules = CountingRules(fails=fails, context_room=1)
+    episodes, counts = rollout(specs(rules, 2), {"bot": FixedReply()}, retries=1, in_flight=1)
     assert not episodes and counts.retried == 2 and len(counts.failures) == 2
     assert rules.all_closed_once() and len(rules.closed) == 4 and rules.most == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), RuntimeError("the agent raised")])
-def test_plays_that_are_interrupted_are_closed(error):
+def test_interrupted_plays_are_closed(error):
     rules = CountingRules()
     with pytest.raises((KeyboardInterrupt, SystemExit, SparringError)):
-        play(specs(rules), {"bot": Bot(raises=error)})
+        play(specs(rules), {"bot": FixedReply(raises=error)})
     assert rules.all_closed_once() and len(rules.closed) == 4
 
 
-def test_a_play_is_closed_where_turns_cannot_be_taken_over():
+def test_a_play_with_an_invalid_prefix_is_closed():
     rules = CountingRules()
-    (episode,) = play(specs(rules, 1), {"bot": Bot()})
+    (episode,) = play(specs(rules, 1), {"bot": FixedReply()})
     foreign = tuple(turn._replace(seat=1 - turn.seat) for turn in episode.turns)
     with pytest.raises(RolloutError):
-        play(specs(rules, 1, prefix=foreign), {"bot": Bot()}, retries=0)
+        play(specs(rules, 1, prefix=foreign), {"bot": FixedReply()}, retries=0)
     assert rules.all_closed_once()
 
 
-def test_a_play_whose_closing_fails_counts_all_the_same(caplog):
+def test_an_error_in_close_does_not_lose_the_episode(caplog):
     rules = CountingRules()
 
-    def broken(self):
+    def close_and_raise(self):
         rules.closed[self.number] += 1
         raise OSError("gone")
 
-    session = type("BrokenSession", (Session,), {"close": broken})
+    session = type("BrokenSession", (Session,), {"close": close_and_raise})
     rules.begin = lambda move=0: (rules.closed.append(0), session(rules, len(rules.closed) - 1, move))[1]
-    assert len(play(specs(rules), {"bot": Bot()})) == 4 and rules.all_closed_once()
+    assert len(play(specs(rules), {"bot": FixedReply()})) == 4 and rules.all_closed_once()
     assert "could not be closed: OSError('gone')" in caplog.text
 
 
-def test_copies_and_plays_that_are_played_again_are_closed():
+def test_copies_and_replayed_plays_are_closed():
     rules = CountingRules()
-    (episode,) = play(specs(rules, 1), {"bot": Bot()})
+    (episode,) = play(specs(rules, 1), {"bot": FixedReply()})
     game = complete_environment("counted", rules)
     for state in replay(game, episode):
         state.close()  # they are the caller's
@@ -167,7 +167,7 @@ def test_copies_and_plays_that_are_played_again_are_closed():
         assert end.done
     states = replay_states(game, episode)
     next(states)
-    states.close()  # given up in the middle
+    states.close()  # the iterator is abandoned before its end
     assert contribution(episode, game) == (None, None)
     assert rules.all_closed_once()
 
@@ -187,29 +187,29 @@ class Judge:
 
 def test_copies_for_an_oracle_are_closed():
     rules = CountingRules()
-    episodes = play(specs(rules), {"bot": Bot()}, judges={"counted": Judge().judge})
+    episodes = play(specs(rules), {"bot": FixedReply()}, judges={"counted": Judge().judge})
     assert all(turn.verdict is not None for episode in episodes for turn in episode.turns)
     assert rules.all_closed_once() and len(rules.closed) == 4 + 8
     with pytest.raises(KeyboardInterrupt):
-        play(specs(rules), {"bot": Bot()}, judges={"counted": Judge(raises=True).judge})
+        play(specs(rules), {"bot": FixedReply()}, judges={"counted": Judge(raises=True).judge})
     assert rules.all_closed_once()
 
 
 def test_playouts_and_checks_and_matches_close_their_plays():
     rules = CountingRules()
     game = complete_environment("counted", rules)
-    episodes = play(specs(rules, 2), {"bot": Bot()})
+    episodes = play(specs(rules, 2), {"bot": FixedReply()})
     asking = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
     due = next(asking)
     with pytest.raises(StopIteration):
-        asking.send(rollout(due, {"bot": Bot()}))
+        asking.send(rollout(due, {"bot": FixedReply()}))
     random = registry.bind("players", "random")()
     play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
     self_plays(all_starts(game), random, plays=2, stream=Stream.from_seed(0))
     assert rules.all_closed_once() and len(rules.closed) > 10
     checked = CountingRules()
     check_environment(lambda: checked, plays=2)
-    assert checked.all_closed_once() and checked.most == 2  # a copy, and the play that it is of
+    assert checked.all_closed_once() and checked.most == 2  # the play and its copy
 
 
 def trial(inner):
@@ -217,8 +217,8 @@ def trial(inner):
 
 
 @pytest.mark.parametrize("around", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), trial])
-def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
-    rules = CountingRules(room=1)
+def test_inner_plays_of_a_combinator_are_closed_as_each_ends(around):
+    rules = CountingRules(context_room=1)
     game = around(complete_environment("counted", rules))
     (episode,) = sparring.play_episodes(game, ["random", "random"])
     assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most == 1
@@ -228,27 +228,27 @@ def test_plays_inside_a_combinator_are_closed_as_each_is_over(around):
     assert failing.all_closed_once() and len(failing.closed) == 2
 
 
-def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
-    rules, opposite = CountingRules(), Opponent("bot-bot", "bot", Bot())
-    sitting = InteractiveSession(complete_environment("counted", rules), 0, opposite, 0)
-    assert sitting.pending is not None and rules.closed == [0]
-    sitting.close()
-    sitting.close()
+def test_a_session_of_a_person_is_closed_when_left_or_failed():
+    rules, opponent = CountingRules(), Opponent("bot-bot", "bot", FixedReply())
+    session = InteractiveSession(complete_environment("counted", rules), 0, opponent, 0)
+    assert session.pending is not None and rules.closed == [0]
+    session.close()
+    session.close()
     assert rules.all_closed_once()
     failing = CountingRules(fails="observe")
     with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
-        InteractiveSession(complete_environment("counted", failing), 0, opposite, 0)
+        InteractiveSession(complete_environment("counted", failing), 0, opponent, 0)
     assert failing.all_closed_once()
 
 
-def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
-    few = CountingRules(room=8)
+def test_play_episodes_gives_all_episodes_or_an_error():
+    rules = CountingRules(context_room=8)
     assert (
-        len(sparring.play_episodes(complete_environment("counted", few), ["random", "random"], plays=20, in_flight=8))
+        len(sparring.play_episodes(complete_environment("counted", rules), ["random", "random"], plays=20, in_flight=8))
         == 20
     )
-    assert few.most == 8 and few.all_closed_once()
-    many = CountingRules(room=8)
+    assert rules.most == 8 and rules.all_closed_once()
+    many = CountingRules(context_room=8)
     with pytest.raises(
         RolloutError,
         match=r"12 of 20 episodes are missing, as 12 failed\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight",
@@ -262,10 +262,15 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
         sparring.play_episodes("kuhn_poker", ["random", "random"], in_flight=0)
 
 
-def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
-    rules = CountingRules(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
+def test_matches_count_games_that_could_not_start_with_the_reason():
+    rules = CountingRules(fails="reset", when=lambda number: number >= 5)  # every start fails after five plays
     report = play_matches(
-        complete_environment("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1
+        complete_environment("counted", rules),
+        FixedReply(),
+        FixedReply(),
+        games_per_seat=4,
+        stream=Stream.from_seed(0),
+        in_flight=1,
     )
     assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
     assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
@@ -275,5 +280,9 @@ def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
     always = CountingRules(fails="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
         play_matches(
-            complete_environment("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0)
+            complete_environment("counted", always),
+            FixedReply(),
+            FixedReply(),
+            games_per_seat=2,
+            stream=Stream.from_seed(0),
         )

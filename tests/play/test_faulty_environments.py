@@ -23,14 +23,14 @@ class Rules:
         self.name, self.illegal, self.parts = "faulty", IllegalRule(rule=rule, retries=1), parts
 
     def reset(self, stream):
-        course = Course(self.parts if stream.uniform(0) < 2 else {})
+        play = FaultyPlay(self.parts if stream.uniform(0) < 2 else {})
         if "reset" in self.parts:
-            return self.parts["reset"](course)
-        return course
+            return self.parts["reset"](play)
+        return play
 
 
-class Course:
-    """Three moments, both seats at once; what is given in ``parts`` takes the place of a method."""
+class FaultyPlay:
+    """Three moments at which both seats reply at once; the functions in ``parts`` replace methods."""
 
     def __init__(self, parts):
         self.parts, self.taken = parts, 0
@@ -60,7 +60,7 @@ class Course:
         return self._or("step", replies, otherwise=None)
 
 
-class Says:
+class FixedReply:
     renderer = None
 
     def __init__(self, text="left"):
@@ -72,26 +72,26 @@ class Says:
 
 def specs_of(*games, count=1, **fields):
     root = Stream.from_seed(0)
-    common = {"deal": root, "seats": ("a", "a"), "trained": (True, True), **fields}
+    shared_fields = {"deal": root, "seats": ("a", "a"), "trained": (True, True), **fields}
     groups = [(group, game) for group, game in enumerate(games) for _ in range(count)]
     return [
-        EpisodeSpec(game=game, episode_id=n, group_id=group, stream=root.child(n), **common)
+        EpisodeSpec(game=game, episode_id=n, group_id=group, stream=root.child(n), **shared_fields)
         for n, (group, game) in enumerate(groups)
     ]
 
 
-def raising(*_):
+def raise_error(*_):
     raise RuntimeError("broken")
 
 
-def refusing(*_):
+def raise_config_error(*_):
     raise GameError("faulty: this reply is refused")
 
 
-def later(what):
-    """Return a part that is at fault from the second moment on only."""
+def at_second_moment(fault):
+    """Return a part that shows the fault only from the second moment on."""
 
-    def part(course, *args):
+    def part(play, *args):
         right = {
             "due": (0, 1),
             "legal": WORDS,
@@ -100,36 +100,39 @@ def later(what):
             "step": None,
             "done": False,
         }
-        return what[1] if course.taken else right[what[0]]
+        return fault[1] if play.taken else right[fault[0]]
 
-    return {what[0]: part}
+    return {fault[0]: part}
 
 
-def both(parts, *, text="left", retries=1, rule="forfeit"):
-    """Play a group of a faulty environment beside one that is right; return episodes and counts."""
+def play_with_fault(parts, *, text="left", retries=1, rule="forfeit"):
+    """Play one group of a faulty environment and one of a correct one; return the episodes and counts."""
     games = [complete_environment("faulty", Rules(rule, **parts)), complete_environment("right", Rules())]
     games[1].name = "right"
-    before = time.monotonic()
+    start_time = time.monotonic()
     with CallWatch(3):
-        episodes, counts = rollout(specs_of(*games, count=2), {"a": Says(text)}, retries=retries).require_any()
-    assert time.monotonic() - before < 20
+        episodes, counts = rollout(specs_of(*games, count=2), {"a": FixedReply(text)}, retries=retries).require_any()
+    assert time.monotonic() - start_time < 20
     return episodes, counts
 
 
 FAULTS = {
-    **{f"{name} raises": {name: raising} for name in ("reset", "done", "returns", "due", "legal", "observe", "step")},
-    **{f"{name} refuses": {name: refusing} for name in ("reset", "due", "legal", "observe", "step")},
-    "reset gives nothing": {"reset": lambda course: None},
     **{
-        f"due gives {wrong!r}": {"due": lambda course, wrong=wrong: wrong}
+        f"{name} raises": {name: raise_error}
+        for name in ("reset", "done", "returns", "due", "legal", "observe", "step")
+    },
+    **{f"{name} refuses": {name: raise_config_error} for name in ("reset", "due", "legal", "observe", "step")},
+    "reset gives nothing": {"reset": lambda play: None},
+    **{
+        f"due gives {wrong!r}": {"due": lambda play, wrong=wrong: wrong}
         for wrong in ((), (2,), (-1,), (0, 0), (1, 0), None, 1, ("0",), (0.0,), (True,), (0, None))
     },
     **{
-        f"legal gives {wrong!r}": {"legal": lambda course, seat, wrong=wrong: wrong}
+        f"legal gives {wrong!r}": {"legal": lambda play, seat, wrong=wrong: wrong}
         for wrong in (["left"], (), (1, 2), ("left", "left"), "left", {"left"}, ("left", None))
     },
     **{
-        f"observe gives {wrong!r}": {"observe": lambda course, seat, wrong=wrong: wrong}
+        f"observe gives {wrong!r}": {"observe": lambda play, seat, wrong=wrong: wrong}
         for wrong in (
             None,
             "say",
@@ -140,7 +143,7 @@ FAULTS = {
         )
     },
     **{
-        f"returns are {wrong!r}": {"returns": lambda course, wrong=wrong: wrong}
+        f"returns are {wrong!r}": {"returns": lambda play, wrong=wrong: wrong}
         for wrong in (
             (),
             (1.0,),
@@ -154,7 +157,7 @@ FAULTS = {
         )
     },
     **{
-        f"later {name} is {wrong!r}": later((name, wrong))
+        f"later {name} is {wrong!r}": at_second_moment((name, wrong))
         for name, wrong in (("due", ()), ("due", (3,)), ("legal", ()), ("observe", None), ("returns", (0.0,)))
     },
 }
@@ -162,74 +165,74 @@ FAULTS = {
 
 @every_case("fault", FAULTS)
 @every_case("rule", ["forfeit", "retry", "random"])
-def test_its_group_is_dropped_and_counted_and_the_other_is_whole(fault, rule, caplog):
+def test_the_group_of_a_faulty_play_is_dropped_and_the_other_is_complete(fault, rule, caplog):
     caplog.clear()
-    episodes, counts = both(FAULTS[fault], rule=rule)
+    episodes, counts = play_with_fault(FAULTS[fault], rule=rule)
     assert counts.dropped_groups == {0} and counts.retried == 2
     assert [(episode.game, episode.group_id, episode.returns) for episode in episodes] == [("right", 1, (3.0, 0.0))] * 2
     assert "faulty" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["reset", "done", "due", "legal", "observe", "step", "returns"])
-def test_what_hangs_is_interrupted_counted_and_not_tried_again(name):
+def test_a_method_that_does_not_return_is_interrupted_and_not_repeated(name):
     def hang(*_):
         while True:
             time.sleep(0.01)
 
     games = [complete_environment("faulty", Rules(**{name: hang})), complete_environment("right", Rules())]
     with CallWatch(0.5):
-        episodes, counts = rollout(specs_of(*games), {"a": Says()})
+        episodes, counts = rollout(specs_of(*games), {"a": FixedReply()})
     assert counts.dropped_groups == {0} and counts.retried == 0
     assert [episode.group_id for episode in episodes] == [1]
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 @pytest.mark.parametrize("text", ["left", "nothing"])
-def test_a_play_that_never_ends_is_cut_at_its_most_turns(text, rule):
-    episodes, counts = both({"done": lambda course: False, "due": lambda course: (0, 1)}, text=text, rule=rule)
+def test_an_endless_episode_is_truncated_at_max_turns(text, rule):
+    episodes, counts = play_with_fault({"done": lambda play: False, "due": lambda play: (0, 1)}, text=text, rule=rule)
     assert not counts.dropped_groups
     assert all(
         len(episode.turns) <= 12 and (episode.cut or episode.forfeited_by is not None) for episode in episodes[:2]
     )
 
 
-def test_any_text_is_played_where_no_list_says_otherwise():
-    episodes, counts = both({"legal": lambda course, seat: None}, text="anything \ud800")
+def test_without_a_list_of_legal_actions_any_text_is_played():
+    episodes, counts = play_with_fault({"legal": lambda play, seat: None}, text="anything \ud800")
     assert not counts.dropped_groups
     assert [turn.action for turn in episodes[0].turns] == ["anything \ud800"] * 6
     assert [episode.forfeited_by for episode in episodes] == [None, None, 0, 0]
 
 
-@pytest.mark.parametrize("most", [0, -1, float("inf"), None, "6", True, 2.5])
-def test_plays_without_an_end_are_refused(most, monkeypatch, caplog):
-    monkeypatch.setattr(Rules, "max_turns", most)
+@pytest.mark.parametrize("max_turns", [0, -1, float("inf"), None, "6", True, 2.5])
+def test_environments_without_a_limit_of_turns_are_refused(max_turns, monkeypatch, caplog):
+    monkeypatch.setattr(Rules, "max_turns", max_turns)
     with pytest.raises(RolloutError, match="All 2 groups failed"):
-        both({"done": lambda course: False})
+        play_with_fault({"done": lambda play: False})
     assert "must be a whole number of at least 1" in caplog.text
 
 
-def test_a_prefix_that_is_longer_than_the_play_is_refused(caplog):
-    episodes, _ = both({})
+def test_a_prefix_longer_than_the_episode_is_refused(caplog):
+    episodes, _ = play_with_fault({})
     due = specs_of(complete_environment("faulty", Rules()), prefix=(*episodes[0].turns, *episodes[0].turns))
     with CallWatch(3), pytest.raises(RolloutError):
-        play(due, {"a": Says()}, retries=0)
+        play(due, {"a": FixedReply()}, retries=0)
     assert "take complete moments" in caplog.text and "Hung" not in caplog.text
 
 
 @pytest.mark.parametrize("text", [1, b"left", ["left"]])
-def test_what_is_read_in_a_reply_is_a_text_or_nothing(text, monkeypatch, caplog):
+def test_the_action_read_from_a_reply_must_be_a_text_or_none(text, monkeypatch, caplog):
     monkeypatch.setattr(
-        Course, "read", lambda self, seat, reply, exact=False: self._or("read", otherwise=reply), raising=False
+        FaultyPlay, "read", lambda self, seat, reply, exact=False: self._or("read", otherwise=reply), raising=False
     )
-    _, counts = both({"read": lambda course: text})
+    _, counts = play_with_fault({"read": lambda play: text})
     assert counts.dropped_groups == {0} and "read() gave" in caplog.text
 
 
-def test_a_copy_that_raises_drops_its_group_and_no_other(monkeypatch):
-    monkeypatch.setattr(Course, "clone", lambda self: self._or("clone", otherwise=self), raising=False)
-    games = [complete_environment("faulty", rules) for rules in (Rules(clone=raising), Rules())]
-    judged = []
-    judges = {"faulty": lambda states, streams: judged.extend(states) or [None] * len(states)}
-    episodes, counts = rollout(specs_of(*games), {"a": Says()}, retries=1, judges=judges)
+def test_a_copy_that_raises_drops_only_its_group(monkeypatch):
+    monkeypatch.setattr(FaultyPlay, "clone", lambda self: self._or("clone", otherwise=self), raising=False)
+    games = [complete_environment("faulty", rules) for rules in (Rules(clone=raise_error), Rules())]
+    num_judged = []
+    judges = {"faulty": lambda states, streams: num_judged.extend(states) or [None] * len(states)}
+    episodes, counts = rollout(specs_of(*games), {"a": FixedReply()}, retries=1, judges=judges)
     assert counts.dropped_groups == {0} and counts.retried == 1
-    assert [episode.group_id for episode in episodes] == [1] and len(judged) == 6
+    assert [episode.group_id for episode in episodes] == [1] and len(num_judged) == 6

@@ -54,14 +54,14 @@ def bound(slot, function, name="mine"):
 
 
 def train(path, monkeypatch, method, plugin, **keys):
-    """Train with a plug-in in place of the configured one from the second step on."""
+    """Train with the given plug-in instead of the configured one from the second step on."""
     config, calls = resolve({**CONFIG, **keys}), []
-    right = getattr(Methods.of(config), method)
-    right = right["main"] if method == "credit" else right
+    original = getattr(Methods.of(config), method)
+    original = original["main"] if method == "credit" else original
 
     def turns_bad(*args, **options):
         calls.append(1)
-        good = right[0].bound if method == "rewards" else right
+        good = original[0].bound if method == "rewards" else original
         first = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
         return good(*args) if first else plugin(*args)
 
@@ -73,8 +73,10 @@ def train(path, monkeypatch, method, plugin, **keys):
     if method == "rewards":
         replaced = (WeightedReward(bound=replaced, weight=parse(1.0)),)
     replaced = {"main": replaced} if method == "credit" else replaced
-    of = Methods.of
-    monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
+    methods_of = Methods.of
+    monkeypatch.setattr(
+        loop, "Methods", SimpleNamespace(of=lambda *args: replace(methods_of(*args), **{method: replaced}))
+    )
     with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(3.0):
         loop.train(config, LocalEngine(config), folder)
 
@@ -146,10 +148,10 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
     method, plugin, message = FAULTS[name]
-    with pytest.raises((PluginError, RewardError), match=message) as caught:
+    with pytest.raises((PluginError, RewardError), match=message) as error:
         train(tmp_path / "run", monkeypatch, method, plugin, **(REWARD if method == "rewards" else {}))
     if method not in ("plan", "rewards"):
-        assert "Met in step 2 of 3" in str(caught.value) and "The checkpoint of step 1 is good" in str(caught.value)
+        assert "Met in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(error.value)
         assert checkpoint.load_latest(tmp_path / "run").step == 1
 
 
@@ -182,12 +184,12 @@ def test_a_game_that_cannot_be_made_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_an_oracle_that_gives_no_numbers_is_named(value):
+def test_an_oracle_with_invalid_verdicts_is_named(value):
     state = make_game("tic_tac_toe").reset(specs(make_game("tic_tac_toe"), 1)[0].deal)
-    good = verdict(state.legal_actions(), [0.0] * 9)
+    valid_verdict = verdict(state.legal_actions(), [0.0] * 9)
     for name, values in (("mine", (value,) + (0.0,) * 8), ("short", (0.0,))):
         oracle = SimpleNamespace(
-            name=name, judge=lambda states, streams=None, values=values: [replace(good, values=values)]
+            name=name, judge=lambda states, streams=None, values=values: [replace(valid_verdict, values=values)]
         )
         with pytest.raises(
             PluginError,
@@ -202,29 +204,29 @@ def test_an_oracle_that_gives_no_numbers_is_named(value):
             verdicts(SimpleNamespace(name="mine", judge=wrong), [state])
 
 
-def test_workers_of_an_oracle_that_are_stopped_are_noticed():
+def test_stopped_worker_processes_of_an_oracle_are_an_error():
     game = make_game("tic_tac_toe")
     states = [game.reset(specs(game, 1)[0].deal)]
     for move in states[0].legal_actions():
-        after = states[0].clone()
-        after.apply(move)
-        states.append(after)
+        later_state = states[0].clone()
+        later_state.apply(move)
+        states.append(later_state)
     oracle = ParallelOracle(oracle="mcts", options={"simulations": 4}, workers=2, least=1)
     verdicts(oracle, states[:2])
     pids = [process.pid for process in oracle._pool._processes]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    began = time.monotonic()
+    start_time = time.monotonic()
     with pytest.raises(SparringError, match=r"hang or have been stopped|has not returned"), CallWatch(1.0):
         verdicts(oracle, states[2:])
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - start_time < 40
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
 
-def test_an_error_of_a_game_is_still_one_of_the_user():
-    """What an agent's own code raises on purpose is not hidden behind another name."""
+def test_an_error_of_configuration_in_a_plug_in_keeps_its_class():
+    """Errors that an agent raises deliberately keep their class."""
     agent = scripted(moves=["pass"])
     agent.choose = lambda *args: (_ for _ in ()).throw(GameError("not here"))
     with pytest.raises(GameError, match="not here"):

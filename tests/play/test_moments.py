@@ -23,8 +23,8 @@ from tests.play.plays import learner, specs
 MOVES = ("rock", "paper", "scissors")
 
 
-class Rounds:
-    """Rounds of rock, paper, scissors; each seat is told the other's last move."""
+class RockPaperScissors:
+    """Several rounds of rock, paper, scissors; the prompt of each seat states the other's last move."""
 
     roles, min_utility, max_utility, zero_sum, utility_sum, brief = ("left", "right"), -3.0, 3.0, True, 0.0, True
 
@@ -37,15 +37,15 @@ class Rounds:
         )
 
     def reset(self, stream):
-        return Course(self.rounds)
+        return RoundsPlay(self.rounds)
 
 
-class Course:
+class RoundsPlay:
     def __init__(self, rounds, moves=()):
         self.rounds, self.moves = rounds, moves
 
     def clone(self):
-        return Course(self.rounds, self.moves)
+        return RoundsPlay(self.rounds, self.moves)
 
     @property
     def done(self):
@@ -53,8 +53,10 @@ class Course:
 
     @property
     def returns(self):
-        won = sum((0, 1, -1)[(MOVES.index(ours) - MOVES.index(theirs)) % 3] for ours, theirs in self.moves)
-        return (float(won), float(-won))
+        score = sum(
+            (0, 1, -1)[(MOVES.index(left_move) - MOVES.index(right_move)) % 3] for left_move, right_move in self.moves
+        )
+        return (float(score), float(-score))
 
     def due(self):
         return () if self.done else (0, 1)
@@ -70,7 +72,7 @@ class Course:
         self.moves = (*self.moves, (replies[0], replies[1]))
 
 
-class Says:
+class FixedReplies:
     renderer = None
 
     def __init__(self, *texts):
@@ -81,15 +83,15 @@ class Says:
         return [Reply(text=next(self.texts)) for _ in turns]
 
 
-def played(left, right, rounds=3, rule="forfeit", **changes):
-    game = complete_environment("rounds", Rounds(rounds, rule))
+def rules_and_episode(left, right, rounds=3, rule="forfeit", **changes):
+    game = complete_environment("rounds", RockPaperScissors(rounds, rule))
     (episode,) = play(specs(game, 1, seats=("a", "b"), **changes), {"a": left, "b": right}, retries=0)
     return game, episode
 
 
-def test_both_seats_are_asked_before_either_is_told():
-    left, right = Says("rock", "paper", "paper"), Says("scissors", "rock", "rock")
-    _, episode = played(left, right)
+def test_no_seat_sees_a_reply_of_its_own_moment():
+    left, right = FixedReplies("rock", "paper", "paper"), FixedReplies("scissors", "rock", "rock")
+    _, episode = rules_and_episode(left, right)
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
         *(
             (0, 0, 0, "rock"),
@@ -103,14 +105,14 @@ def test_both_seats_are_asked_before_either_is_told():
     assert [text for text, _ in left.seen] == ["begin", "scissors", "rock"]
     assert right.seen[2] == ("paper", (("begin", "scissors"), ("rock", "rock")))
     assert episode.returns == (3.0, -3.0) and not episode.cut and episode.forfeited_by is None
-    # a turn earns what its seat's payoff grows by until its next turn
+    # the reward of a turn is the change of its seat's return until the seat's next turn
     assert [turn.rewards["game"] for turn in episode.turns] == [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
     table = turn_table([episode])
     assert table.trajectory.tolist() == [0, 0, 0, 1, 1, 1] and table.reward.tolist() == [1, 1, 1, -1, -1, -1]
 
 
-def test_a_recorded_play_is_played_again_moment_by_moment():
-    game, episode = played(Says("rock", "paper", "paper"), Says("scissors", "rock", "rock"))
+def test_a_recorded_episode_is_replayed_moment_by_moment():
+    game, episode = rules_and_episode(FixedReplies("rock", "paper", "paper"), FixedReplies("scissors", "rock", "rock"))
     states = replay(game, episode)
     assert [len(state.moves) for state in states] == [0, 0, 1, 1, 2, 2]
 
@@ -119,8 +121,8 @@ def test_a_recorded_play_is_played_again_moment_by_moment():
     ("left", "right", "returns", "by"),
     [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)],
 )
-def test_a_forfeit_ends_the_play_and_two_at_once_share_it(left, right, returns, by):
-    _, episode = played(Says(left), Says(right))
+def test_a_forfeit_ends_the_episode_and_two_forfeits_at_once_share_the_loss(left, right, returns, by):
+    _, episode = rules_and_episode(FixedReplies(left), FixedReplies(right))
     assert (episode.returns, episode.forfeited_by) == (returns, by)
     assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
     assert [turn.event for turn in episode.turns] == [
@@ -131,9 +133,9 @@ def test_a_forfeit_ends_the_play_and_two_at_once_share_it(left, right, returns, 
     ]
 
 
-def test_only_who_was_wrong_tries_again_and_the_others_reply_stands():
-    left, right = Says("x", "paper"), Says("rock")
-    game, episode = played(left, right, rounds=1, rule="retry")
+def test_only_the_seat_with_an_illegal_reply_tries_again():
+    left, right = FixedReplies("x", "paper"), FixedReplies("rock")
+    game, episode = rules_and_episode(left, right, rounds=1, rule="retry")
     assert [(turn.moment, turn.seat, turn.action) for turn in episode.turns] == [
         (0, 0, None),
         (0, 1, "rock"),
@@ -143,52 +145,57 @@ def test_only_who_was_wrong_tries_again_and_the_others_reply_stands():
     assert [len(state.moves) for state in replay(game, episode)] == [0, 0, 0]
 
 
-def test_a_random_move_stands_for_an_illegal_one_and_is_the_same_again():
+def test_a_random_move_replaces_an_illegal_one_and_is_repeatable():
     moves = {
-        played(Says("x", "rock"), Says("rock", "rock"), rounds=2, rule="random")[1].turns[0].action for _ in range(3)
+        rules_and_episode(FixedReplies("x", "rock"), FixedReplies("rock", "rock"), rounds=2, rule="random")[1]
+        .turns[0]
+        .action
+        for _ in range(3)
     }
     assert len(moves) == 1 and moves <= set(MOVES)
 
 
-def test_a_play_is_cut_after_whole_moments():
-    _, episode = played(Says("rock", "rock"), Says("paper", "rock"), max_turns=3)
+def test_an_episode_is_truncated_after_a_whole_moment():
+    _, episode = rules_and_episode(FixedReplies("rock", "rock"), FixedReplies("paper", "rock"), max_turns=3)
     assert episode.cut and len(episode.turns) == 4 and episode.returns == (-1.0, 1.0)
 
 
-def test_a_play_goes_on_from_whole_moments_of_another():
-    _, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
-    _, again = played(Says("paper"), Says("paper"), prefix=episode.turns[:4])
-    assert [turn.action for turn in again.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
+def test_an_episode_continues_from_whole_moments_of_another():
+    _, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
+    _, continued = rules_and_episode(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:4])
+    assert [turn.action for turn in continued.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
     with pytest.raises(RolloutError, match="All 1 groups failed"):
-        played(Says("paper"), Says("paper"), prefix=episode.turns[:3])
+        rules_and_episode(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:3])
 
 
-def test_places_are_rounded_to_whole_moments():
-    _, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
-    assert [moment_begin(episode.turns, place) for place in range(7)] == [0, 0, 2, 2, 4, 4, 6]
-    assert [moment_end(episode.turns, place) for place in range(6)] == [2, 2, 4, 4, 6, 6]
+def test_positions_are_rounded_to_whole_moments():
+    _, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
+    assert [moment_begin(episode.turns, position) for position in range(7)] == [0, 0, 2, 2, 4, 4, 6]
+    assert [moment_end(episode.turns, position) for position in range(6)] == [2, 2, 4, 4, 6, 6]
 
 
-def test_playouts_take_over_what_was_taken_at_once():
-    game, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
+def test_playouts_start_after_whole_moments():
+    game, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
     due = []
 
-    def again(specs):
+    def play_again(specs):
         due.extend(specs)
-        return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
+        return rollout(specs, {"a": FixedReplies(*["rock"] * 99), "b": FixedReplies(*["paper"] * 99)})
 
-    valued = run_requests(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)[0]
+    valued = run_requests(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), play_again)[
+        0
+    ]
     assert [len(spec.prefix) for spec in due] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 
 
-def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
-    monkeypatch.delattr(Course, "clone")
-    game = complete_environment("rounds", Rounds(1))
+def test_an_oracle_is_refused_if_plays_cannot_be_copied(monkeypatch):
+    monkeypatch.delattr(RoundsPlay, "clone")
+    game = complete_environment("rounds", RockPaperScissors(1))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
         play(
             specs(game, 1, name="a"),
-            {"a": Says("rock", "rock")},
+            {"a": FixedReplies("rock", "rock")},
             judges={"rounds": lambda states, streams: [None] * len(states)},
             retries=0,
         )
@@ -213,32 +220,34 @@ class CallPlay:
         self.calls += 1
 
 
-class CallRules(Rounds):
+class CallRules(RockPaperScissors):
     roles, num_seats, max_turns, brief = ("worker",), 1, 3, False
 
     def reset(self, stream):
         return CallPlay(self, stream)
 
 
-@pytest.mark.parametrize(("rule", "again"), [("random", 0), ("retry", 2)])
-def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(rule, again):
+@pytest.mark.parametrize(("rule", "num_retries"), [("random", 0), ("retry", 2)])
+def test_a_correction_is_not_shown_in_the_next_conversation(rule, num_retries):
     game = complete_environment("called", CallRules(3, rule))
-    worker = Says(*["x"] * 9)
+    worker = FixedReplies(*["x"] * 9)
     play(specs(game, 1, name="a"), {"a": worker}, retries=0)
-    seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
-    first_prompts = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
-    assert seen == [
-        text for call, first in enumerate(first_prompts) for text in (first, *[f"NOTICE call {call}"] * again)
+    prompts_seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
+    first_prompts = ["call 0", "NOTICE call 1", "call 2"]  # the second call continues the conversation of the first
+    assert prompts_seen == [
+        text
+        for call, first_prompt in enumerate(first_prompts)
+        for text in (first_prompt, *[f"NOTICE call {call}"] * num_retries)
     ]
 
 
 class LateAgent:
-    """Answers the turns of these streams when no turn has come for a while; all others at once."""
+    """Replies to most turns at once, but to turns of ``late_streams`` only after a pause."""
 
     renderer, name = None, "late"
 
-    def __init__(self, late):
-        self.inner, self.late, self.log = random(), late, []
+    def __init__(self, late_streams):
+        self.inner, self.late, self.log = random(), late_streams, []
 
     def act(self, turns):
         raise AssertionError("submit is asked in its place")
@@ -246,31 +255,31 @@ class LateAgent:
     def submit(self, turns):
         self.log.append(len(turns))
         replies = self.inner.act(turns)
-        return self.coming(replies, [place for place, turn in enumerate(turns) if turn.stream.key in self.late])
+        return self.coming(replies, [index for index, turn in enumerate(turns) if turn.stream.key in self.late])
 
     def coming(self, replies, slow):
-        yield [(place, reply) for place, reply in enumerate(replies) if place not in slow]
+        yield [(index, reply) for index, reply in enumerate(replies) if index not in slow]
         calls = 0
         while slow and calls < len(self.log):
             calls = len(self.log)
             yield []
-        yield [(place, replies[place]) for place in slow]
+        yield [(index, replies[index]) for index in slow]
 
 
-def test_a_play_does_not_wait_for_the_reply_of_another():
-    """The first decision of play 0 is answered last: all others are over by then."""
+def test_an_episode_does_not_wait_for_replies_of_others():
+    """The first decision of episode 0 gets its reply last, when all other episodes have ended."""
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     due = specs(game, 5, name="late")
-    ends = []
+    finished_ids = []
     agent = LateAgent({due[0].stream.child(1).key})
-    episodes = play(due, {"late": agent}, on_finished=ends.append)
+    episodes = play(due, {"late": agent}, on_finished=finished_ids.append)
     assert episodes == play(specs(game, 5, name="late"), {"late": random()})
-    assert 4 in ends and ends[-1] == 5  # four had ended while the fifth waited for its first reply
+    assert 4 in finished_ids and finished_ids[-1] == 5  # four episodes ended while the fifth waited for its first reply
     assert agent.log[0] == 5 and agent.log.count(1) >= 4
 
 
-def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
-    class Patient(LateAgent):
+def test_pending_requests_are_cancelled_when_a_rollout_fails():
+    class WaitingAgent(LateAgent):
         def coming(self, replies, slow):
             try:
                 while True:
@@ -283,35 +292,35 @@ def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
             yield []
             raise ModelError("no reply")
 
-    game, patient = make_game("kuhn_poker"), Patient(set())
+    game, waiting_agent = make_game("kuhn_poker"), WaitingAgent(set())
     due = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
-    with pytest.raises(ModelError, match="no reply") as raised:
-        play(due, {"patient": patient, "failing": FailingAgent(set())})
-    assert patient.log == [1, "given up"], "at once, while the error still holds the rollout"
-    assert raised.tb is not None
+    with pytest.raises(ModelError, match="no reply") as error:
+        play(due, {"patient": waiting_agent, "failing": FailingAgent(set())})
+    assert waiting_agent.log == [1, "given up"], "at once, while the error still holds the rollout"
+    assert error.tb is not None
 
 
-def test_an_act_of_ones_own_goes_before_a_submit_that_was_there_before():
-    class Mine(LateAgent):
+def test_an_act_of_a_subclass_is_used_instead_of_an_inherited_submit():
+    class OwnAct(LateAgent):
         def act(self, turns):
             self.log.append("act")
             return self.inner.act(turns)
 
-    class Again(Mine):
+    class OwnSubmitAgain(OwnAct):
         submit = LateAgent.submit
 
     specs_of = specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
-    for agent, by_act in ((Mine(set()), True), (Again(set()), False)):
+    for agent, by_act in ((OwnAct(set()), True), (OwnSubmitAgain(set()), False)):
         play(specs_of, {"late": agent})
         assert ("act" in agent.log) is by_act
-    changed = LateAgent(set())
-    changed.act = random().act
-    play(specs_of, {"late": changed})
-    assert changed.log == []
+    changed_agent = LateAgent(set())
+    changed_agent.act = random().act
+    play(specs_of, {"late": changed_agent})
+    assert changed_agent.log == []
 
 
 class SlowSampler:
-    """A sampler that finishes replies one at a time, out of order, with pauses in which nothing is there."""
+    """A sampler that returns replies one at a time, out of order, and sometimes none."""
 
     def __init__(self, inner, seed):
         self.inner, self.order = inner, chance.Random(seed)
@@ -324,12 +333,12 @@ class SlowSampler:
         return self.coming(results)
 
     def coming(self, results):
-        places = list(range(len(results)))
-        self.order.shuffle(places)
-        for place in places:
+        indices = list(range(len(results)))
+        self.order.shuffle(indices)
+        for index in indices:
             if self.order.random() < 0.4:
                 yield []
-            yield [(place, results[place])]
+            yield [(index, results[index])]
 
 
 def by_length(episodes):
@@ -338,7 +347,7 @@ def by_length(episodes):
 
 @pytest.mark.parametrize("candidates", [None, Candidates(3, by_length)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_sampler_that_is_slow_and_disordered_gives_the_same_plays(seed, candidates, monkeypatch):
+def test_a_slow_sampler_in_random_order_gives_the_same_episodes(seed, candidates, monkeypatch):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     player, _ = learner(game)
     expected = play(specs(game, 8), {"learner": player}, candidates=candidates)
@@ -346,14 +355,14 @@ def test_a_sampler_that_is_slow_and_disordered_gives_the_same_plays(seed, candid
     assert play(specs(game, 8), {"learner": player}, in_flight=5, candidates=candidates) == expected
 
 
-def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
-    class Silent(LateAgent):
+def test_a_player_without_a_reply_is_an_error():
+    class AgentWithoutReply(LateAgent):
         def coming(self, replies, slow):
             while True:
                 yield []
 
     with CallWatch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
-        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Silent(set())})
+        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": AgentWithoutReply(set())})
 
 
 @pytest.mark.parametrize(
@@ -367,16 +376,16 @@ def test_a_player_that_gives_no_reply_is_an_error_that_says_so():
         (lambda count: (1 / 0 for _ in range(3)), "ZeroDivisionError"),
     ],
 )
-def test_what_submit_gives_wrongly_is_named(coming, message):
-    class Wrong(LateAgent):
+def test_a_wrong_answer_of_submit_is_an_error(coming, message):
+    class WrongSubmit(LateAgent):
         def submit(self, turns):
             return coming(len(turns))
 
     with pytest.raises(PluginError, match=message):
-        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": Wrong(set())})
+        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": WrongSubmit(set())})
 
 
-def test_a_sampler_that_forgets_a_request_is_named():
+def test_a_sampler_that_leaves_a_request_out_is_an_error():
     player, _ = learner(make_game("kuhn_poker"))
 
     class ForgetfulSampler(SlowSampler):

@@ -23,38 +23,38 @@ def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_to
     game = make_game(name, illegal={"rule": rule, "penalty": 0.25})
     agent, recorder = learner(game, max_new_tokens)
     episodes = play(specs(game, 8, seed), {"learner": agent})
-    sent = set(recorder.sent)
+    sent_ids = set(recorder.sent)
     for episode in episodes:
         for seat in range(game.num_seats):
             ids = ()
             for turn in (turn for turn in episode.turns if turn.seat == seat):
                 for segment in turn.segments:
                     if segment.kind == "sampled":
-                        assert ids in sent
+                        assert ids in sent_ids
                         assert len(segment.logprobs) == len(segment.ids)
                     ids += segment.ids
                 assert turn.segments[0].kind == ("context" if turn.turn_index else "prompt")
         for seat, value in enumerate(episode.returns):
-            earned = sum(turn.rewards["game"] for turn in episode.turns if turn.seat == seat)
+            total_reward = sum(turn.rewards["game"] for turn in episode.turns if turn.seat == seat)
             if any(turn.seat == seat for turn in episode.turns):
-                assert earned == pytest.approx(value)
+                assert total_reward == pytest.approx(value)
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_how_many_games_are_in_flight_changes_nothing(name):
+def test_the_number_of_games_in_flight_changes_nothing(name):
     game = make_game(name, illegal={"rule": "random"})
-    one_by_one, several, all_at_once = (
+    one_by_one, five_in_flight, all_at_once = (
         play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000)
     )
 
     def moves(episodes):
         return [[(turn.seat, turn.reply, turn.action) for turn in episode.turns] for episode in episodes]
 
-    assert moves(one_by_one) == moves(several) == moves(all_at_once)
-    assert [e.episode_id for e in several] == list(range(12))
+    assert moves(one_by_one) == moves(five_in_flight) == moves(all_at_once)
+    assert [e.episode_id for e in five_in_flight] == list(range(12))
 
 
-def test_a_group_shares_its_deal_and_groups_differ():
+def test_a_group_shares_its_deal_and_groups_have_different_deals():
     game = make_game("leduc_poker")
     bot = random()
     episodes = play(specs(game, 64, name="bot", group_size=8), {"bot": bot})
@@ -81,7 +81,7 @@ def test_a_forfeiture_pays_the_others(players):
     assert episode.turns[0].rewards == {"game": game.min_utility, "illegal": -0.5}
 
 
-class Stutterer:
+class IllegalAtFirst:
     renderer, name = None, "stutterer"
 
     def __init__(self, times):
@@ -95,25 +95,25 @@ class Stutterer:
         return replies
 
 
-def test_retry_asks_again_and_the_game_goes_on_to_its_end():
+def test_with_retries_the_game_goes_on_after_an_illegal_reply():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 5, "penalty": 0.1})
-    (episode,) = play(specs(game, 1, name="s"), {"s": Stutterer(4)})
+    (episode,) = play(specs(game, 1, name="s"), {"s": IllegalAtFirst(4)})
     assert [turn.event for turn in episode.turns[:5]] == ["unparsable"] * 4 + ["ok"]
     assert [turn.action for turn in episode.turns[:5]] == [None] * 4 + [episode.turns[4].action]
     assert {turn.seat for turn in episode.turns[:5]} == {0}
     assert sum(turn.rewards.get("illegal", 0) for turn in episode.turns) == pytest.approx(-0.4)
-    assert any(episode.returns)  # it was played out: somebody won the pot
+    assert any(episode.returns)  # the game reached its end: one player won the pot
 
 
-def test_retry_ends_in_a_random_legal_move():
+def test_after_the_last_retry_a_random_legal_move_is_played():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1})
-    (episode,) = play(specs(game, 1, name="s"), {"s": Stutterer(2)})
+    (episode,) = play(specs(game, 1, name="s"), {"s": IllegalAtFirst(2)})
     assert [turn.event for turn in episode.turns[:2]] == ["unparsable", "unparsable"]
     assert episode.turns[1].action in episode.turns[1].legal_actions
 
 
 class FailingRules:
-    """A game that raises at its second ply in the first ``failures`` plays of some episodes."""
+    """A game that raises at its second ply, in the first ``failures`` plays of each listed episode."""
 
     def __init__(self, game, failures):
         self.game, self.failures = game, failures
@@ -125,34 +125,34 @@ class FailingRules:
         state = self.game.reset(deal)
         if self.failures > 0:
             self.failures -= 1
-            state._position = None  # whatever is asked of it raises
+            state._position = None  # every call of this state raises
         return state
 
 
-def test_a_failed_game_begins_anew_with_the_same_seed():
+def test_a_failed_game_is_played_again_with_the_same_seed():
     game = make_game("kuhn_poker")
-    broken, counts = rollout(specs(FailingRules(game, 1), 4, name="bot"), {"bot": random()})
-    assert broken == play(specs(game, 4, name="bot"), {"bot": random()})
+    failing_game, counts = rollout(specs(FailingRules(game, 1), 4, name="bot"), {"bot": random()})
+    assert failing_game == play(specs(game, 4, name="bot"), {"bot": random()})
     assert counts.retried == 1 and not counts.dropped_groups
 
 
-def test_a_group_that_fails_beyond_its_retries_is_dropped_as_a_whole():
+def test_a_group_that_fails_after_all_retries_is_dropped():
     game = make_game("kuhn_poker")
-    broken = specs(FailingRules(game, 10**6), 2, name="bot", group_size=2)
-    sound = specs(game, 4, name="bot", group_size=2)[2:]
-    sound_member = specs(game, 2, name="bot", group_size=2)[1]
-    episodes, counts = rollout([broken[0], sound_member, *sound], {"bot": random()})
+    failing_game = specs(FailingRules(game, 10**6), 2, name="bot", group_size=2)
+    good_game = specs(game, 4, name="bot", group_size=2)[2:]
+    good_spec = specs(game, 2, name="bot", group_size=2)[1]
+    episodes, counts = rollout([failing_game[0], good_spec, *good_game], {"bot": random()})
     assert {episode.group_id for episode in episodes} == {1}
     assert counts.dropped_groups == {0}
 
 
-def test_when_everything_fails_it_is_an_error():
+def test_if_all_groups_fail_it_is_an_error():
     with pytest.raises(RolloutError, match="2 groups failed beyond their retries"):
         play(specs(FailingRules(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
 
 
 def test_errors_of_configuration_are_not_retried():
-    class Wrong(Stutterer):
+    class Wrong(IllegalAtFirst):
         def act(self, turns):
             raise GameError("agents may not raise this") from None
 
@@ -160,7 +160,7 @@ def test_errors_of_configuration_are_not_retried():
         play(specs(make_game("kuhn_poker"), 1, name="w"), {"w": Wrong(0)})
 
 
-def test_the_turn_table_lines_up_with_the_episodes():
+def test_rows_of_the_turn_table_match_the_turns_of_episodes():
     game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
     agent, _ = learner(game)
     episodes = play(

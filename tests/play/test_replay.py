@@ -16,15 +16,15 @@ from sparring.play.rollout import play
 from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.testing import check_svg
 from tests.cases import every_case
-from tests.play.plays import learner, played, specs
+from tests.play.plays import learner, random_episodes, specs
 
 
 @pytest.mark.parametrize(
     "name", ["tic_tac_toe", "kuhn_poker", "leduc_poker", "kuhn_rounds", "tiny_hanabi", "minesweeper", "signalling"]
 )
-def test_the_states_are_those_the_turns_were_taken_in(name):
+def test_replayed_states_are_those_of_the_turns(name):
     game = make_game(name)
-    for episode in played(game):
+    for episode in random_episodes(game):
         states = replay(game, episode)
         assert [state.seat for state in states] == [turn.seat for turn in episode.turns]
         assert [state.observe(state.seat).key for state in states] == [turn.state_key for turn in episode.turns]
@@ -36,33 +36,33 @@ def test_the_states_are_those_the_turns_were_taken_in(name):
 @pytest.mark.parametrize(
     "illegal", [{"rule": "forfeit"}, {"rule": "retry", "retries": 2}, {"rule": "random"}], ids=lambda rule: rule["rule"]
 )
-def test_illegal_replies_are_played_again_as_they_were(illegal):
+def test_illegal_replies_are_replayed_unchanged(illegal):
     game = make_game("tic_tac_toe", illegal=illegal)
-    games = played(game, agent="scripted", moves=["b2", "a1"])  # the second seat is always late
+    games = random_episodes(game, agent="scripted", moves=["b2", "a1"])  # the second seat always replies illegally
     for episode in games:
         states = replay(game, episode)
         assert any(turn.event == "illegal" for turn in episode.turns)
         assert [state.legal_actions() for state in states] == [turn.legal_actions for turn in episode.turns]
 
 
-def test_foreign_records_are_refused():
+def test_records_that_do_not_fit_the_rules_are_refused():
     tic, kuhn = make_game("tic_tac_toe"), make_game("kuhn_poker")
-    episode = played(kuhn, 1)[0]
+    episode = random_episodes(kuhn, 1)[0]
     with pytest.raises(RolloutError, match=r"'kuhn_poker'.*at turn 0.*tic_tac_toe"):
         replay(tic, episode)
-    game = played(tic, 1)[0]
-    wrong = (game.turns[0], game.turns[1]._replace(action=game.turns[0].action), *game.turns[2:])
+    game = random_episodes(tic, 1)[0]
+    wrong_seats = (game.turns[0], game.turns[1]._replace(action=game.turns[0].action), *game.turns[2:])
     with pytest.raises(RolloutError, match="not legal at ply 1"):
-        replay(tic, replace(game, turns=wrong))
-    later = (*game.turns[:1], game.turns[1]._replace(seat=0), *game.turns[2:])
+        replay(tic, replace(game, turns=wrong_seats))
+    skipped_turn = (*game.turns[:1], game.turns[1]._replace(seat=0), *game.turns[2:])
     with pytest.raises(RolloutError, match="at turn 1: another decision"):
-        replay(tic, replace(game, turns=later))
+        replay(tic, replace(game, turns=skipped_turn))
 
 
 TEAM = {"items": 2, "columns": 1, "workers": 2, "turns": 3, "waves": 2, "worlds": 3}
 
 
-class Says(TextAgent):
+class ScriptedWorkers(TextAgent):
     def __init__(self, lines):
         super().__init__("says")
         self.lines, self.at = lines, Counter()
@@ -73,21 +73,23 @@ class Says(TextAgent):
         return line(state, seat) if callable(line) else line
 
 
-def opened(state, seat):
+def open_first_place(state, seat):
     return state.legal(seat)[0]
 
 
-def noted(state, seat):
+def note_first_fact(state, seat):
     return next(action for action in state.legal(seat) if action.startswith("note"))
 
 
 def episode_of(game, lines, **changes):
-    (episode,) = play(specs(game, 1, name="it", **changes), {"it": Says(lines)})
+    (episode,) = play(specs(game, 1, name="it", **changes), {"it": ScriptedWorkers(lines)})
     return episode
 
 
-def ends(game, episode):
-    return [(part.seat, len(part.turns), part.end) for part in conversations(game, episode)]
+def conversation_ends(game, episode):
+    return [
+        (conversation.seat, len(conversation.turns), conversation.end) for conversation in conversations(game, episode)
+    ]
 
 
 def team(**options):
@@ -95,128 +97,161 @@ def team(**options):
 
 
 def test_workers_of_two_waves_and_a_lead_that_finishes():
-    lines = {0: ["call 2", "call 1", "finish"], 1: ["done", opened, noted, "done"], 2: [opened, noted, "done"]}
+    lines = {
+        0: ["call 2", "call 1", "finish"],
+        1: ["done", open_first_place, note_first_fact, "done"],
+        2: [open_first_place, note_first_fact, "done"],
+    }
     game = team(waves=3)
     episode = episode_of(game, lines)
-    # worker 1 gives up at once and is called again: two conversations of one seat
-    assert ends(game, episode) == [(1, 1, "answered"), (2, 3, "answered"), (1, 3, "answered"), (0, 3, "answered")]
+    # worker 1 stops at once and is called again, so its seat has two conversations
+    assert conversation_ends(game, episode) == [
+        (1, 1, "answered"),
+        (2, 3, "answered"),
+        (1, 3, "answered"),
+        (0, 3, "answered"),
+    ]
 
 
-def test_no_turns_left_is_a_failure_only_where_a_cell_is_open():
+def test_running_out_of_turns_is_a_failure_only_with_open_cells():
     game = team(turns=2, waves=1)
-    episode = episode_of(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
-    assert ends(game, episode) == [(1, 2, "answered"), (2, 2, "answered"), (0, 1, "over")]
-    wide = team(turns=2, waves=1, items=4)
-    episode = episode_of(wide, {0: ["call 2"], 1: [opened, noted], 2: [opened, opened]})
-    assert ends(wide, episode) == [(1, 2, "turns"), (2, 2, "turns"), (0, 1, "over")]
+    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]})
+    assert conversation_ends(game, episode) == [(1, 2, "answered"), (2, 2, "answered"), (0, 1, "over")]
+    wide_table = team(turns=2, waves=1, items=4)
+    episode = episode_of(
+        wide_table, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, open_first_place]}
+    )
+    assert conversation_ends(wide_table, episode) == [(1, 2, "turns"), (2, 2, "turns"), (0, 1, "over")]
 
 
-def test_the_limit_of_critical_steps_ends_who_is_at_work():
+def test_the_limit_of_critical_steps_ends_working_seats():
     game = team(critical=2)
-    episode = episode_of(game, {0: ["call 2"], 1: [opened], 2: ["done"]})
-    assert ends(game, episode) == [(1, 1, "limit"), (2, 1, "answered"), (0, 1, "over")]
+    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]})
+    assert conversation_ends(game, episode) == [(1, 1, "limit"), (2, 1, "answered"), (0, 1, "over")]
 
 
 @pytest.mark.parametrize(("table", "end"), [("none", "answered"), ("what?", "malformed")])
 def test_a_table_that_is_written(table, end):
     game = team(answer="written", waves=1)
     episode = episode_of(game, {0: ["call 1", table], 1: ["done"]})
-    assert ends(game, episode) == [(1, 1, "answered"), (0, 2, end)]
-    turns = (*episode.turns[:-1], episode.turns[-1]._replace(reply="", truncated=True))  # and had outgrown the model
-    assert ends(game, replace(episode, turns=turns))[-1] == (0, 2, "malformed" if end == "malformed" else "context")
+    assert conversation_ends(game, episode) == [(1, 1, "answered"), (0, 2, end)]
+    # a conversation longer than the model's context
+    turns = (
+        *episode.turns[:-1],
+        episode.turns[-1]._replace(reply="", truncated=True),
+    )
+    assert conversation_ends(game, replace(episode, turns=turns))[-1] == (
+        0,
+        2,
+        "malformed" if end == "malformed" else "context",
+    )
 
 
-def test_one_who_works_alone():
+def test_one_worker_without_a_lead():
     game = team(workers=0, turns=2)
-    assert ends(game, episode_of(game, {0: [opened, opened]})) == [(0, 2, "turns")]
-    assert ends(game, episode_of(game, {0: [opened, "done"]})) == [(0, 2, "answered")]
-    writes = team(workers=0, turns=2, answer="written")  # its conversation goes on to the table that it writes
-    assert ends(writes, episode_of(writes, {0: [opened, "done", "none"]})) == [(0, 3, "answered")]
+    assert conversation_ends(game, episode_of(game, {0: [open_first_place, open_first_place]})) == [(0, 2, "turns")]
+    assert conversation_ends(game, episode_of(game, {0: [open_first_place, "done"]})) == [(0, 2, "answered")]
+    writes = team(workers=0, turns=2, answer="written")  # its one conversation includes the table
+    assert conversation_ends(writes, episode_of(writes, {0: [open_first_place, "done", "none"]})) == [
+        (0, 3, "answered")
+    ]
 
 
-def test_a_retry_opens_no_conversation():
+def test_a_retry_begins_no_new_conversation():
     game = team()
     episode = episode_of(game, {0: ["call 2", "finish"], 1: ["what?", "done"], 2: ["done"]})
     assert [turn.event for turn in episode.turns].count("unparsable") == 1
-    assert ends(game, episode) == [(1, 2, "answered"), (2, 1, "answered"), (0, 2, "answered")]
+    assert conversation_ends(game, episode) == [(1, 2, "answered"), (2, 1, "answered"), (0, 2, "answered")]
 
 
-def test_a_forfeit_and_a_cut():
+def test_conversations_of_forfeited_and_truncated_episodes():
     game = make_game("wide_search", options=TEAM, illegal={"rule": "forfeit"})
     episode = episode_of(game, {0: ["call 2"], 1: ["what?"], 2: ["done"]})
-    assert sorted(ends(game, episode)) == [(0, 1, "over"), (1, 1, "malformed"), (2, 1, "over")]
-    cut = episode_of(game, {0: ["call 2"], 1: [opened], 2: ["done"]}, max_turns=3)
-    assert cut.cut
-    assert sorted(ends(game, cut)) == [(0, 1, "cut"), (1, 1, "cut"), (2, 1, "answered")]
+    assert sorted(conversation_ends(game, episode)) == [(0, 1, "over"), (1, 1, "malformed"), (2, 1, "over")]
+    truncated_episode = episode_of(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]}, max_turns=3)
+    assert truncated_episode.cut
+    assert sorted(conversation_ends(game, truncated_episode)) == [(0, 1, "cut"), (1, 1, "cut"), (2, 1, "answered")]
 
 
-def test_sub_tasks():
+def test_conversations_of_sub_tasks():
     game = make_game(
         "dag_search",
         options={"tasks": 2, "workers": 2, "shape": "independent", "pages": 1, "turns": 2, "slack": 9, "worlds": 3},
     )
-    episode = episode_of(game, {0: ["call 2"], 1: [opened, opened, "done"], 2: ["done"]})
-    parts = ends(game, episode)
+    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, open_first_place, "done"], 2: ["done"]})
+    parts = conversation_ends(game, episode)
     assert (
         parts[:2] == [(2, 1, "answered"), (1, 2, "turns")]
         and parts[2] == (1, 1, "answered")
         and parts[-1][::2] == (0, "over")
     )
-    short = make_game(
+    short_limit = make_game(
         "dag_search", options={"tasks": 1, "workers": 1, "shape": "chain", "pages": 1, "turns": 3, "worlds": 3}
     )
-    assert ends(short, episode_of(short, {0: ["call 1"], 1: [opened, opened]})) == [(1, 2, "limit"), (0, 1, "over")]
+    assert conversation_ends(
+        short_limit, episode_of(short_limit, {0: ["call 1"], 1: [open_first_place, open_first_place]})
+    ) == [(1, 2, "limit"), (0, 1, "over")]
 
 
-def test_a_conversation_that_outgrew_the_model_and_a_reply_that_was_cut_short():
+def test_too_long_conversations_and_truncated_replies_are_marked():
     game = make_game("wide_search", options=TEAM, illegal={"rule": "random"})
     agent, _ = learner(game)
-    agent.sampler.model.context = 24  # a worker's first turn fits, the third does not
+    agent.sampler.model.context = 24  # the first turn of a worker fits into the context, the third does not
     counts = Counter()
     for episode in play(specs(game, 30), {"learner": agent}):
-        for part in conversations(game, episode):
-            last = episode.turns[part.turns[-1]]
-            counts[part.end] += 1
-            assert (part.end == "context") == is_unsent_turn(last)
-            assert (part.end == "length") == is_cut_short(last)
+        for conversation in conversations(game, episode):
+            last_turn = episode.turns[conversation.turns[-1]]
+            counts[conversation.end] += 1
+            assert (conversation.end == "context") == is_unsent_turn(last_turn)
+            assert (conversation.end == "length") == is_cut_short(last_turn)
     assert counts["context"] and counts["length"], counts
 
 
-def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_anew():
+def test_every_turn_is_in_one_conversation():
     game = make_game("wide_search", options={**TEAM, "items": 5}, illegal={"rule": "random"})
-    for episode in played(game, 20):
-        parts = conversations(game, episode)
-        assert sorted(place for part in parts for place in part.turns) == list(range(len(episode.turns)))
-        for part in parts:
-            assert {episode.turns[place].seat for place in part.turns} == {part.seat}
-            fresh = [" find " in f" {episode.turns[place].prompt}" for place in part.turns]
-            assert fresh == [True] + [False] * (len(part.turns) - 1)
+    for episode in random_episodes(game, 20):
+        conversation_list = conversations(game, episode)
+        assert sorted(position for conversation in conversation_list for position in conversation.turns) == list(
+            range(len(episode.turns))
+        )
+        for conversation in conversation_list:
+            assert {episode.turns[position].seat for position in conversation.turns} == {conversation.seat}
+            has_first_find = [" find " in f" {episode.turns[position].prompt}" for position in conversation.turns]
+            assert has_first_find == [True] + [False] * (len(conversation.turns) - 1)
 
 
-def test_what_an_environment_does_not_say_is_over():
+def test_without_a_stated_end_a_conversation_is_over():
     game = make_game("tic_tac_toe")
     assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(
         team().reset(Stream.from_seed(0)), HasConversationEnd
     )
-    for episode in played(game, 5):
-        assert {part.end for part in conversations(game, episode)} == {"over"}
+    for episode in random_episodes(game, 5):
+        assert {conversation.end for conversation in conversations(game, episode)} == {"over"}
     trial = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "attempts": 2})
-    for episode in played(trial, 3):
-        parts = conversations(trial, episode)
-        assert {part.end for part in parts} == {"over"}
-        assert sorted(part.seat for part in parts) == [0, 1, 1]  # who is not carried begins afresh
+    for episode in random_episodes(trial, 3):
+        trial_conversations = conversations(trial, episode)
+        assert {conversation.end for conversation in trial_conversations} == {"over"}
+        # a seat without memory of attempts begins a new conversation
+        assert sorted(conversation.seat for conversation in trial_conversations) == [
+            0,
+            1,
+            1,
+        ]
 
 
-def test_show_says_it_at_the_last_turn_and_by_seat():
+def test_show_prints_the_end_of_each_conversation():
     game = team(turns=2, waves=1, items=4)
-    episode = episode_of(game, {0: ["call 2"], 1: [opened, noted], 2: [opened, "done"]})
+    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]})
     parts = conversations(game, episode)
     lines = episode_lines(1, episode, {}, None, (), parts)
     endings = [line for line in lines if line.startswith("    ended")]
-    # the end of the lead's conversation is unknown
-    assert endings == ["    ended   it ran out of turns", "    ended   it gave its answer"]
-    last = next(number for number, line in enumerate(lines) if line.startswith("[2] worker 2"))
-    assert lines.index(endings[0]) < last < lines.index(endings[1])
+    # the record does not say how the lead ended
+    assert endings == [
+        "    ended   it ran out of turns",
+        "    ended   it gave its answer",
+    ]
+    last_line = next(number for number, line in enumerate(lines) if line.startswith("[2] worker 2"))
+    assert lines.index(endings[0]) < last_line < lines.index(endings[1])
     assert endings_lines(episode, parts) == ["worker 1 ended: turns", "worker 2 ended: answered"]
     assert not any(line.startswith("    ended") for line in episode_lines(1, episode, {}, None))
 
@@ -270,7 +305,7 @@ class Play:
 
 
 def first_episode(game):
-    return played(game, 1)[0]
+    return random_episodes(game, 1)[0]
 
 
 @pytest.fixture
@@ -284,22 +319,22 @@ def secret(tmp_path, monkeypatch):
 
 
 @every_case("name", registry.built_in("environments"))
-def test_the_first_a_middle_and_the_last_turn_of_every_environment(name):
+def test_views_of_first_middle_and_last_turn_of_every_environment(name):
     game = make_game(name)
     episode = first_episode(game)
-    live, descriptions = replay(game, episode), list(sentences(episode))
+    states, descriptions = replay(game, episode), list(sentences(episode))
     assert len(descriptions) == len(episode.turns) + 1 and descriptions[-1] != descriptions[0]
     for turn in {0, len(episode.turns) // 2, len(episode.turns)}:
         for seat in (None, *range(game.num_seats)):
             view = picture(episode, turn, seat, "dark")
             check_svg(view.svg)
             assert view.description.strip()
-            if turn < len(live):
-                assert view == (live[turn].draw(seat, "dark"), live[turn].described(seat))
+            if turn < len(states):
+                assert view == (states[turn].draw(seat, "dark"), states[turn].described(seat))
         assert picture(episode, turn).description == descriptions[turn]
 
 
-def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_said(secret):
+def test_without_a_picture_the_view_is_a_timeline_of_prompts_and_replies(secret):
     episode = first_episode(secret)
     numbers = [turn.prompt[3:-4] for turn in episode.turns[:2]]
     for turn in range(5):
@@ -317,22 +352,22 @@ def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_sai
     )
 
 
-def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
+def test_an_episode_that_cannot_be_replayed_is_refused_with_one_line(secret, monkeypatch):
     kuhn = first_episode(make_game("kuhn_poker"))
-    other = replace(kuhn, environment=replace(kuhn.environment, version=9))
+    newer_version = replace(kuhn, environment=replace(kuhn.environment, version=9))
     unnamed = replace(kuhn, environment=None)
-    gone = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
+    unknown_game = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
     foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
     for episode, error, message in (
-        (other, GameError, "has version 1 here, but the record has version 9"),
+        (newer_version, GameError, "has version 1 here, but the record has version 9"),
         (unnamed, RolloutError, "has no environment in its record"),
-        (gone, UnknownNameError, "no_such_game"),
+        (unknown_game, UnknownNameError, "no_such_game"),
         (foreign, RolloutError, "does not fit these rules"),
     ):
         for function in (lambda episode: picture(episode, 1), lambda episode: list(sentences(episode))):
-            with pytest.raises(error, match=message) as raised:
+            with pytest.raises(error, match=message) as error_info:
                 function(episode)
-            assert "\n" not in str(raised.value)
+            assert "\n" not in str(error_info.value)
     hidden = first_episode(secret)
     monkeypatch.setattr(sys.modules["secret"].Play, "observe", lambda play, seat: 1 / 0)
     with pytest.raises(PluginError, match="ZeroDivisionError"):
@@ -340,19 +375,19 @@ def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("place", "message"),
+    ("position", "message"),
     [((9,), "no turn 9; write one of 0 to"), ((-1,), "no turn -1"), ((0, 2), "no seat 2; write one of 0 to 1")],
 )
-def test_turns_and_seats_that_are_not_there_are_refused(place, message):
+def test_missing_turns_and_seats_are_refused(position, message):
     with pytest.raises(ConfigError, match=message):
-        picture(first_episode(make_game("kuhn_poker")), *place)
+        picture(first_episode(make_game("kuhn_poker")), *position)
 
 
-def test_replies_that_were_tried_again_do_not_move_the_position():
+def test_retried_replies_do_not_change_the_position():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 2})
     episode = first_episode(game)
-    first = episode.turns[0]
-    wrong = first._replace(reply="nonsense", action=None, event="illegal")
-    tried = replace(episode, turns=(wrong, *episode.turns))
-    assert picture(tried, 1) == picture(tried, 0) == picture(episode, 0)
-    assert picture(tried, 2) == picture(episode, 1)
+    first_turn = episode.turns[0]
+    illegal_turn = first_turn._replace(reply="nonsense", action=None, event="illegal")
+    retried = replace(episode, turns=(illegal_turn, *episode.turns))
+    assert picture(retried, 1) == picture(retried, 0) == picture(episode, 0)
+    assert picture(retried, 2) == picture(episode, 1)

@@ -16,8 +16,8 @@ from sparring.play.spec import EpisodeSpec, turn_of, turn_record
 from tests.cases import every_case
 
 NAMES = [*registry.names("environments"), "matrix_pd", "pig"]
-LONG = "x" * 100  # the longest name of a player or label that a run takes
-MOST = 4096  # bytes of JSON without a prefix
+LONG = "x" * 100  # the longest name of a player and the longest label
+MAX_BYTES = 4096  # largest size of the JSON of a spec without a prefix
 
 
 def spec(name="kuhn_poker", *, seat="a", **fields):
@@ -38,40 +38,49 @@ def text_of(value):
     return json.dumps(value.to_json())
 
 
-def back(value):
+def through_json(value):
     return EpisodeSpec.from_json(json.loads(text_of(value)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_environment_goes_to_json_and_back_and_plays_the_same(name):
-    sent = spec(name)
-    before = text_of(sent)
-    played = play(
+def test_a_spec_of_every_environment_survives_json_and_plays_the_same(name):
+    spec_sent = spec(name)
+    text = text_of(spec_sent)
+    episodes = play(
         [
             replace(
-                sent, stream=sent.stream.child(number), deal=sent.deal.child(number), episode_id=number, group_id=number
+                spec_sent,
+                stream=spec_sent.stream.child(number),
+                deal=spec_sent.deal.child(number),
+                episode_id=number,
+                group_id=number,
             )
             for number in range(20)
         ],
         {"a": random()},
     )
-    assert text_of(sent) == before and len(before) <= MOST
-    again = back(sent)
-    assert again == sent and again.game is not sent.game and hash(again) == hash(sent) and text_of(again) == before
-    (first,), (second,) = (play([each], {"a": random()}) for each in (sent, again))
-    assert first == second and len(played) == 20
+    assert text_of(spec_sent) == text and len(text) <= MAX_BYTES
+    restored = through_json(spec_sent)
+    assert (
+        restored == spec_sent
+        and restored.game is not spec_sent.game
+        and hash(restored) == hash(spec_sent)
+        and text_of(restored) == text
+    )
+    (first_spec,), (second_spec,) = (play([one_spec], {"a": random()}) for one_spec in (spec_sent, restored))
+    assert first_spec == second_spec and len(episodes) == 20
 
 
 @every_case("name", NAMES)
-def test_a_league_of_long_names_stays_within_the_limit(name):
+def test_a_spec_with_long_names_stays_below_the_size_limit(name):
     longest = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
     longest.game.name = LONG
     number = 2**64 - 1
     longest = replace(longest, episode_id=number, group_id=number, deal=Stream(number), stream=Stream(number))
-    assert len(text_of(longest)) <= MOST and back(longest) == longest
+    assert len(text_of(longest)) <= MAX_BYTES and through_json(longest) == longest
 
 
-def test_the_record_is_what_it_says():
+def test_the_json_of_a_spec_by_hand():
     assert spec(seats=("learner", "past-000010"), trained=(True, False), arm="kuhn_poker").to_json() == {
         "version": 1,
         "environment": {
@@ -119,41 +128,44 @@ DIFFERENT = {
 }
 
 
-def test_specs_are_equal_by_their_fields_and_by_what_their_games_are_made_from():
-    first = spec()
-    assert first == spec() and first.game is not spec().game and first != "spec"
+def test_specs_are_equal_if_fields_and_environment_specs_are():
+    first_spec = spec()
+    assert first_spec == spec() and first_spec.game is not spec().game and first_spec != "spec"
     for field, value in DIFFERENT.items():
-        assert replace(first, **{field: value}) != first, field
+        assert replace(first_spec, **{field: value}) != first_spec, field
     for change in ("options", "illegal", "label"):
-        assert replace(first, game=other_game(change)) != first, change
+        assert replace(first_spec, game=other_game(change)) != first_spec, change
 
 
-def test_rules_that_no_name_makes_equal_themselves_alone_and_cannot_be_sent():
-    first, second = spec(), spec()
-    del first.game.made_by, second.game.made_by
-    assert first == replace(first) and first != second
+def test_rules_without_a_name_are_only_equal_to_themselves():
+    first_spec, second_spec = spec(), spec()
+    del first_spec.game.made_by, second_spec.game.made_by
+    assert first_spec == replace(first_spec) and first_spec != second_spec
     with pytest.raises(ConfigError, match="was not made by its name"):
-        first.to_json()
+        first_spec.to_json()
 
 
-def test_environments_are_made_once_where_they_are_kept():
+def test_environments_are_made_once_if_a_cache_is_given():
     games = {}
-    first, second, third = (
-        EpisodeSpec.from_json(sent.to_json(), games=games) for sent in (spec(), spec(episode_id=9), spec("nim"))
+    first_spec, second_spec, third_spec = (
+        EpisodeSpec.from_json(spec_sent.to_json(), games=games)
+        for spec_sent in (spec(), spec(episode_id=9), spec("nim"))
     )
-    assert first.game is second.game and len(games) == 2 and third.game in games.values()
+    assert first_spec.game is second_spec.game and len(games) == 2 and third_spec.game in games.values()
 
 
-def test_the_turns_of_a_prefix_go_along_and_are_taken_over():
+def test_a_prefix_is_sent_and_replayed():
     root = spec("tic_tac_toe", episode_id=0, group_id=0)
     (episode,) = play([root], {"a": random()})
-    sent = replace(root, prefix=episode.turns[:3], redealt=True)
-    assert back(sent) == sent
-    (first,), (second,) = (play([each], {"a": random()}) for each in (sent, back(sent)))
-    assert first == second and first.turns[:3] == episode.turns[:3]
+    spec_sent = replace(root, prefix=episode.turns[:3], redealt=True)
+    assert through_json(spec_sent) == spec_sent
+    (first_spec,), (second_spec,) = (
+        play([one_spec], {"a": random()}) for one_spec in (spec_sent, through_json(spec_sent))
+    )
+    assert first_spec == second_spec and first_spec.turns[:3] == episode.turns[:3]
 
 
-words = st.text(st.characters(codec=None), max_size=8)  # half characters as well
+words = st.text(st.characters(codec=None), max_size=8)  # lone surrogates included
 floats = st.floats(allow_nan=False)
 ids = st.lists(st.integers(0, 2**31), max_size=3).map(tuple)
 segments = st.builds(
@@ -205,7 +217,7 @@ turns = replies | st.tuples(replies, replies).map(lambda pair: pair[0]._replace(
 
 @settings(max_examples=80, deadline=None)
 @given(turns)
-def test_any_turn_goes_to_json_and_back(turn):
+def test_any_turn_survives_json(turn):
     assert turn_of(json.loads(json.dumps(turn_record(turn)))) == turn
 
 
@@ -226,24 +238,24 @@ def test_the_best_actions_of_a_verdict_are_in_order():
     prefix=st.lists(turns, max_size=2).map(tuple),
     redealt=st.booleans(),
 )
-def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, prefix, redealt):
+def test_any_spec_survives_json(numbers, seats, trained, max_turns, arm, prefix, redealt):
     deal, stream, episode, group = numbers
-    sent = spec(
+    spec_sent = spec(
         deal=Stream(deal),
         stream=Stream(stream),
         episode_id=episode,
         group_id=group,
         seats=seats,
         trained=trained,
-        max_turns=most,
+        max_turns=max_turns,
         arm=arm,
         prefix=prefix,
         redealt=redealt,
     )
-    assert back(sent) == sent
+    assert through_json(spec_sent) == spec_sent
 
 
-WRONG = [
+WRONG_FIELDS = [
     *[
         (field, value, field)
         for field in ("episode_id", "group_id", "deal", "stream")
@@ -289,19 +301,19 @@ WRONG = [
 ]
 
 
-@every_case(("field", "value", "match"), WRONG)
-def test_a_record_from_elsewhere_is_checked(field, value, match):
+@every_case(("field", "value", "match"), WRONG_FIELDS)
+def test_a_wrong_field_of_a_record_is_refused(field, value, match):
     with pytest.raises(ConfigError, match=match):
         EpisodeSpec.from_json({**spec().to_json(), field: value})
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 3, {}, {"version": 1}, {**spec().to_json(), "more": 1}])
-def test_what_is_no_record_is_refused(value):
+def test_json_that_is_no_record_is_refused(value):
     with pytest.raises(ConfigError, match="is not an EpisodeSpec of version 1"):
         EpisodeSpec.from_json(value)
 
 
-def test_an_environment_that_is_not_here_is_named(monkeypatch):
+def test_a_missing_environment_is_refused_by_name(monkeypatch):
     record = spec().to_json()
     with pytest.raises(UnknownNameError, match="kuhn_poker"):
         EpisodeSpec.from_json({**record, "environment": {**record["environment"], "name": "khun_poker"}})

@@ -81,28 +81,28 @@ def episodes(step=0, **rollout):
 
 
 @pytest.mark.parametrize("rollout", [{}, {"top_p": 0.6}, {"max_turns": 1}])
-def test_episodes_come_back_as_they_were(tmp_path, rollout):
-    store, first, second = EpisodeStore(tmp_path / "episodes"), episodes(0, **rollout), episodes(1, **rollout)
-    store.append(1, first)
-    store.append(2, second)
-    assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
-    assert from_bytes(to_bytes([(1, episode) for episode in first])) == [(1, episode) for episode in first]
-    assert (True in {episode.cut for episode in first}) == ("max_turns" in rollout)
+def test_stored_episodes_are_read_back_equal(tmp_path, rollout):
+    store, step_0, step_1 = EpisodeStore(tmp_path / "episodes"), episodes(0, **rollout), episodes(1, **rollout)
+    store.append(1, step_0)
+    store.append(2, step_1)
+    assert list(store.episodes()) == [(1, e) for e in step_0] + [(2, e) for e in step_1]
+    assert from_bytes(to_bytes([(1, episode) for episode in step_0])) == [(1, episode) for episode in step_0]
+    assert (True in {episode.cut for episode in step_0}) == ("max_turns" in rollout)
 
 
 @pytest.mark.parametrize("name", ["trial", "talk", "bargain", "lookups", "sealed_auction", "puzzle_duel"])
-def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
-    played, store = plays.played(make_game(name), 4, seed=2), EpisodeStore(tmp_path / "episodes")
-    store.append(1, played)
-    assert list(store.episodes()) == [(1, episode) for episode in played]
-    assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
-    assert any(turn.note for turn in played[0].turns) == (name == "trial")
-    assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (
+def test_attempts_moments_and_texts_are_read_back_equal(tmp_path, name):
+    stored_episodes, store = plays.random_episodes(make_game(name), 4, seed=2), EpisodeStore(tmp_path / "episodes")
+    store.append(1, stored_episodes)
+    assert list(store.episodes()) == [(1, episode) for episode in stored_episodes]
+    assert (max(turn.attempt for turn in stored_episodes[0].turns) > 0) == (name == "trial")
+    assert any(turn.note for turn in stored_episodes[0].turns) == (name == "trial")
+    assert (len({turn.moment for turn in stored_episodes[0].turns}) < len(stored_episodes[0].turns)) == (
         name in ("trial", "talk", "sealed_auction")
     )
 
 
-def without(episode, column):
+def without_column(episode, column):
     if column == "environment":
         return replace(episode, environment=None)
     return (
@@ -113,18 +113,18 @@ def without(episode, column):
 
 
 @pytest.mark.parametrize("column", COLUMNS.added)
-def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
-    path = store.append(1, played)
+def test_a_file_without_a_later_column_is_read_with_its_default(tmp_path, column):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, stored_episodes)
     pq.write_table(pq.read_table(path).drop_columns([column]), path, write_page_checksum=True)
-    expected = [(1, without(episode, column)) for episode in played]
+    expected = [(1, without_column(episode, column)) for episode in stored_episodes]
     assert list(store.episodes()) == expected
     assert from_bytes(path.read_bytes()) == expected
 
 
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
-    path = store.append(1, played)
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, stored_episodes)
     newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
     pq.write_table(newer, path, write_page_checksum=True)
     with pytest.raises(
@@ -136,18 +136,18 @@ def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("label", [b"two", b"", b"\xff", b"-1"])
-def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label):
+def test_a_file_with_an_invalid_version_is_skipped(tmp_path, caplog, label):
     store = EpisodeStore(tmp_path / "episodes")
     path = store.append(1, episodes(0))
     pq.write_table(pq.read_table(path).replace_schema_metadata({COLUMNS.key: label}), path, write_page_checksum=True)
     assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
 
 
-ODD = [
+INVALID_VALUES = [
     ("environment", text)
     for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)
 ]
-ODD += [
+INVALID_VALUES += [
     ("seat", 9),
     ("seat", -1),
     ("forfeited_by", 9),
@@ -156,55 +156,63 @@ ODD += [
     ("logprobs", None),
     ("reward_names", None),
 ]
-ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
-ODD += [("run_versions", [0] * 7), ("run_versions", [None])]
+INVALID_VALUES += [
+    ("legal_actions", None),
+    ("segment_lengths", [-1]),
+    ("segment_kinds", ["sampled"] * 7),
+    ("returns", [0.0]),
+]
+INVALID_VALUES += [("run_versions", [0] * 7), ("run_versions", [None])]
 PLAYER = {"kind": "learner", "name": "", "step": None}
-ODD += [
+INVALID_VALUES += [
     ("players", [PLAYER]),
     ("players", []),
     ("players", [PLAYER, None]),
     ("players", [{**PLAYER, "kind": "king"}] * 2),
 ]
-ODD += [("players", [{**PLAYER, "kind": "bot", "name": "minimax"}] * 2), ("players", [{**PLAYER, "step": 1}] * 2)]
+INVALID_VALUES += [
+    ("players", [{**PLAYER, "kind": "bot", "name": "minimax"}] * 2),
+    ("players", [{**PLAYER, "step": 1}] * 2),
+]
 
 
-@pytest.mark.parametrize(("column", "value"), ODD)
-def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog, column, value):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
-    store.append(1, played)
-    path = store.append(2, played)
+@pytest.mark.parametrize(("column", "value"), INVALID_VALUES)
+def test_a_file_with_invalid_values_is_skipped_and_counted(tmp_path, caplog, column, value):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    store.append(1, stored_episodes)
+    path = store.append(2, stored_episodes)
     table = pq.read_table(path)
-    place = table.column_names.index(column)
-    kind = pa.string() if column == "environment" else store.columns.schema.field(column).type
+    column_index = table.column_names.index(column)
+    type_ = pa.string() if column == "environment" else store.columns.schema.field(column).type
     pq.write_table(
-        table.set_column(place, column, pa.array([value] * len(table), kind)), path, write_page_checksum=True
+        table.set_column(column_index, column, pa.array([value] * len(table), type_)), path, write_page_checksum=True
     )
-    assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert [step for step, _ in store.episodes()] == [1] * len(stored_episodes)
     assert "1 of 2 parts" in caplog.text
 
 
-def test_half_characters_are_replaced_and_nothing_is_lost():
-    (played, *_) = episodes(0)
+def test_lone_surrogates_are_replaced():
+    (original, *_) = episodes(0)
     turns = tuple(
-        turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns
+        turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in original.turns
     )
-    odd = replace(played, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
-    ((_, back),) = from_bytes(to_bytes([(1, odd)]))
+    with_surrogates = replace(original, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
+    ((_, restored),) = from_bytes(to_bytes([(1, with_surrogates)]))
     assert (
-        back.players == (ref("a?"), LEARNER)
-        and {turn.prompt for turn in back.turns} == {"stones ?"}
-        and back.turns[0].legal_actions[0] == "a?"
+        restored.players == (ref("a?"), LEARNER)
+        and {turn.prompt for turn in restored.turns} == {"stones ?"}
+        and restored.turns[0].legal_actions[0] == "a?"
     )
 
 
-def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
+def test_episodes_that_are_read_twice_share_no_mutable_value(tmp_path):
     store = EpisodeStore(tmp_path / "episodes")
     store.append(1, episodes(0))
     next(store.episodes())[1].environment.options["stones"] = 3
     assert all(episode.environment.options == {} for _, episode in store.episodes())
 
 
-def test_what_was_told_is_in_the_record():
+def test_the_prompt_of_every_turn_is_stored():
     for episode in episodes(0):
         assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
         assert episode.environment == EnvironmentSpec(
@@ -212,13 +220,15 @@ def test_what_was_told_is_in_the_record():
         )
         game = from_spec(episode.environment)
         for turn, state in zip(episode.turns, replay(game, episode), strict=True):
-            before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
-            text = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
-            assert text.startswith(before[0].prompt if before else turn.prompt)
+            earlier_turns = [
+                earlier_turn for earlier_turn in episode.turns[: turn.moment] if earlier_turn.seat == turn.seat
+            ]
+            text = state.observe(turn.seat, 0).text  # the full prompt, as for an agent without memory
+            assert text.startswith(earlier_turns[0].prompt if earlier_turns else turn.prompt)
             assert text.endswith(turn.prompt)
 
 
-def test_retries_are_told_what_was_wrong():
+def test_the_prompt_of_a_retry_states_the_error():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1})
 
     class Mute:
@@ -229,9 +239,9 @@ def test_retries_are_told_what_was_wrong():
             return [Reply(text="...") for _ in turns]
 
     (episode,) = play(plays.specs(game, 1, name="mute"), {"mute": Mute()})
-    first, second = episode.turns[:2]
-    assert (first.moment, second.moment) == (0, 1) and first.seat == second.seat
-    assert "..." not in first.prompt and second.prompt and second.prompt != first.prompt
+    illegal_turn, retry_turn = episode.turns[:2]
+    assert (illegal_turn.moment, retry_turn.moment) == (0, 1) and illegal_turn.seat == retry_turn.seat
+    assert "..." not in illegal_turn.prompt and retry_turn.prompt and retry_turn.prompt != illegal_turn.prompt
     assert episode.environment.illegal["rule"] == "retry"
 
 
@@ -239,15 +249,20 @@ DATA = Path(__file__).parent.parent / "data"
 
 
 def test_files_of_version_0_are_read(caplog):
-    """tests/data/run_v0 was written at 54ba71c, before files had a version."""
+    """tests/data/run_v0 was written by commit 54ba71c, before files had a version."""
     records = list(EpisodeStore(DATA / "run_v0" / "episodes").episodes())
     assert not caplog.text
     assert [(step, len(e.turns), e.game, e.environment) for step, e in records] == [
         (step, turns, "kuhn_poker", None)
         for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
     ]
-    first = records[0][1].turns[0]
-    assert first.moment == 0 and first.prompt == "" and first.verdict is not None and first.playout is not None
+    first_turn = records[0][1].turns[0]
+    assert (
+        first_turn.moment == 0
+        and first_turn.prompt == ""
+        and first_turn.verdict is not None
+        and first_turn.playout is not None
+    )
     game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
     assert all(replay(game, episode) for _, episode in records)
     buffer = ReplayBuffer.restored(DATA / "run_v0" / "checkpoints" / "step_000002")
@@ -255,7 +270,7 @@ def test_files_of_version_0_are_read(caplog):
 
 
 def test_files_of_version_1_are_read(caplog):
-    """tests/data/episodes_v1 was written at 4624d02, when players were names."""
+    """tests/data/episodes_v1 was written by commit 4624d02, when players were stored as names."""
     records = [e for _, e in EpisodeStore(DATA / "episodes_v1").episodes()]
     assert not caplog.text and len(records) == 8
     assert {player for episode in records for player in episode.players} == {
@@ -269,75 +284,79 @@ def test_files_of_version_1_are_read(caplog):
 
 
 def test_files_of_version_2_are_read(caplog):
-    """tests/data/episodes_v2 and credit_v1 were written at bedb724, before prompts had several replies."""
+    """tests/data/episodes_v2 and credit_v1 were written by commit bedb724, before prompts had candidates."""
     records = [episode for _, episode in EpisodeStore(DATA / "episodes_v2").episodes()]
     assert not caplog.text and {episode.game for episode in records} == {"repeated", "kuhn_poker"}
     turns = [turn for episode in records for turn in episode.turns]
     assert all(turn.candidates == () and turn.candidate == 0 and turn.score is None for turn in turns)
-    assert any(turn.moment == other.moment for turn, other in pairwise(turns)) and any(turn.verdict for turn in turns)
+    assert any(turn.moment == next_turn.moment for turn, next_turn in pairwise(turns)) and any(
+        turn.verdict for turn in turns
+    )
     assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in records]))] == records
     credit = CreditStore(DATA / "credit_v1").read()
     assert credit.num_rows == len(turns) and set(credit["candidate"].to_pylist()) == {0}
 
 
-def test_a_candidate_without_the_turn_that_was_played_is_a_damaged_file():
-    (played, *_) = episodes(0)
-    lone = played.turns[0]._replace(candidates=(played.turns[0]._replace(candidate=1),))
-    table = pq.read_table(pa.BufferReader(to_bytes([(1, replace(played, turns=(lone, *played.turns[1:])))])))
+def test_candidates_without_their_committed_turn_are_a_damaged_file():
+    (original, *_) = episodes(0)
+    lone = original.turns[0]._replace(candidates=(original.turns[0]._replace(candidate=1),))
+    table = pq.read_table(pa.BufferReader(to_bytes([(1, replace(original, turns=(lone, *original.turns[1:])))])))
     sink = pa.BufferOutputStream()
     pq.write_table(table.filter(pc.invert(pc.and_(table["committed"], pc.is_valid(table["state_group"])))), sink)
     with pytest.raises(ValueError, match="no turn beside it"):
         from_bytes(sink.getvalue().to_pybytes())
 
 
-def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
+def test_each_sampled_segment_keeps_the_version_of_its_weights(tmp_path):
     run = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
     news = Segment(kind="context", ids=(5,))
-    (played, *_) = episodes(0)
-    first = played.turns[0]._replace(segments=(news, run, news, run._replace(weights_version=4)), weights_version=4)
-    played = replace(played, turns=(first, *played.turns[1:]))
+    (original, *_) = episodes(0)
+    first_turn = original.turns[0]._replace(
+        segments=(news, run, news, run._replace(weights_version=4)), weights_version=4
+    )
+    original = replace(original, turns=(first_turn, *original.turns[1:]))
     store = EpisodeStore(tmp_path / "episodes")
-    path = store.append(1, [played])
-    assert list(store.episodes()) == [(1, played)]
+    path = store.append(1, [original])
+    assert list(store.episodes()) == [(1, original)]
     pq.write_table(pq.read_table(path).drop_columns(["run_versions"]), path, write_page_checksum=True)
-    ((_, old),) = store.episodes()
-    assert [segment.weights_version for segment in old.turns[0].segments] == [0, 4, 0, 4]
+    ((_, restored),) = store.episodes()
+    assert [segment.weights_version for segment in restored.turns[0].segments] == [0, 4, 0, 4]
 
 
 def test_three_seats_and_streams_beyond_63_bits(tmp_path):
     (spec,) = plays.specs(make_game("kuhn_poker", options={"players": 3}), 1, name="bot", trained=(False,) * 3)
-    played = play([replace(spec, deal=Stream((1 << 64) - 1))], {"bot": random()})
+    stored_episodes = play([replace(spec, deal=Stream((1 << 64) - 1))], {"bot": random()})
     store = EpisodeStore(tmp_path / "episodes")
-    store.append(1, played)
-    assert list(store.episodes()) == [(1, played[0])]
+    store.append(1, stored_episodes)
+    assert list(store.episodes()) == [(1, stored_episodes[0])]
 
 
 def test_duckdb_queries_it(tmp_path):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
-    store.append(1, played)
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, stored_episodes)
     query = f"SELECT role, avg(seat_return), count(*) FROM '{tmp_path}/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role ORDER BY role"
     rows = duckdb.sql(query).fetchall()
-    expected = [e.returns[0] for e in played]
+    expected = [e.returns[0] for e in stored_episodes]
     assert rows[0][0] == "first"
     assert rows[0][1] == pytest.approx(sum(expected) / len(expected))
     query = f"SELECT DISTINCT players[seat + 1].kind AS kind, agent FROM '{tmp_path}/episodes/*.parquet' ORDER BY kind"
     assert duckdb.sql(query).fetchall() == [("bot", "bot-random"), ("learner", "learner")]
 
 
-def test_a_torn_part_is_left_out_with_a_warning(tmp_path, caplog):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
-    store.append(1, played)
-    torn = store.append(2, played)
+def test_a_truncated_file_is_skipped_with_a_warning(tmp_path, caplog):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, stored_episodes)
+    torn = store.append(2, stored_episodes)
     torn.write_bytes(torn.read_bytes()[:-40])
     (tmp_path / "episodes" / ".tmp-part-000003.parquet").write_bytes(b"half")
     with caplog.at_level(logging.WARNING):
-        assert [step for step, _ in store.episodes()] == [1] * len(played)
+        assert [step for step, _ in store.episodes()] == [1] * len(stored_episodes)
     assert "1 of 2 parts" in caplog.text
 
 
-def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path, monkeypatch):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
-    store.append(1, played)
+def test_a_kill_during_a_write_leaves_a_readable_folder(tmp_path, monkeypatch):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, stored_episodes)
 
     def killed(path, data):
         path.write_bytes(data[:40])
@@ -345,14 +364,14 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path
 
     def child():
         monkeypatch.setattr(files, "write_synced", killed)
-        store.append(2, played)
+        store.append(2, stored_episodes)
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
     names = {path.name for path in (tmp_path / "episodes").iterdir()}
-    assert len(names) == 2  # the part and the leftover
+    assert len(names) == 2  # the part file and the temporary file
     rows = store.read().num_rows
     assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/episodes/*.parquet'").fetchall() == [(rows,)]
     store.truncate_after(1)
@@ -360,52 +379,52 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path
 
 
 @pytest.mark.parametrize("name", ["part-000002.parquet", "notes.parquet"])
-@pytest.mark.parametrize("kind", ["table", "text", "folder"])
-def test_a_foreign_file_is_left_out_with_a_warning(tmp_path, caplog, name, kind):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
-    store.append(1, played)
+@pytest.mark.parametrize("type_", ["table", "text", "folder"])
+def test_a_foreign_file_is_skipped_with_a_warning(tmp_path, caplog, name, type_):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, stored_episodes)
     path = tmp_path / "episodes" / name
-    if kind == "table":
+    if type_ == "table":
         pq.write_table(pa.table({"step": [1, 2], "x": [1, 2]}), path)
-    elif kind == "text":
+    elif type_ == "text":
         path.write_text("shopping list")
     else:
         path.mkdir()
     with caplog.at_level(logging.WARNING):
-        assert [step for step, _ in store.episodes()] == [1] * len(played)
+        assert [step for step, _ in store.episodes()] == [1] * len(stored_episodes)
     assert "1 of 2 parts" in caplog.text and name in caplog.text
 
 
-def test_a_flipped_byte_is_noticed_or_changes_nothing(tmp_path):
-    """Pages carry checksums, so damage in the columns cannot pass for data."""
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
-    path = store.append(1, played)
-    whole, data = store.read(), path.read_bytes()
-    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # what lies before the footer
-    for place in range(4, pages, 23):
-        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+def test_a_changed_byte_is_detected_or_changes_nothing(tmp_path):
+    """Pages have checksums, so a damaged column is never read as data."""
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
+    path = store.append(1, stored_episodes)
+    expected, data = store.read(), path.read_bytes()
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # the pages are before the footer
+    for position in range(4, pages, 23):
+        path.write_bytes(data[:position] + bytes([data[position] ^ 0x10]) + data[position + 1 :])
         damaged = store.read()
-        assert damaged.num_rows == 0 or damaged.equals(whole), place
+        assert damaged.num_rows == 0 or damaged.equals(expected), position
 
 
-def test_parts_are_in_order_of_steps_beyond_a_million(tmp_path):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+def test_files_are_ordered_by_step_beyond_a_million(tmp_path):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
     for step in (999_999, 1_000_000):
-        store.append(step, played[:1])
+        store.append(step, stored_episodes[:1])
     assert [step for step, _ in store.episodes()] == [999_999, 1_000_000]
 
 
-def test_later_steps_are_cut_off_and_a_step_is_written_once(tmp_path):
-    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+def test_later_steps_are_removed_and_a_step_is_written_once(tmp_path):
+    store, stored_episodes = EpisodeStore(tmp_path / "episodes"), episodes()
     for step in (1, 2, 3):
-        store.append(step, played)
+        store.append(step, stored_episodes)
     store.truncate_after(1)
-    store.append(1, played[:3])
+    store.append(1, stored_episodes[:3])
     assert [step for step, _ in store.episodes()] == [1, 1, 1]
 
 
-def pruned(folder, steps, keep, every=10):
-    """Return the steps that are left when it is pruned after some of these, and after the last."""
+def steps_after_pruning(folder, steps, keep, every=10):
+    """Return the steps that stay if the store is pruned at random times and at the end."""
     store = EpisodeStore(folder)
     folder.mkdir(parents=True)
     for step, prune in steps:
@@ -420,24 +439,31 @@ def pruned(folder, steps, keep, every=10):
     ("keep", "length"),
     [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)],
 )
-def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(tmp_path, keep, length):
-    every, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
-    steps = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
-    assert steps[-recent:] == every[-recent:]
+def test_pruning_keeps_the_newest_steps_and_a_spread_of_older_ones(tmp_path, keep, length):
+    all_steps, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
+    steps = steps_after_pruning(tmp_path / "at once", [(step, False) for step in all_steps], keep)
+    assert steps[-recent:] == all_steps[-recent:]
     assert min(length, keep) >= len(steps) >= min(length, recent + (keep - recent) // 2)
     older = steps[:-recent]
     assert {b - a for a, b in pairwise([0, *older])} <= {older[0] if older else 0}, "spread evenly, from the beginning"
     chance = chances.Random(length)
-    assert steps == pruned(tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in every], keep)
-    assert steps == pruned(tmp_path / "often", [(step, step > every[-1] - 80) for step in every], keep)
+    assert steps == steps_after_pruning(
+        tmp_path / "now and then", [(step, chance.random() < 8 / length) for step in all_steps], keep
+    )
+    assert steps == steps_after_pruning(
+        tmp_path / "often", [(step, step > all_steps[-1] - 80) for step in all_steps], keep
+    )
 
 
-def test_a_store_whose_steps_are_all_kept(tmp_path):
-    assert pruned(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(range(1, 60))
-    assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [
+def test_a_store_without_a_limit_keeps_all_steps(tmp_path):
+    assert steps_after_pruning(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(
+        range(1, 60)
+    )
+    # from before store.every was changed
+    assert steps_after_pruning(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [
         10,
         20,
-    ]  # of before store.every was changed
+    ]
 
 
 def test_an_empty_store(tmp_path):
@@ -477,17 +503,24 @@ def episode(number, *turns, trained=(True, True)):
     )
 
 
-def test_a_step_of_two_plays_by_hand():
-    """Episode 1 is trained on, episode 2 was dropped by selection, episode 9 comes from the buffer."""
-    first = episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(1, 0, 1, -1.0), turn(0, 1, 2, 0.5, tokens=0))
-    second = episode(2, turn(0, 0, 0, 3.0), turn(1, 0, 1, -3.0), trained=(True, False))
-    ninth = episode(9, turn(1, 0, 0, 2.0))
-    turns = turn_table([ninth, first])
+def test_the_credit_table_of_two_episodes_by_hand():
+    """Episode 1 is trained on, episode 2 is dropped by selection, and episode 9 is from the replay buffer."""
+    trained_episode = episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(1, 0, 1, -1.0), turn(0, 1, 2, 0.5, tokens=0))
+    dropped_episode = episode(2, turn(0, 0, 0, 3.0), turn(1, 0, 1, -3.0), trained=(True, False))
+    replayed_episode = episode(9, turn(1, 0, 0, 2.0))
+    turns = turn_table([replayed_episode, trained_episode])
     credit = Credit(advantages=np.array([0.1, 0.2, 0.3, 0.4]), baselines=np.array([1.0, 2.0, 3.0, 4.0]))
     rows = credit_rows(
         5,
-        [first, second],
-        [LearnedBatch(batch=[ninth, first], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))],
+        [trained_episode, dropped_episode],
+        [
+            LearnedBatch(
+                batch=[replayed_episode, trained_episode],
+                turns=turns,
+                credit=credit,
+                entropies=np.array([9.0, 7.0, 8.0, 6.0]),
+            )
+        ],
     ).to_pylist()
     assert [(row["episode_id"], row["seat"], row["turn_index"]) for row in rows] == [
         (9, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)
@@ -502,30 +535,34 @@ def test_a_step_of_two_plays_by_hand():
     assert {row["step"] for row in rows} == {5} and {row["token_advantages"] for row in rows} == {None}
 
 
-def test_token_advantages_are_there_one_by_one_and_as_a_mean():
-    played = [episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(0, 1, 1, 0.0, tokens=0), turn(0, 2, 2, 0.0, tokens=1))]
+def test_token_advantages_are_stored_with_their_mean():
+    stored_episodes = [
+        episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(0, 1, 1, 0.0, tokens=0), turn(0, 2, 2, 0.0, tokens=1))
+    ]
     credit = Credit(advantages=np.array([1.0, 3.0, -5.0]), level="token")
     rows = credit_rows(
-        1, played, [LearnedBatch(batch=played, turns=turn_table(played), credit=credit, entropies=np.zeros(3))]
+        1,
+        stored_episodes,
+        [LearnedBatch(batch=stored_episodes, turns=turn_table(stored_episodes), credit=credit, entropies=np.zeros(3))],
     ).to_pylist()
     assert [row["advantage"] for row in rows] == [2.0, 0.0, -5.0]
     assert [row["token_advantages"] for row in rows] == [[1.0, 3.0], [], [-5.0]]
 
 
-def test_an_empty_batch_has_the_dropped_turns():
-    played = [episode(1, turn(0, 0, 0, 1.0))]
+def test_an_empty_batch_has_only_dropped_turns():
+    stored_episodes = [episode(1, turn(0, 0, 0, 1.0))]
     credit = Credit(advantages=np.zeros(0))
     rows = credit_rows(
-        1, played, [LearnedBatch(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]
+        1, stored_episodes, [LearnedBatch(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]
     ).to_pylist()
     assert [(row["episode_id"], row["selected"], row["advantage"]) for row in rows] == [(1, False, None)]
 
 
 def test_baselines_of_a_wrong_shape_are_refused():
     turns = turn_table([episode(1, turn(0, 0, 0, 1.0))])
-    wrong = Credit(advantages=np.zeros(1), baselines=np.zeros(3))
+    wrong_credit = Credit(advantages=np.zeros(1), baselines=np.zeros(3))
     with pytest.raises(PluginError, match=r"must give baselines of shape \(1,\) here; it gave \(3,\)"):
-        check_output(bind("credit", "outcome"), wrong, turns)
+        check_output(bind("credit", "outcome"), wrong_credit, turns)
 
 
 @pytest.fixture(scope="module")
@@ -536,23 +573,23 @@ def run(tmp_path_factory):
     )
 
 
-def test_the_table_joins_the_episodes_turn_by_turn(run):
+def test_the_credit_table_joins_the_episodes_turn_by_turn(run):
     credit, episodes = f"'{run.path}/credit/*.parquet'", f"'{run.path}/episodes/*.parquet'"
     keys = "step, episode_id, seat, turn_index"
     ((trained,),) = duckdb.sql(f"SELECT count(*) FROM {episodes} WHERE trained").fetchall()
     assert duckdb.sql(f"SELECT count(*) FROM {credit} JOIN {episodes} USING ({keys})").fetchall() == [(trained,)]
-    fresh = duckdb.sql(f"SELECT count(*) FROM {credit} WHERE NOT replayed").fetchall()
-    assert fresh == [(trained,)]
+    new_rows = duckdb.sql(f"SELECT count(*) FROM {credit} WHERE NOT replayed").fetchall()
+    assert new_rows == [(trained,)]
     for selected, entropies, logprobs in duckdb.sql(
         f"SELECT selected, entropies, logprobs FROM {credit} JOIN {episodes} USING ({keys})"
     ).fetchall():
         assert len(entropies or ()) == (len(logprobs) if selected else 0)
-    whole = f"SELECT step, episode_id, count(DISTINCT selected) n FROM {credit} GROUP BY ALL HAVING n > 1"
-    assert duckdb.sql(whole).fetchall() == []  # plays are trained on as a whole, or not at all
+    query = f"SELECT step, episode_id, count(DISTINCT selected) n FROM {credit} GROUP BY ALL HAVING n > 1"
+    assert duckdb.sql(query).fetchall() == []  # an episode is trained on completely or not at all
     assert duckdb.sql(f"SELECT count(DISTINCT selected) FROM {credit}").fetchall() == [(2,)]
 
 
-def test_advantages_and_entropies_are_those_of_the_metrics(run):
+def test_stored_advantages_and_entropies_agree_with_the_metrics(run):
     lines = run.metrics()
     for step in (1, 4):
         rows = pq.read_table(run.path / "credit" / f"part-{step:06d}.parquet").to_pylist()
@@ -562,19 +599,19 @@ def test_advantages_and_entropies_are_those_of_the_metrics(run):
         assert all(0 <= value <= np.log(40) for row in selected for value in row["entropies"])
 
 
-def test_a_run_that_goes_on_has_the_bytes_of_one_that_did_not_stop(run, tmp_path):
+def test_a_resumed_run_writes_the_same_credit_files(run, tmp_path):
     changes = ["selection={name: variance_filter}", "rollout.group_size=4", "replay={name: r3}"]
     first = sparring.train("kuhn-tiny", *TINY, *changes, "checkpoint.keep=9", run=tmp_path / "run")
-    whole = {path.name: path.read_bytes() for path in sorted((first.path / "credit").iterdir())}
-    for later in first.path.glob("checkpoints/step_000004"):
-        later.rename(tmp_path / "gone")
-    again = sparring.train("kuhn-tiny", *TINY, *changes, "checkpoint.keep=9", run=tmp_path / "run", resume=True)
-    assert {path.name: path.read_bytes() for path in sorted((again.path / "credit").iterdir())} == whole and len(
-        whole
-    ) == 4
+    files_before = {path.name: path.read_bytes() for path in sorted((first.path / "credit").iterdir())}
+    for later_checkpoint in first.path.glob("checkpoints/step_000004"):
+        later_checkpoint.rename(tmp_path / "gone")
+    resumed = sparring.train("kuhn-tiny", *TINY, *changes, "checkpoint.keep=9", run=tmp_path / "run", resume=True)
+    assert {
+        path.name: path.read_bytes() for path in sorted((resumed.path / "credit").iterdir())
+    } == files_before and len(files_before) == 4
 
 
-def test_a_newer_table_is_refused_and_a_torn_one_left_out(run, tmp_path, caplog):
+def test_a_newer_credit_table_is_refused_and_a_truncated_one_skipped(run, tmp_path, caplog):
     store = CreditStore(tmp_path / "credit")
     store.put(1, (run.path / "credit" / "part-000001.parquet").read_bytes())
     store.put(2, (run.path / "credit" / "part-000002.parquet").read_bytes()[:-20])
@@ -586,25 +623,25 @@ def test_a_newer_table_is_refused_and_a_torn_one_left_out(run, tmp_path, caplog)
 
 
 def run_show(*words, code=0):
-    done = CliRunner().invoke(app, ["show", *map(str, words)])
-    assert done.exit_code == code, done.output
-    return done.output
+    outcome = CliRunner().invoke(app, ["show", *map(str, words)])
+    assert outcome.exit_code == code, outcome.output
+    return outcome.output
 
 
-def test_show_prints_a_play_with_its_credit(run):
+def test_show_prints_an_episode_with_its_credit(run):
     text = run_show(run.path, "--step", 2)
-    played = next(episode for step, episode in run.episodes() if step == 2)
-    assert f"Episode {played.episode_id} of kuhn_poker, step 2" in text
+    shown_episode = next(episode for step, episode in run.episodes() if step == 2)
+    assert f"Episode {shown_episode.episode_id} of kuhn_poker, step 2" in text
     table = CreditStore(run.path / "credit").read(lambda step: step == 2).to_pylist()
-    rows = {(row["seat"], row["turn_index"]): row for row in table if row["episode_id"] == played.episode_id}
-    for turn in played.turns:
+    rows = {(row["seat"], row["turn_index"]): row for row in table if row["episode_id"] == shown_episode.episode_id}
+    for turn in shown_episode.turns:
         assert f"prompt  {turn.prompt}" in text and f"reply   {turn.reply!r}" in text
         row = rows[turn.seat, turn.turn_index]
         assert (f"advantage {row['advantage']:+.4g}" if row["selected"] else "selection dropped it") in text
     assert "H=" in text or not any(row["selected"] for row in rows.values())
 
 
-def test_show_lists_finds_and_refuses(run):
+def test_show_lists_episodes_and_refuses_missing_ones(run):
     numbers = [episode.episode_id for step, episode in run.episodes() if step == 4]
     listed = run_show(run.path, "--list").splitlines()
     assert [int(line.split()[0]) for line in listed[1:]] == numbers
@@ -612,7 +649,7 @@ def test_show_lists_finds_and_refuses(run):
     assert '"episode_id": ' + str(numbers[0]) in run_show(run.path, "--json")
 
 
-def test_show_says_each_position_and_draws_one(run, tmp_path):
+def test_show_describes_each_position_and_draws_one(run, tmp_path):
     text = " ".join(run_show(run.path, "--ids").split())
     assert " now first is to act. first holds the " in text and re.search(
         " end (first|second) is to act.| end The play is over.", text
@@ -633,11 +670,13 @@ def test_show_says_each_position_and_draws_one(run, tmp_path):
     assert f"Wrote {file}: {end}" in " ".join(run_show(run.path, "--svg", file).split())
 
 
-def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
+def test_show_prints_and_draws_the_timeline_of_seats(run, tmp_path):
     text, file = run_show(run.path, "--timeline"), tmp_path / "line.svg"
     turns = json.loads(run_show(run.path, "--json"))["episode"]["turns"]
     assert f"{len(turns)} turn" in text and "up to 1 at once. The critical path: " in text
-    for seat, role in enumerate(("first ", "second")):  # they take turns, so that a row ends with the seat's last one
+    for seat, role in enumerate(
+        ("first ", "second")
+    ):  # the seats alternate, so each row ends with the last turn of its seat
         letters = "".join("#" if turn["seat"] == seat else "." for turn in turns).rstrip(".")
         assert f"\n{role}  {letters if seat == 0 else letters.replace('.', ' ', 1)}".rstrip() + "\n" in text
     output = " ".join(run_show(run.path, "--timeline", "--svg", file).split())
@@ -658,17 +697,17 @@ def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
         (["--svg", "FILE", "--seat", "third"], "third"),
     ],
 )
-def test_show_refuses_what_there_is_not(run, tmp_path, words, message):
+def test_show_refuses_wrong_options(run, tmp_path, words, message):
     words = [tmp_path / "x.svg" if word == "FILE" else word for word in words]
-    done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
+    outcome = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
     assert (
-        isinstance(done.exception, SparringError)
-        and message in str(done.exception)
+        isinstance(outcome.exception, SparringError)
+        and message in str(outcome.exception)
         and not (tmp_path / "x.svg").exists()
     )
 
 
-def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
+def test_show_prints_an_episode_that_cannot_be_replayed(run, monkeypatch):
     monkeypatch.setattr("sparring.environments.kuhn_poker.KuhnPoker.version", 9, raising=False)
     text = " ".join(run_show(run.path, "--ids").split())
     assert (
@@ -688,22 +727,22 @@ def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
     assert "Tokens are shown as ids" in run_show(folder)
 
 
-def test_json_is_json(run):
+def test_show_prints_valid_json(run):
     data = json.loads(run_show(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
     assert {"step", "episode", "credit"} == set(data)
     assert json_value({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
 
 
-def test_a_forged_play_is_one_line(run):
-    step, played = run.episodes()[0]
+def test_a_manipulated_episode_is_refused_with_one_line(run):
+    step, original = run.episodes()[0]
     turns = tuple(
-        turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for turn in played.turns
+        turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for turn in original.turns
     )
     with pytest.raises(RunError, match="is an invalid record"):
-        episode_lines(step, replace(played, turns=turns), {}, None)
+        episode_lines(step, replace(original, turns=turns), {}, None)
 
 
-def test_a_turn_that_was_not_sent_says_so():
+def test_a_turn_that_was_not_sent_is_marked():
     unsent = Turn(
         0,
         0,

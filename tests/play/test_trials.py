@@ -11,7 +11,7 @@ from sparring.play.rollout import play
 from sparring.play.store import from_bytes, to_bytes
 from sparring.play.turn_table import ordered_turns, turn_table
 from tests.cases import every_case
-from tests.play.plays import learner, played, specs
+from tests.play.plays import learner, random_episodes, specs
 
 INNER = ["kuhn_poker", "rock_paper_scissors", "sealed_auction", "leduc_poker"]
 OPTIONS = [{}, {"reflect": False}, {"memory": "notes"}, {"stop_on_win": True}, {"redeal": "same", "attempts": 2}]
@@ -23,33 +23,33 @@ def trial_of(name, **options):
 
 
 def attempt_returns(game, episode, deal):
-    """Play a trial over; return what each attempt earned each seat, by attempt, and which moments were notes."""
-    course, ends, notes = game.reset(deal), {}, set()
+    """Replay a trial; return the return of each seat in each attempt, and the moments at which notes were written."""
+    course, attempt_ends, notes = game.reset(deal), {}, set()
     moments = sorted({turn.moment for turn in episode.turns})
     for moment in moments:
-        now = [turn for turn in episode.turns if turn.moment == moment]
+        turns_of_moment = [turn for turn in episode.turns if turn.moment == moment]
         number = course.attempt
         if course.reflecting:
             notes.add(moment)
-        course.step({turn.seat: turn.action for turn in now})
+        course.step({turn.seat: turn.action for turn in turns_of_moment})
         if moment not in notes:
-            ends[number] = np.array(course.returns)
+            attempt_ends[number] = np.array(course.returns)
     assert course.done
-    return {n: ends[n] - (ends[n - 1] if n else 0.0) for n in ends}, notes
+    return {index: attempt_ends[index] - (attempt_ends[index - 1] if index else 0.0) for index in attempt_ends}, notes
 
 
 @every_case("options", OPTIONS, ids=str)
 @every_case("name", INNER)
-def test_what_an_attempt_earned_is_on_its_last_turn_of_each_seat_and_notes_earn_nothing(name, options):
+def test_the_return_of_an_attempt_is_on_the_last_turn_of_each_seat(name, options):
     game = trial_of(name, **options)
     for spec in specs(game, 12, seed=5, name="random"):
         (episode,) = play([spec], {"random": random()})
-        earned, notes = attempt_returns(game, episode, spec.deal)
+        returns_of_attempts, notes = attempt_returns(game, episode, spec.deal)
         assert [turn.moment in notes for turn in episode.turns] == [turn.note for turn in episode.turns]
-        assert bool(notes) == (options.get("reflect", True) and len(earned) > 1)
+        assert bool(notes) == (options.get("reflect", True) and len(returns_of_attempts) > 1)
         for seat in range(game.num_seats):
             turns = [turn for turn in episode.turns if turn.seat == seat]
-            for number, returns in earned.items():
+            for number, returns in returns_of_attempts.items():
                 rewards = [turn.rewards["game"] for turn in turns if turn.attempt == number and not turn.note]
                 assert rewards[-1] == returns[seat] and not any(rewards[:-1])
             assert not any(turn.rewards["game"] for turn in turns if turn.note)
@@ -58,7 +58,7 @@ def test_what_an_attempt_earned_is_on_its_last_turn_of_each_seat_and_notes_earn_
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors"])
-def test_the_table_has_attempts_and_notes_where_there_are_any(name):
+def test_the_turn_table_has_columns_of_attempts_and_notes_only_if_any(name):
     episodes = play(specs(trial_of(name), 6, name="random"), {"random": random()})
     turns, rows = turn_table(episodes), list(ordered_turns(episodes))
     assert turns.attempt.tolist() == [turn.attempt for _, turn in rows] and turns.attempt.max() == 2
@@ -67,32 +67,32 @@ def test_the_table_has_attempts_and_notes_where_there_are_any(name):
         and turns.note.dtype == bool
         and turns.note.sum() == 6 * 2 * 2
     )
-    plain = turn_table(played(make_game(name), 3))
-    assert plain.attempt is None and plain.note is None
-    silent = turn_table(play(specs(trial_of(name, reflect=False), 2, name="random"), {"random": random()}))
-    assert silent.note is None and silent.attempt.max() == 2
+    table_without_trials = turn_table(random_episodes(make_game(name), 3))
+    assert table_without_trials.attempt is None and table_without_trials.note is None
+    table_without_notes = turn_table(play(specs(trial_of(name, reflect=False), 2, name="random"), {"random": random()}))
+    assert table_without_notes.note is None and table_without_notes.attempt.max() == 2
 
 
-def test_notes_are_stored_and_all_replies_to_a_prompt_are_notes():
+def test_notes_and_all_their_candidates_are_marked_and_stored():
     game = make_game(
         "trial",
         options={"environment": {"name": "rock_paper_scissors"}, "carry": ("left", "right")},
         illegal={"rule": "random"},
     )
     agent, _ = learner(game)
-    several = Candidates(
+    candidates = Candidates(
         count=3,
         commit="random",
         explore=0.0,
         grade=lambda episodes: [[None] * len(episode.turns) for episode in episodes],
     )
-    episodes = play(specs(game, 2), {"learner": agent}, candidates=several)
+    episodes = play(specs(game, 2), {"learner": agent}, candidates=candidates)
     assert [episode for _, episode in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == list(episodes)
     turns = turn_table(episodes, candidates=True)
     assert turns.note.sum() == 3 * 2 * 2 * 2
     for group in np.unique(turns.state_group):
-        here = turns.state_group == group
-        assert len(set(turns.note[here])) == len(set(turns.attempt[here])) == 1
+        rows_of_group = turns.state_group == group
+        assert len(set(turns.note[rows_of_group])) == len(set(turns.attempt[rows_of_group])) == 1
 
 
 @dataclasses.dataclass
@@ -101,7 +101,7 @@ class Source:
     episodes: object
 
 
-def test_opponents_are_alike_where_the_same_players_sat_in_the_other_seats():
+def test_equal_players_in_the_other_seats_have_one_opponent_number():
     game = make_game("kuhn_poker")
     pairs = [("a", "b"), ("a", "c"), ("a", "b"), ("c", "a")]
     agents = {name: random() for name in "abc"}
@@ -112,7 +112,7 @@ def test_opponents_are_alike_where_the_same_players_sat_in_the_other_seats():
     assert column.dtype == np.int64 and column.shape == turns.reward.shape
     others = [pairs[episode][1 - seat] for episode, seat in zip(turns.episode, turns.seat, strict=True)]
     names = {
-        number: {other for other, value in zip(others, column, strict=True) if value == number}
+        number: {opponent for opponent, value in zip(others, column, strict=True) if value == number}
         for number in set(column)
     }
     assert all(len(players) == 1 for players in names.values()) and len(names) == len(set(others)) == 3

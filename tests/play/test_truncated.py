@@ -22,24 +22,24 @@ from sparring.run.step import rollout_metrics
 from sparring.testing.context import Letters
 from tests.play.plays import specs
 
-PAY = (1.0, 2.0)  # of a move, by seat
+PAY = (1.0, 2.0)  # reward of a move, by seat
 
 
 class PayingRules:
-    """Four moves, by turns or two at once; each pays its seat at once."""
+    """An environment of four moves, in turn or two at once; each move pays its seat immediately."""
 
     name, roles, max_turns, min_utility, max_utility = "paid", ("one", "two"), 4, 0.0, 8.0
 
-    def __init__(self, together=False, rule="forfeit"):
-        self.together, self.illegal = together, IllegalRule(rule=rule, penalty=0.5)
+    def __init__(self, is_simultaneous=False, rule="forfeit"):
+        self.together, self.illegal = is_simultaneous, IllegalRule(rule=rule, penalty=0.5)
 
     def reset(self, stream):
-        return Moves(self.together)
+        return PayingPlay(self.together)
 
 
-class Moves:
-    def __init__(self, together):
-        self.together, self.moves, self.returns = together, 0, (0.0, 0.0)
+class PayingPlay:
+    def __init__(self, is_simultaneous):
+        self.together, self.moves, self.returns = is_simultaneous, 0, (0.0, 0.0)
 
     @property
     def done(self):
@@ -66,8 +66,8 @@ class LetterRenderer(Letters):
         return text
 
 
-class Short:
-    """Says "a" while its conversation has at most `room` tokens: 3, 7, 11 at a seat's turns."""
+class ShortContext:
+    """Replies "a" while its conversation has at most ``room`` tokens; a seat's turns have 3, 7 and 11."""
 
     def __init__(self, room=100, says="a"):
         self.name, self.room, self.says, self.renderer = "short", room, says, LetterRenderer()
@@ -82,12 +82,12 @@ def spec(game, *seats, episode_id=0):
 
 
 def truncated(game, **options):
-    (episode,) = play([spec(game, "x", "y")], {"x": Short(3), "y": Short()}, **options)
+    (episode,) = play([spec(game, "x", "y")], {"x": ShortContext(3), "y": ShortContext()}, **options)
     return episode
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
-def test_it_keeps_what_was_earned_and_gets_no_outcome_and_no_penalty(rule):
+def test_a_truncated_episode_keeps_its_rewards_without_outcome_or_penalty(rule):
     episode = truncated(PayingRules(rule=rule))
     assert [turn.event for turn in episode.turns] == ["ok", "ok", "unsent"]
     assert episode.returns == (1.0, 2.0) and episode.forfeited_by is None
@@ -99,15 +99,15 @@ def test_it_keeps_what_was_earned_and_gets_no_outcome_and_no_penalty(rule):
     assert table.n_tokens.tolist() == [2, 2] and table.legal.all()
 
 
-def test_a_limit_of_turns_is_of_the_same_kind_but_for_results():
-    limited = play([replace(spec(PayingRules(), "y", "y"), max_turns=2)], {"y": Short()})
+def test_an_episode_at_its_limit_of_turns_also_has_results():
+    limited = play([replace(spec(PayingRules(), "y", "y"), max_turns=2)], {"y": ShortContext()})
     table = turn_table([truncated(PayingRules()), *limited])
     assert table.cut.tolist() == [True] * 4 and table.reward.tolist() == [1.0, 2.0] * 2
     assert limited[0].cut and not limited[0].has_outgrown_context
 
 
-def test_of_replies_at_once_the_others_are_not_played():
-    episode = truncated(PayingRules(together=True))
+def test_replies_of_the_same_moment_are_not_played():
+    episode = truncated(PayingRules(is_simultaneous=True))
     assert [(turn.seat, turn.event, turn.action) for turn in episode.turns[2:]] == [
         (0, "unsent", None),
         (1, "ok", None),
@@ -115,63 +115,68 @@ def test_of_replies_at_once_the_others_are_not_played():
     assert episode.returns == PAY and turn_table([episode]).reward.tolist() == [1.0, 2.0, 0.0]
 
 
-def test_an_illegal_reply_beside_it_is_no_forfeit():
-    (episode,) = play([spec(PayingRules(together=True), "x", "y")], {"x": Short(2), "y": Short(says="b")})
+def test_an_illegal_reply_of_the_same_moment_is_no_forfeit():
+    (episode,) = play(
+        [spec(PayingRules(is_simultaneous=True), "x", "y")], {"x": ShortContext(2), "y": ShortContext(says="b")}
+    )
     assert [turn.event for turn in episode.turns] == ["unsent", "unparsable"]
     assert (episode.forfeited_by, episode.returns) == (None, (0.0, 0.0))
-    assert episode.turns[1].rewards == {"game": 0.0, "illegal": -0.5}  # an illegal reply is data
+    assert episode.turns[1].rewards == {"game": 0.0, "illegal": -0.5}  # an illegal reply is still trained on
 
 
-def test_it_is_in_no_payoff_and_no_win_rate():
+def test_a_truncated_episode_is_in_no_payoff_and_no_win_rate():
     game = complete_environment("paid", PayingRules())
     book = Payoffs().after([truncated(game)])
     assert not book.rows
-    report = play_matches(game, Short(3), Short(), games_per_seat=2, stream=Stream.from_seed(0))
+    report = play_matches(game, ShortContext(3), ShortContext(), games_per_seat=2, stream=Stream.from_seed(0))
     assert [(seat.games, seat.truncated) for seat in report.seats] == [(0, 2), (0, 2)]
     assert (report.overall.games, report.overall.truncated, report.overall.losses) == (0, 4, 0)
     assert "paid: in 4 of 4 games a conversation outgrew the model's context" in report.notes[0]
-    whole = play_matches(game, Short(7), Short(), games_per_seat=2, stream=Stream.from_seed(0))
-    assert (whole.overall.games, whole.overall.losses, whole.overall.wins, whole.notes) == (4, 2, 2, ())
-    both = self_plays(all_starts(game), Short(3), plays=2, stream=Stream.from_seed(0))
-    assert both.returns["one"].count == 0 and both.illegal.mean == 0.0 and both.turns == 2.0
+    complete = play_matches(game, ShortContext(7), ShortContext(), games_per_seat=2, stream=Stream.from_seed(0))
+    assert (complete.overall.games, complete.overall.losses, complete.overall.wins, complete.notes) == (4, 2, 2, ())
+    match = self_plays(all_starts(game), ShortContext(3), plays=2, stream=Stream.from_seed(0))
+    assert match.returns["one"].count == 0 and match.illegal.mean == 0.0 and match.turns == 2.0
 
 
-def test_figures_of_a_batch():
+def test_metrics_of_a_batch_with_truncated_episodes():
     game = complete_environment("paid", PayingRules())
-    whole = play([spec(game, "y", "y", episode_id=1)], {"y": Short()})
-    metrics = rollout_metrics([truncated(game), *whole])
-    assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
+    complete = play([spec(game, "y", "y", episode_id=1)], {"y": ShortContext()})
+    metrics = rollout_metrics([truncated(game), *complete])
+    # counted over the complete episode only
+    assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0
     assert metrics["seat_asymmetry/paid"] == 2.0
     assert metrics["legal_rate"] == 1.0 and metrics["unparsable_rate"] == 0.0 and metrics["forfeit_rate"] == 0.0
-    assert (
-        metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7
-    )  # 2 + 4 replies, and the one that was not sent
+    # 2 + 4 replies, and the prompt that was not sent
+    assert metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7
     assert metrics["cut_rate"] == 0.5 and metrics["reply_tokens"] == 2.0 and metrics["turns_per_game"] == 3.0
-    nothing = rollout_metrics(play([spec(game, "x", "x")], {"x": Short(2)}))
+    nothing = rollout_metrics(play([spec(game, "x", "x")], {"x": ShortContext(2)}))
     assert "legal_rate" not in nothing and nothing["overlong_rate"] == 1.0
     assert not any(name.startswith(("return/", "seat_asymmetry/")) for name in nothing)
 
 
-def test_candidates_of_a_prompt_that_was_not_sent_are_one_turn():
-    several = Candidates(count=3, grade=lambda episodes: [[0.0] * len(episode.turns) for episode in episodes])
-    episode = truncated(PayingRules(), candidates=several)
+def test_a_prompt_that_was_not_sent_is_one_turn_without_candidates():
+    candidates = Candidates(count=3, grade=lambda episodes: [[0.0] * len(episode.turns) for episode in episodes])
+    episode = truncated(PayingRules(), candidates=candidates)
     assert [(turn.event, len(turn.candidates)) for turn in episode.turns] == [("ok", 2), ("ok", 2), ("unsent", 0)]
 
 
-def test_it_is_stored_played_again_and_shown():
+def test_a_truncated_episode_is_stored_replayed_and_shown():
     game = complete_environment("paid", PayingRules())
     episode = replace(truncated(game), environment=None)
     assert store.from_bytes(store.to_bytes([(0, episode)])) == [(0, episode)]
     assert [state.returns for state in replay_states(game, episode)][-1] == (1.0, 2.0)
-    assert [(part.seat, part.end) for part in conversations(game, episode)] == [(0, "context"), (1, "cut")]
+    assert [(conversation.seat, conversation.end) for conversation in conversations(game, episode)] == [
+        (0, "context"),
+        (1, "cut"),
+    ]
     lines = episode_lines(0, episode, {}, None)
     assert "  truncated, without a result: the prompt of one outgrew the model's context" in lines
-    limited = replace(play([replace(spec(game, "y", "y"), max_turns=2)], {"y": Short()})[0], environment=None)
+    limited = replace(play([replace(spec(game, "y", "y"), max_turns=2)], {"y": ShortContext()})[0], environment=None)
     assert "  truncated by the limit of turns" in episode_lines(0, limited, {}, None)
 
 
-def test_a_draw_bonus_is_no_reward_of_it():
-    even = replace(truncated(PayingRules()), returns=(0.0, 0.0))
-    assert not any(draw_bonus(replace(even, turns=even.decisions)))
-    assert any(draw_bonus(replace(even, has_outgrown_context=False)))
-    assert np.sum(draw_bonus(replace(even, cut=False, has_outgrown_context=False))) == pytest.approx(0.2)
+def test_a_truncated_episode_gets_no_draw_bonus():
+    drawn = replace(truncated(PayingRules()), returns=(0.0, 0.0))
+    assert not any(draw_bonus(replace(drawn, turns=drawn.decisions)))
+    assert any(draw_bonus(replace(drawn, has_outgrown_context=False)))
+    assert np.sum(draw_bonus(replace(drawn, cut=False, has_outgrown_context=False))) == pytest.approx(0.2)

@@ -1,4 +1,4 @@
-"""What tests of runs share: a run that is trained or goes on, what it leaves, and kills at the calls that touch the disk."""
+"""Helpers of tests of runs: train or resume a run, compare its files, and raise or kill at calls that change the disk."""
 
 import multiprocessing
 import os
@@ -21,17 +21,17 @@ SMALL_RUN = {
 
 
 class KillSignal(BaseException):
-    """What a kill looks like from inside: nothing catches it."""
+    """Stands for a kill: not an Exception, so that no code catches it."""
 
 
 def train_in(path, config, *, resume=False, **hooks):
-    """Train in a new folder, or go on in the folder of a run; return the summary."""
+    """Train in a new folder or resume a run; return the summary."""
     with RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config)) as folder:
         return train(config, LocalEngine(config), folder, resume=resume, **hooks)
 
 
 def arguments(recipe, path):
-    """Return the words of a command that trains, goes on, or replaces a run whose folder is named so."""
+    """Return the arguments of a command that trains, resumes or replaces a run, by the name of its folder."""
     if path.name.startswith("over"):
         return ["train", str(recipe), "--run", str(path), "--overwrite"]
     return (
@@ -50,7 +50,7 @@ def _live(recipe, path, prepare, options):
 
 
 def exit_code_of_life(recipe, path, prepare, *options, seconds=None):
-    """Train in a process until the end, for so many seconds, or until what ``prepare`` does there ends it."""
+    """Train in a process until its end, for ``seconds``, or until ``prepare`` ends it; return the exit code."""
     process = FORK.Process(target=_live, args=(recipe, path, prepare, options))
     process.start()
     if seconds is not None:
@@ -61,7 +61,7 @@ def exit_code_of_life(recipe, path, prepare, *options, seconds=None):
 
 
 def fingerprint(path):
-    """Return the figures of a run, and the files of its last checkpoint and of its records by name."""
+    """Return the metrics of a run and the files of its last checkpoint and of its records, by name."""
     latest = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
     records = {
         f"{name}/{file.name}": file.read_bytes()
@@ -73,7 +73,7 @@ def fingerprint(path):
 
 
 def raise_at_call(monkeypatch, at, error=KillSignal, names=DISK_CALLS):
-    """Raise at call number ``at`` of anything that changes the disk; return the counter of the calls."""
+    """Raise at the ``at``-th call of a function that changes the disk; return the counter of calls."""
     calls = [0]
 
     def patched(function):

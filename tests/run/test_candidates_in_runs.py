@@ -1,4 +1,4 @@
-"""Runs whose trained seats reply several times to a prompt."""
+"""Runs whose trained seats sample several candidate replies per prompt."""
 
 import json
 
@@ -43,17 +43,17 @@ def figures(path):
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_all_replies_are_trained_and_recorded(tmp_path):
+def test_all_candidates_are_trained_and_stored(tmp_path):
     trained = run(tmp_path / "run")
-    last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
-    assert last["logprob_difference_max"] < 1e-4
-    assert last["candidates/gain"] > 0 and last["candidates/unjudged"] == 0
+    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    assert last_metrics["logprob_difference_max"] < 1e-4
+    assert last_metrics["candidates/gain"] > 0 and last_metrics["candidates/unjudged"] == 0
     rows = (
         trained.table("episodes")
         .to_pandas()
         .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
-    assert len(rows) == len(trained.table("episodes"))  # every reply of every seat, as both are trained
+    assert len(rows) == len(trained.table("episodes"))  # all candidates of both seats, as both are trained
     assert rows.selected.all()
     sums = rows.groupby(["step", "episode_id", "state_group"]).agg(
         {"committed": "sum", "advantage": "sum", "candidate": "count"}
@@ -65,7 +65,7 @@ def test_all_replies_are_trained_and_recorded(tmp_path):
     ).all()
 
 
-def test_an_estimator_that_follows_the_play_is_given_what_was_played(tmp_path):
+def test_an_estimator_by_trajectory_gets_the_committed_replies(tmp_path):
     trained = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
     rows = (
         trained.table("episodes")
@@ -84,7 +84,7 @@ def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
     assert figures(tmp_path / "a") == figures(tmp_path / "b")
 
 
-def test_sums_of_rewards_and_fines_judge_where_no_oracle_does(tmp_path):
+def test_without_an_oracle_candidates_are_scored_by_rewards(tmp_path):
     trained = run(
         tmp_path / "run",
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
@@ -100,7 +100,7 @@ def test_sums_of_rewards_and_fines_judge_where_no_oracle_does(tmp_path):
                 )
 
 
-def test_candidates_are_shown(tmp_path):
+def test_sparring_show_prints_candidates(tmp_path):
     run(tmp_path / "run", steps=1)
     text = CliRunner().invoke(app, ["show", str(tmp_path / "run"), "--ids"]).output
     prompts = text.count("    told ")
@@ -115,11 +115,11 @@ def weights(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
-def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
+def test_as_released_only_unequal_state_groups_are_trained(tmp_path):
     trained = run(tmp_path / "run", credit=RELEASED)
-    last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
-    assert last["credit/equal_share"] == pytest.approx(last["candidates/equal_share"])
-    assert last["credit/skipped_update"] == 0 and last["logprob_difference_max"] < 1e-4
+    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    assert last_metrics["credit/equal_share"] == pytest.approx(last_metrics["candidates/equal_share"])
+    assert last_metrics["credit/skipped_update"] == 0 and last_metrics["logprob_difference_max"] < 1e-4
     rows = (
         trained.table("episodes")
         .to_pandas()
@@ -128,29 +128,29 @@ def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
     groups = rows.groupby(["step", "episode_id", "state_group"])
     equal = groups.score.transform("nunique") == 1
     assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
-    unequal = rows[~equal & (rows.step == last["step"])]
+    unequal = rows[~equal & (rows.step == last_metrics["step"])]
     tokens = unequal.advantage.repeat(unequal.entropies.map(len))
-    assert last["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # of what carries loss
+    assert last_metrics["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # tokens that have a loss
     for _, unequal in rows[~equal].groupby("step"):
         assert unequal.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal.advantage.std(
             ddof=0
         ) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_step_above_the_share_of_equal_groups_changes_no_weight_and_says_so(tmp_path):
+def test_a_step_with_too_many_equal_groups_is_skipped_and_reported(tmp_path):
     run(tmp_path / "run", credit={**RELEASED, "skip_above": 0.0})
     lines = [row for row in figures(tmp_path / "run") if "candidates/tokens" in row]
     assert len(lines) == 4 and all(row["credit/skipped_update"] == 1 and "loss" not in row for row in lines)
     assert weights(tmp_path / "run", 2) == weights(tmp_path / "run", 4)
 
 
-def test_an_oracle_that_abstains_is_counted_and_nothing_is_learnt(tmp_path):
+def test_abstentions_of_the_oracle_are_counted_and_not_trained(tmp_path):
     environment = {
         "name": "kuhn_poker",
         "illegal": {"rule": "random"},
         "oracle": {"name": "noisy", "oracle": "cfr", "options": {"iterations": 50}},
     }
-    some, none = (
+    with_abstentions, none = (
         {**environment, "oracle": {**environment["oracle"], "abstain": share, "per": "turn"}} for share in (0.5, 1.0)
     )
     run(tmp_path / "none", environments=[none], credit=RELEASED)
@@ -159,13 +159,13 @@ def test_an_oracle_that_abstains_is_counted_and_nothing_is_learnt(tmp_path):
         assert row["candidates/unjudged"] == 1 and row["abstained/regret"] == 1 and row["judged_rate/kuhn_poker"] == 0
         assert row["credit/skipped_update"] == 1 and row["credit/judged_share"] == 0
     assert weights(tmp_path / "none", 2) == weights(tmp_path / "none", 4)
-    run(tmp_path / "some", environments=[some], credit=RELEASED, steps=2)
+    run(tmp_path / "some", environments=[with_abstentions], credit=RELEASED, steps=2)
     (line,) = [row for row in figures(tmp_path / "some") if row["step"] == 2]
     assert 0 < line["candidates/unjudged"] < 1 and line["credit/skipped_update"] == 0
 
 
 @pytest.mark.parametrize("at", [85, 125])
-def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
+def test_a_run_killed_within_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
     from sparring.play.episode import EpisodeInPlay
 
     run(tmp_path / "whole", credit=RELEASED)
@@ -191,7 +191,7 @@ def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tm
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_at_grpo_compares_the_replies_to_one_prompt_by_team_and_own_reward(tmp_path):
+def test_at_grpo_compares_candidates_by_team_and_own_reward(tmp_path):
     rewards = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
     trained = run(
         tmp_path / "run",
@@ -208,7 +208,7 @@ def test_at_grpo_compares_the_replies_to_one_prompt_by_team_and_own_reward(tmp_p
     assert rows.selected.all() and abs(sums).max() < 1e-5 and (rows.advantage != 0).any()
 
 
-def test_vine_ppo_learns_and_counts_what_it_samples(tmp_path):
+def test_vine_ppo_trains_and_counts_its_playouts(tmp_path):
     run(
         tmp_path / "run",
         rollout={"games_per_step": 16, "playouts": 2},
@@ -216,17 +216,17 @@ def test_vine_ppo_learns_and_counts_what_it_samples(tmp_path):
         reorder_outcomes=False,
         credit={"name": "vine_ppo"},
     )
-    last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert (
-        last["playouts/tokens"] > 0
-        and last["playouts/failed"] == 0
-        and last["advantage_std"] == pytest.approx(1, abs=0.05)
+        last_metrics["playouts/tokens"] > 0
+        and last_metrics["playouts/failed"] == 0
+        and last_metrics["advantage_std"] == pytest.approx(1, abs=0.05)
     )
     for _, episode in sparring.load_run(tmp_path / "run").episodes():
         assert all(turn.playout is not None and turn.playout_before is not None for turn in episode.turns)
 
 
-# candidates beside everything else that changes what is played, recorded or trained: pairs of options
+# candidates combined with every other option that changes play, records or training
 KUHN = {
     "name": "kuhn_poker",
     "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2},
@@ -293,7 +293,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_candidates_beside(pair, tmp_path):
+def test_candidates_work_with_other_options(pair, tmp_path):
     run = sparring.train(config_beside(**PAIRS[pair]), run=tmp_path / "run", overwrite=True)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     for name, value in rows[-1].items():
@@ -302,16 +302,20 @@ def test_candidates_beside(pair, tmp_path):
     episodes = run.table("episodes").to_pandas()
     keys = ["step", "episode_id", "seat", "turn_index", "candidate"]
     assert not episodes.duplicated(keys).any()
-    several = episodes[episodes.state_group.notna()].groupby(["step", "episode_id", "state_group"])
-    assert (several.committed.sum() == 1).all() and (several.candidate.nunique() == 3).all() and len(several)
-    assert (several.moment.nunique() == 1).all()
+    state_groups = episodes[episodes.state_group.notna()].groupby(["step", "episode_id", "state_group"])
+    assert (
+        (state_groups.committed.sum() == 1).all()
+        and (state_groups.candidate.nunique() == 3).all()
+        and len(state_groups)
+    )
+    assert (state_groups.moment.nunique() == 1).all()
     credit = run.table("credit").to_pandas()
     assert not credit.duplicated(keys).any()
-    back = [episode for _, episode in run.episodes()]
-    assert sum(len(turn.candidates) + 1 for episode in back for turn in episode.turns) == len(episodes)
+    stored_episodes = [episode for _, episode in run.episodes()]
+    assert sum(len(turn.candidates) + 1 for episode in stored_episodes for turn in episode.turns) == len(episodes)
 
 
-# runs that learn from preferences between the replies to one prompt
+# runs that learn from preferences between candidates
 LOSS = {"name": "turn_dpo", "beta": 1.0}
 
 
@@ -341,7 +345,7 @@ def scores(path):
 
 
 @pytest.mark.parametrize(("labels", "reference", "weight"), [("hard", "start", 1.0), ("soft", "step", 8.0)])
-def test_what_was_judged_better_becomes_likelier(tmp_path, labels, reference, weight):
+def test_preferred_candidates_become_more_probable(tmp_path, labels, reference, weight):
     losses = [{**LOSS, "labels": labels, "reference": reference}]
     sparring.train(config_dpo(losses=losses, rewards=[{"name": "regret", "weight": weight}]), run=tmp_path / "run")
     rows = scores(tmp_path / "run")
@@ -352,22 +356,22 @@ def test_what_was_judged_better_becomes_likelier(tmp_path, labels, reference, we
 
 @pytest.mark.parametrize("changes", [{}, {"reduction": "agent_mean"}, {"leaves": 2}, {"order": "reverse_turns"}])
 @pytest.mark.parametrize("reference", ["start", "step"])
-def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, reference, changes):
+def test_one_and_several_passes_learn_the_same_with_a_kl_penalty(tmp_path, reference, changes):
     losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
     figures = []
     for tokens in (8192, 40):
         learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
         path = tmp_path / str(tokens)
-        short = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
-        sparring.train(config_dpo(losses=losses, learner=learner, **short), run=path)
+        short_run = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
+        sparring.train(config_dpo(losses=losses, learner=learner, **short_run), run=path)
         figures.append(scores(path)[0])
-    whole, several = figures
-    assert whole["kl_penalty/kl"] > 0 and whole["turn_dpo/pairs"] > 10
+    one_pass, several_passes = figures
+    assert one_pass["kl_penalty/kl"] > 0 and one_pass["turn_dpo/pairs"] > 10
     for name in ("loss", "gradient_norm", "turn_dpo/margin"):
-        assert whole[name] == pytest.approx(several[name], rel=1e-3, abs=1e-5), name
+        assert one_pass[name] == pytest.approx(several_passes[name], rel=1e-3, abs=1e-5), name
 
 
-# runs that know something beside their weights and learn from what it says of candidates
+# runs with knowledge plug-ins, which score the candidates
 BASE = {
     "name": "knowing",
     "threads": 1,
@@ -389,7 +393,7 @@ def config_knowledge(**changes):
     return {**BASE, **changes}
 
 
-def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
+def test_scores_of_knowledge_are_stored_and_trained(tmp_path):
     run = sparring.train(config_knowledge(), run=tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
@@ -408,7 +412,7 @@ def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
     assert [state["iteration"] for state in states] == [0, 1, 2]
 
 
-def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
+def test_scores_do_not_depend_on_workers(tmp_path):
     figures = []
     for name, scale in (("here", {}), ("two", {"fleet": "processes", "workers": 2})):
         with simulated_workers():
@@ -418,7 +422,7 @@ def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_with_a_lag_too(tmp_path):
+def test_knowledge_works_with_a_lag(tmp_path):
     losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
     with simulated_workers():
         sparring.train(
@@ -428,7 +432,7 @@ def test_with_a_lag_too(tmp_path):
     assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
 
 
-def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(tmp_path):
+def test_speeches_of_werewolf_are_clustered_without_player_names(tmp_path):
     game = {
         "name": "werewolf",
         "options": {
@@ -452,16 +456,16 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
     )
     run = sparring.train(configuration, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
-    known = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
-    assert sorted(known) == ["seer speaks", "villager speaks", "wolf speaks"]
-    assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in known.values())
+    state = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
+    assert sorted(state) == ["seer speaks", "villager speaks", "wolf speaks"]
+    assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in state.values())
     replies = run.table("episodes").to_pandas()
     chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
     assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
 
 
 @pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])
-def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(tmp_path, options):
+def test_a_game_without_a_tree_is_scored_by_repeatable_sampling(tmp_path, options):
     game = {"name": "werewolf", "options": {"players": 4, "tie": "random", "rounds": 1, "say": ["result"]}}
     configuration = config_knowledge(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
@@ -483,8 +487,8 @@ def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(
                 if "loss" in row
             ]
         )
-    assert figures[0] == figures[1] and len(figures[0]) == 2  # a step in which nothing is judged has no loss
-    assert all(0 < judged < 1 for _, judged, _ in figures[0])
+    assert figures[0] == figures[1] and len(figures[0]) == 2  # a step without scored replies has no loss
+    assert all(0 < share_judged < 1 for _, share_judged, _ in figures[0])
     folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
     space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
     assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == (
@@ -498,7 +502,7 @@ def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(
         sparring.train(whole, run=tmp_path / "whole")
 
 
-def test_the_resolved_configuration_is_as_before_without_knowledge():
+def test_without_knowledge_the_configuration_has_no_key_of_it():
     assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
     assert "player" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]
 
@@ -537,6 +541,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("configuration", "error", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_before_anything_runs(configuration, error, message):
+def test_options_that_do_not_fit_candidates_are_refused(configuration, error, message):
     with pytest.raises(error, match=message):
         resolve(configuration)

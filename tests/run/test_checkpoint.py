@@ -1,4 +1,4 @@
-"""Checkpoints survive anything that happens while they are written, and notice anything that happened after."""
+"""Checkpoints survive kills and errors during writing, and damage after writing is detected."""
 
 import contextlib
 import errno
@@ -33,7 +33,7 @@ def read(folder):
     return latest.step, {name: (latest.path / name).read_bytes() for name in OLD}, latest.state
 
 
-def test_only_the_newest_are_kept(tmp_path):
+def test_only_the_newest_checkpoints_stay(tmp_path):
     assert checkpoint.load_latest(tmp_path) is None
     for step in (1, 2, 3, 4):
         write(tmp_path, step, NEW)
@@ -44,7 +44,7 @@ def test_only_the_newest_are_kept(tmp_path):
 @pytest.mark.parametrize(
     "error", [KillSignal(), OSError(errno.ENOSPC, "fails"), OSError(errno.EIO, "fails")], ids=["kill", "full", "fault"]
 )
-def test_a_kill_or_a_failure_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, error):
+def test_a_kill_or_error_at_any_write_leaves_the_old_or_new_checkpoint(tmp_path, monkeypatch, same_step, error):
     at, calls = 0, [0]
     while calls[0] >= at:
         at += 1
@@ -58,11 +58,11 @@ def test_a_kill_or_a_failure_at_any_write_leaves_the_old_or_the_new(tmp_path, mo
         if isinstance(error, KillSignal):
             write(folder, 7, NEW)
         assert not list((folder / "checkpoints").glob(".tmp-*"))
-    assert at > 8  # there were that many places to be killed at
+    assert at > 8  # a save has more than this number of calls
 
 
 def dies_saving(folder, step, at):
-    """Save in a process that ends at call number ``at`` that removes or renames; return whether it did."""
+    """Save in a process that is killed at the ``at``-th call of a removal or rename; return whether it was."""
 
     def save():
         calls = [0]
@@ -87,7 +87,7 @@ def dies_saving(folder, step, at):
 
 
 @pytest.mark.parametrize("step", [5, 6])
-def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
+def test_half_written_checkpoints_of_a_killed_run_are_removed(tmp_path, step):
     at = 0
     while True:
         at += 1
@@ -98,7 +98,7 @@ def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
         latest = checkpoint.load_latest(folder)
         assert latest.notes == ()
         for path in (folder / "checkpoints").glob("step_*"):
-            assert checkpoint._state(path), path  # whatever is named like a checkpoint is whole
+            assert checkpoint._state(path), path  # every folder named as a checkpoint is complete
         checkpoint.tidy(folder, latest, keep=1)
         assert [path.name for path in (folder / "checkpoints").iterdir()] == [latest.path.name]
         assert read(folder)[1] in (OLD, NEW)
@@ -107,7 +107,7 @@ def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
     assert at > 4
 
 
-def test_tidying_leaves_later_damaged_checkpoints_alone(tmp_path):
+def test_cleaning_does_not_remove_later_damaged_checkpoints(tmp_path):
     for step in (1, 2, 3):
         path = checkpoint.save(tmp_path, step, writing(step, OLD), keep=9)
     (path / "a.bin").write_bytes(b"?")
@@ -117,15 +117,15 @@ def test_tidying_leaves_later_damaged_checkpoints_alone(tmp_path):
     assert checkpoint.steps(tmp_path) == [2, 3]
 
 
-def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(tmp_path):
+def test_any_flipped_bit_is_detected_or_changes_nothing(tmp_path):
     write(tmp_path, 1, OLD)
     path = write(tmp_path, 2, NEW)
     for name in (*NEW, "state.json", "manifest.json"):
         data = (path / name).read_bytes()
-        for place in range(0, 8 * len(data), 7):
-            byte = data[place // 8] ^ 1 << place % 8
-            (path / name).write_bytes(data[: place // 8] + bytes([byte]) + data[place // 8 + 1 :])
-            assert checkpoint.load_latest(tmp_path).step == 1, (name, place)
+        for bit_index in range(0, 8 * len(data), 7):
+            byte = data[bit_index // 8] ^ 1 << bit_index % 8
+            (path / name).write_bytes(data[: bit_index // 8] + bytes([byte]) + data[bit_index // 8 + 1 :])
+            assert checkpoint.load_latest(tmp_path).step == 1, (name, bit_index)
         (path / name).write_bytes(data)
     assert read(tmp_path) == (2, NEW, {"step": 2})
 
@@ -133,26 +133,25 @@ def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     "manifest", [[], {"format": 1, "step": 2, "files": []}, {"format": 1, "step": 2, "files": {}}, {"format": 1}, 7]
 )
-def test_a_manifest_of_another_shape_is_damage(tmp_path, manifest):
+def test_a_malformed_manifest_counts_as_damage(tmp_path, manifest):
     write(tmp_path, 1, OLD)
     (write(tmp_path, 2, NEW) / "manifest.json").write_text(json.dumps(manifest))
     assert checkpoint.load_latest(tmp_path).step == 1
 
 
 @pytest.mark.parametrize("keep", [1, 2])
-def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
+def test_damaged_later_checkpoints_never_replace_the_valid_one(tmp_path, keep):
     for step in (4, 6, 8):
         path = checkpoint.save(tmp_path, step, writing(step, OLD), keep=9)
         if step > 4:
             (path / "a.bin").write_bytes(b"?")
     checkpoint.save(tmp_path, 5, writing(5, NEW), keep=keep)
     assert read(tmp_path) == (5, NEW, {"step": 5})
-    assert (
-        checkpoint.steps(tmp_path) == [4, 5][-keep:]
-    )  # what is later than the step saved was passed over: it is cut off
+    # later checkpoints are damaged, so they are removed
+    assert checkpoint.steps(tmp_path) == [4, 5][-keep:]
 
 
-def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):
+def test_reading_does_not_disturb_a_concurrent_save(tmp_path, monkeypatch):
     write(tmp_path, 1, OLD)
     rename = os.rename
 
@@ -167,7 +166,7 @@ def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.bin", "b.bin", "state.json", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
-def test_damage_is_noticed_and_the_one_before_is_used(tmp_path, name, damage):
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path, name, damage):
     write(tmp_path, 1, OLD)
     path = write(tmp_path, 2, NEW) / name
     data = path.read_bytes()
@@ -180,7 +179,7 @@ def test_damage_is_noticed_and_the_one_before_is_used(tmp_path, name, damage):
     assert "step_000002 is damaged" in latest.notes[0]
 
 
-def test_when_all_are_damaged_it_is_an_error(tmp_path):
+def test_if_all_checkpoints_are_damaged_it_is_an_error(tmp_path):
     (write(tmp_path, 1, OLD) / "a.bin").write_bytes(b"?")
     with pytest.raises(CheckpointError, match="--overwrite"):
         checkpoint.load_latest(tmp_path)
@@ -193,7 +192,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
         checkpoint.load_latest(tmp_path)
 
 
-def test_a_step_can_be_asked_for(tmp_path):
+def test_the_checkpoint_of_a_given_step_is_loaded(tmp_path):
     write(tmp_path, 1, OLD)
     assert checkpoint.load_step(tmp_path, 1).state == {"step": 1}
     with pytest.raises(CheckpointError, match="Available steps: 1"):
@@ -201,14 +200,14 @@ def test_a_step_can_be_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch, code):
+def test_a_full_disk_is_an_error_and_loses_no_checkpoint(tmp_path, monkeypatch, code):
     write(tmp_path, 1, OLD)
 
-    def full(descriptor):
+    def raise_no_space(descriptor):
         raise OSError(code, "no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(os, "fsync", raise_no_space)
         with pytest.raises(RunError, match="disk is full"):
             write(tmp_path, 2, NEW)
         with pytest.raises(RunError, match="disk is full"):
@@ -218,16 +217,16 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch, code):
     assert not (tmp_path / "file").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
-    def denied(*args):
+def test_a_folder_without_permission_is_an_error(tmp_path, monkeypatch):
+    def raise_not_permitted(*args):
         raise OSError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(os, "replace", denied)
+    monkeypatch.setattr(os, "replace", raise_not_permitted)
     with pytest.raises(RunError, match="cannot be written: Permission denied"):
         files.write_bytes_atomic(tmp_path / "file", b"data")
 
 
-def test_an_atomic_write_is_the_old_or_the_new_contents(tmp_path, monkeypatch):
+def test_an_atomic_write_leaves_the_old_or_the_new_contents(tmp_path, monkeypatch):
     path, at, calls = tmp_path / "file", 0, [0]
     while calls[0] >= at:
         at += 1
@@ -239,8 +238,8 @@ def test_an_atomic_write_is_the_old_or_the_new_contents(tmp_path, monkeypatch):
     assert path.read_bytes() == b"new"
 
 
-def test_what_was_recorded_is_on_the_disk_before_the_checkpoint_that_vouches_for_it(tmp_path, monkeypatch):
-    """After a power cut a run goes on from the checkpoint's step: the figures up to it must have survived, too."""
+def test_metrics_are_on_the_disk_before_their_checkpoint(tmp_path, monkeypatch):
+    """After a power failure the run resumes at the checkpoint, so metrics up to its step must be on the disk too."""
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
     events, fsync, rename = [], os.fsync, os.rename
     monkeypatch.setattr(

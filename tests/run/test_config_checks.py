@@ -1,4 +1,4 @@
-"""What a run that goes on is asked to do otherwise is noticed, refused or written down."""
+"""Changes of the configuration of a resumed run are detected, refused or noted; and options without effect are refused."""
 
 import dataclasses
 import json
@@ -57,15 +57,15 @@ def trained(tmp_path):
     return tmp_path / "run"
 
 
-def test_a_run_that_is_not_changed_notes_how_it_began(trained):
-    before = (trained / "changes.jsonl").read_bytes()
+def test_a_new_run_notes_its_first_configuration(trained):
+    changes_before = (trained / "changes.jsonl").read_bytes()
     (start,) = noted(trained)
     assert (start["step"], start["start"]["steps"], start["start"]["checkpoint"]["every"]) == (0, 2, 1)
     run(trained)
-    assert (trained / "changes.jsonl").read_bytes() == before
+    assert (trained / "changes.jsonl").read_bytes() == changes_before
 
 
-def test_what_may_change_is_written_down_and_stays_in_force(trained):
+def test_an_allowed_change_is_noted_and_stays_in_force(trained):
     assert run(trained, steps=4, checkpoint={"every": 2}).steps == 4
     assert RunFolder.open(trained).config()["steps"] == 4
     assert noted(trained)[1:] == [
@@ -76,13 +76,13 @@ def test_what_may_change_is_written_down_and_stays_in_force(trained):
     assert noted(trained)[3:] == [{"step": 4, "key": "steps", "old": 4, "new": 5}]
 
 
-def test_a_change_is_noted_once_however_often_it_is_killed(trained, monkeypatch):
+def test_a_change_is_noted_once_even_after_kills(trained, monkeypatch):
     def killed(*args, **kwargs):
         raise KeyboardInterrupt
 
-    for written in (0, 1, 2):
+    for num_written in (0, 1, 2):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            calls = iter([files.write_bytes_atomic] * written + [killed] * 9)
+            calls = iter([files.write_bytes_atomic] * num_written + [killed] * 9)
             patch.setattr(changes, "write_bytes_atomic", lambda *args, calls=calls: next(calls)(*args))
             patch.setattr("sparring.run.loop.MetricsWriter", killed)
             run(trained, steps=4)
@@ -90,7 +90,7 @@ def test_a_change_is_noted_once_however_often_it_is_killed(trained, monkeypatch)
     assert noted(trained)[1:] == [{"step": 2, "key": "steps", "old": 2, "new": 4}]
 
 
-def test_a_change_that_was_taken_back_before_anything_was_trained_is_none(trained, monkeypatch):
+def test_a_change_reverted_before_training_is_not_noted(trained, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr("sparring.run.loop.MetricsWriter", lambda *_: 1 / 0)
         run(trained, steps=4)
@@ -98,14 +98,14 @@ def test_a_change_that_was_taken_back_before_anything_was_trained_is_none(traine
     assert len(noted(trained)) == 1
 
 
-def test_a_run_of_before_changes_were_noted_began_with_its_config(trained):
+def test_an_old_run_without_notes_began_with_its_configuration(trained):
     (trained / "changes.jsonl").unlink()
     run(trained, steps=3)
     assert noted(trained)[0]["start"]["steps"] == 2
     assert noted(trained)[1:] == [{"step": 2, "key": "steps", "old": 2, "new": 3}]
 
 
-def test_a_run_of_before_there_were_several_learners_had_one(trained):
+def test_an_old_run_without_ranks_had_one_learner(trained):
     (start,) = noted(trained)
     del start["start"]["learner"]
     (trained / "changes.jsonl").write_text(json.dumps(start) + "\n")
@@ -113,25 +113,25 @@ def test_a_run_of_before_there_were_several_learners_had_one(trained):
     assert [line["key"] for line in noted(trained)[1:]] == ["steps"]
 
 
-def test_an_edited_configuration_is_noticed(trained, caplog):
+def test_an_edited_configuration_is_refused(trained, caplog):
     text = (trained / "config.yaml").read_text()
     (trained / "config.yaml").write_text(text.replace("seed: 0", "seed: 7"))
     with pytest.raises(RunError, match=r"config.yaml was edited after step 2 was saved: seed differs \(0, now 7\)"):
         run(trained, seed=7)
-    load_run(trained)  # may be what is wanted, as on another machine
+    load_run(trained)  # allowed with a warning, for example on another machine
     assert "was edited after step 2 was saved; the edited values are used: seed differs (0, now 7)" in caplog.text
     (trained / "config.yaml").write_text(text)
     assert run(trained).finished
 
 
-def test_an_edit_of_what_may_change_counts_as_a_change(trained):
+def test_an_edit_of_a_changeable_key_counts_as_a_change(trained):
     path = trained / "config.yaml"
     path.write_text(path.read_text().replace("steps: 2", "steps: 3"))
     assert run(trained, steps=3).steps == 3
     assert noted(trained)[1:] == [{"step": 2, "key": "steps", "old": 2, "new": 3}]
 
 
-# what would be ignored is refused before a run starts, with the line to write
+# options that would be ignored are refused before a run starts, with what to write
 TWO = "policies={main: {}, other: {model: {lora: {rank: 4}}}}", "roles={first: main, second: other}"
 
 
@@ -161,7 +161,7 @@ def configured(*changes):
         (TWO, r"^policies\.other: model\.lora"),
     ],
 )
-def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, message, tmp_path):
+def test_options_without_effect_are_refused_before_any_file(changes, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         check_no_setting_is_ignored(configured(*changes))
     with pytest.raises(ConfigError, match=message):
@@ -171,12 +171,12 @@ def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, me
     assert isinstance(planned.exception, ConfigError)
 
 
-def test_what_has_an_effect_is_not_refused(monkeypatch):
+def test_options_with_an_effect_are_not_refused(monkeypatch):
     check_no_setting_is_ignored(configured("credit.name=grpo", "rollout.group_size=8"))
     check_no_setting_is_ignored(configured("learner.reduction=constant", "learner.reduction_constant=8"))
     for name in ("reinforce_plus_plus", "marti"):
         check_no_setting_is_ignored(configured(f"credit.name={name}"))
-    # seats of one role are compared with each other
+    # seats of one role form a group
     monkeypatch.setattr(
         config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead"))
     )
@@ -184,16 +184,18 @@ def test_what_has_an_effect_is_not_refused(monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_recipe_has_settings_that_are_ignored():
+def test_no_recipe_has_options_without_effect():
     for name in recipe_names():
         check_no_setting_is_ignored(resolve(load_recipe(name)))
 
 
-def choices(kind):
-    if kind is bool:
+def choices(annotation):
+    if annotation is bool:
         return [False, True]
-    names = [value for value in get_args(kind) if isinstance(value, str)]
-    return names + [value for part in get_args(kind) if not isinstance(part, str) for value in choices(part)]
+    names = [value for value in get_args(annotation) if isinstance(value, str)]
+    return names + [
+        value for argument in get_args(annotation) if not isinstance(argument, str) for value in choices(argument)
+    ]
 
 
 def variants(name):
@@ -205,33 +207,33 @@ def variants(name):
             if value != parameter.default:
                 try:
                     estimates.append(registry.bind("credit", name, {option: value}))
-                except ConfigError:  # needs another option beside it
+                except ConfigError:  # this option needs another one
                     continue
     return [estimate for estimate in estimates if "candidates" not in registry.required_services(estimate)]
 
 
 def table_for(turns, estimate):
-    if estimate.options.get("values") == "exact":  # of coma, for the tables of the lab
+    if estimate.options.get("values") == "exact":  # options of coma for the tables of this test
         return turns
     return _with_needed_columns(turns, estimate)
 
 
-def largest(estimate, alone):
+def largest(estimate, one_per_group):
     sizes = []
     for seed in range(4):
         turns = random_table([1, 2, 3, 1, 2, 4, 1, 3][: 5 + seed], seed, trials=seed % 2 == 1)
         rows = np.arange(len(turns.reward))
-        states = {"state_key": rows, "view": rows, "view_names": tuple(map(str, rows))} if alone else {}
+        states = {"state_key": rows, "view": rows, "view_names": tuple(map(str, rows))} if one_per_group else {}
         turns = dataclasses.replace(turns, group=turns.episode.copy(), **states)
         sizes.append(np.abs(estimate(table_for(turns, estimate), {}).advantages).max())
     return max(sizes)
 
 
 @pytest.mark.parametrize("name", registry.names("credit"))
-def test_an_estimator_declares_whether_it_compares_plays_of_one_start_alone(name):
-    """Where each play has a start of its own such an estimator gives nothing, and every other one gives something."""
+def test_an_estimator_declares_whether_it_needs_groups(name):
+    """If every episode has its own initial state, such an estimator gives only 0 and every other one does not."""
     for estimate in variants(name):
-        if estimate.group_relative:  # those with anchor states compare a state with itself, if it recurs in a play
-            assert largest(estimate, alone=True) < 1e-9, str(estimate)
+        if estimate.group_relative:  # estimators with anchor states compare states that recur within an episode
+            assert largest(estimate, one_per_group=True) < 1e-9, str(estimate)
         else:
-            assert largest(estimate, alone=False) > 1e-9, str(estimate)
+            assert largest(estimate, one_per_group=False) > 1e-9, str(estimate)

@@ -1,4 +1,4 @@
-"""Measuring while training: which figures there are, and that they say what a match or an enumeration says."""
+"""Evaluation during training: its metrics equal those of matches and exact enumeration."""
 
 import re
 
@@ -33,7 +33,7 @@ def engine(*games, **evaluation):
     )
 
 
-def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
+def test_metrics_equal_those_of_enumeration_and_matches():
     run, evaluator = engine("kuhn_poker")
     metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     game = run.environments[0][0]
@@ -45,23 +45,23 @@ def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
     assert metrics["illegal_mass_reached/kuhn_poker"] == report.illegal_mass_reached
     for role in ("first", "second"):
         prefix = f"match/kuhn_poker/random/{role}"
-        for part in PARTS:
-            low, mean, high = (metrics[f"{prefix}/{part}{end}"] for end in ("_low", "", "_high"))
-            assert low <= mean <= high and (low < high or part == "return")
+        for metric in PARTS:
+            low, mean, high = (metrics[f"{prefix}/{metric}{end}"] for end in ("_low", "", "_high"))
+            assert low <= mean <= high and (low < high or metric == "return")
         assert 0 <= metrics[f"{prefix}/win"] <= metrics[f"{prefix}/win_or_draw"] <= 1
-        assert 0 < metrics[f"{prefix}/illegal"] <= 1  # untrained
+        assert 0 < metrics[f"{prefix}/illegal"] <= 1  # the policy is untrained
     assert evaluator.notes == []
 
 
-def test_games_are_drawn_from_the_stream_alone():
-    (run, evaluator), (_, again) = engine("kuhn_poker", exact=False), engine("kuhn_poker", exact=False)
+def test_matches_depend_only_on_the_stream():
+    (run, evaluator), (_, second_evaluator) = engine("kuhn_poker", exact=False), engine("kuhn_poker", exact=False)
     policy, stream = run.agent("policy"), Stream.from_seed(3)
-    first = evaluator.measure(policy, stream)
-    assert evaluator.measure(policy, stream) == again.measure(policy, stream) == first
-    assert evaluator.measure(policy, Stream.from_seed(4)) != first
+    metrics = evaluator.measure(policy, stream)
+    assert evaluator.measure(policy, stream) == second_evaluator.measure(policy, stream) == metrics
+    assert evaluator.measure(policy, Stream.from_seed(4)) != metrics
 
 
-def test_what_cannot_be_enumerated_is_noted_and_only_played():
+def test_a_game_too_large_to_enumerate_is_noted_and_only_played():
     run, evaluator = engine("kuhn_poker", "tic_tac_toe", max_states=100)
     assert len(evaluator.notes) == 1 and "tic_tac_toe" in evaluator.notes[0]
     metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
@@ -79,20 +79,20 @@ TTT = {"name": "tic_tac_toe", "oracle": {"name": "minimax"}}
 SUDOKU = {"name": "sudoku", "options": {"blanks": 3}, "illegal": {"rule": "random"}, "oracle": {"name": "constraint"}}
 
 
-def test_games_with_an_oracle_have_regret_held_out_ones_too():
+def test_games_with_an_oracle_have_regret_also_held_out_ones():
     run, evaluator = engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
     metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     for role in ("X", "O"):
         prefix = f"match/tic_tac_toe/random/{role}"
-        for part, top in (("regret", 2.0), ("optimal", 1.0)):
-            low, mean, high = (metrics[f"{prefix}/{part}{end}"] for end in ("_low", "", "_high"))
+        for metric, top in (("regret", 2.0), ("optimal", 1.0)):
+            low, mean, high = (metrics[f"{prefix}/{metric}{end}"] for end in ("_low", "", "_high"))
             assert 0 <= low <= mean <= high and mean <= top
         assert metrics[f"{prefix}/judged"] == 1.0
         assert f"{prefix}/win" in metrics and f"{prefix}/success" not in metrics
     assert not [name for name in metrics if "kuhn" in name and name.endswith(("regret", "optimal", "judged"))]
 
 
-def test_games_of_one_seat_have_success_in_place_of_wins():
+def test_games_of_one_seat_have_success_instead_of_wins():
     run, evaluator = engine(SUDOKU, exact=False)
     metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     prefix = "match/sudoku/random/solver"
@@ -108,7 +108,7 @@ def test_games_of_one_seat_have_success_in_place_of_wins():
     }
 
 
-def test_measuring_hears_the_oracle_without_its_faults():
+def test_evaluation_uses_an_oracle_without_its_noise():
     faulty = {**TTT, "oracle": {"name": "noisy", "oracle": "minimax", "flip": 0.5}}
     figures = []
     for game in (TTT, faulty):
@@ -117,33 +117,33 @@ def test_measuring_hears_the_oracle_without_its_faults():
     assert figures[0] == figures[1]
 
 
-def test_what_was_not_judged_has_no_figure():
+def test_without_judged_turns_there_is_no_regret():
     run, evaluator = engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
     metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     assert metrics["match/tic_tac_toe/random/X/judged"] == 0.0
     assert "match/tic_tac_toe/random/X/regret" not in metrics and "match/tic_tac_toe/random/X/optimal" not in metrics
 
 
-def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them():
-    few = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 3}, "illegal": {"rule": "random"}}
-    run, evaluator = engine(few, exact=False)
-    played = []
+def test_unseen_and_training_puzzles_have_separate_metrics():
+    few_puzzles = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 3}, "illegal": {"rule": "random"}}
+    run, evaluator = engine(few_puzzles, exact=False)
+    states_played = []
     agent = run.agent("policy")
     submit = agent.submit
-    agent.submit = lambda turns: played.extend(turn.state.spiel.table.start for turn in turns) or submit(turns)
+    agent.submit = lambda turns: states_played.extend(turn.state.spiel.table.start for turn in turns) or submit(turns)
     metrics = evaluator.measure(agent, Stream.from_seed(0))
     game = run.environments[0][0]
-    seen = [start for start in played if start in game.starts()]
-    assert len(seen) == len(played) - len(seen) == 20
-    for part in ("success", "return", "illegal"):
-        assert {f"match/sudoku/random/solver/{part}", f"match_seen/sudoku/random/solver/{part}"} <= set(metrics)
-    other, all_deals = engine("kuhn_poker", exact=False)
+    training_states = [start for start in states_played if start in game.starts()]
+    assert len(training_states) == len(states_played) - len(training_states) == 20
+    for metric in ("success", "return", "illegal"):
+        assert {f"match/sudoku/random/solver/{metric}", f"match_seen/sudoku/random/solver/{metric}"} <= set(metrics)
+    second_run, all_deals = engine("kuhn_poker", exact=False)
     assert not any(
-        name.startswith("match_seen/") for name in all_deals.measure(other.agent("policy"), Stream.from_seed(0))
+        name.startswith("match_seen/") for name in all_deals.measure(second_run.agent("policy"), Stream.from_seed(0))
     )
 
 
-def test_every_family_of_figures_is_known_to_be_of_the_measured_weights():
+def test_every_evaluation_metric_is_documented_with_its_weights():
     documented = re.findall(r"^    ([a-z_]+)/\S+", evaluation.__doc__, re.MULTILINE)
     assert set(FAMILIES) == set(documented)
     assert weights_mark("nash_conv/kuhn_poker", "EMA weights") == " (EMA)"

@@ -1,4 +1,4 @@
-"""Figures as they come: files that are cut off and go on, torn lines, and the sinks that are sent them."""
+"""Metrics files that are truncated and continued, damaged lines, and sinks that receive metrics."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ from sparring.run.sinks.base import RunStart
 from tests.run.builders import train_in
 
 
-def written(folder):
+def write_three_steps(folder):
     writer = MetricsWriter(folder)
     for step in (1, 2, 3):
         writer.write(step, {"b": step / 3, "a": 1.0}, {"seconds": 0.5})
@@ -34,20 +34,20 @@ def written(folder):
 
 
 def test_lines_are_exact_and_sorted(tmp_path):
-    lines = written(tmp_path).read_text().splitlines()
+    lines = write_three_steps(tmp_path).read_text().splitlines()
     assert lines[0] == '{"a": 1.0, "b": 0.3333333333333333, "step": 1}'
     assert [line["seconds"] for line in read_lines(tmp_path / TIMING)] == [0.5] * 3
 
 
-def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_and_the_run_can_resume(tmp_path, monkeypatch):
     writer = MetricsWriter(tmp_path)
     writer.write(1, {"a": 1.0}, {"b": 1.0})
 
-    def full(*args, **kwargs):
+    def raise_no_space(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(events, "open", full, raising=False)
+        patch.setattr(events, "open", raise_no_space, raising=False)
         with pytest.raises(RunError, match="disk is full"):
             writer.write(2, {"a": 2.0}, {"b": 2.0})
     writer = MetricsWriter(tmp_path)
@@ -57,7 +57,7 @@ def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch):
     assert [line["a"] for line in read_lines(tmp_path / METRICS)] == [1.0, 2.0]
 
 
-def test_what_is_no_number_becomes_null_and_the_newest_value_of_each_name_is_known(tmp_path):
+def test_non_finite_numbers_become_null_and_newest_values_are_kept(tmp_path):
     writer = MetricsWriter(tmp_path)
     writer.write(1, {"a": math.nan, "b": math.inf, "c": 2 / 3}, {})
     writer.write(2, {"b": 5.0}, {})
@@ -66,22 +66,22 @@ def test_what_is_no_number_becomes_null_and_the_newest_value_of_each_name_is_kno
     writer.close()
 
 
-@pytest.mark.parametrize("cut", range(1, 60))
-def test_wherever_the_last_line_is_torn_the_run_goes_on_with_the_same_bytes(tmp_path, cut):
-    path = written(tmp_path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])
+@pytest.mark.parametrize("num_bytes_removed", range(1, 60))
+def test_any_truncated_last_line_is_rewritten_with_the_same_bytes(tmp_path, num_bytes_removed):
+    path = write_three_steps(tmp_path)
+    expected_bytes = path.read_bytes()
+    path.write_bytes(expected_bytes[:-num_bytes_removed])
     writer = MetricsWriter(tmp_path)
     writer.truncate_after(1)
     writer.write(2, {"b": 2 / 3, "a": 1.0}, {"seconds": 0.5})
     writer.write(3, {"b": 3 / 3, "a": 1.0}, {"seconds": 0.5})
     writer.close()
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == expected_bytes
 
 
-def test_figures_lost_before_the_checkpoint_are_said(tmp_path, caplog):
-    path = written(tmp_path)
-    path.write_bytes(b"{" + path.read_bytes())  # the first line is damaged: nothing after it can be trusted
+def test_lost_metrics_before_the_checkpoint_are_reported(tmp_path, caplog):
+    path = write_three_steps(tmp_path)
+    path.write_bytes(b"{" + path.read_bytes())  # the first line is damaged, so later lines are dropped
     writer = MetricsWriter(tmp_path)
     with caplog.at_level(logging.WARNING):
         writer.truncate_after(3)
@@ -91,8 +91,8 @@ def test_figures_lost_before_the_checkpoint_are_said(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("line", ['{"step": "two"}', '{"step": null}', "[1]", "7", "\x00\x00"])
-def test_a_line_of_another_shape_is_left_out(tmp_path, line):
-    path = written(tmp_path)
+def test_a_malformed_line_is_skipped(tmp_path, line):
+    path = write_three_steps(tmp_path)
     path.write_text(path.read_text() + line + "\n")
     writer = MetricsWriter(tmp_path)
     writer.truncate_after(3)
@@ -100,7 +100,7 @@ def test_a_line_of_another_shape_is_left_out(tmp_path, line):
     assert [line["step"] for line in read_lines(path)] == [1, 2, 3]
 
 
-def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path, caplog):
+def test_health_events_are_truncated_like_metrics(tmp_path, caplog):
     writer = MetricsWriter(tmp_path)
     for step, metrics in ((2, ["a", "b"]), (5, ["a"])):
         writer.record(step, [{"metric": metric} for metric in metrics])
@@ -153,46 +153,47 @@ def sinks(monkeypatch):
     return of
 
 
-def test_sinks_get_finite_figures_and_a_failing_one_takes_nothing_from_the_others(sinks, caplog):
-    bad, good = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
-    both = sinks(bad, good)
-    assert both.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
-    assert both.write(2, {"a": 2.0}) == 0
-    assert good.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and bad.taken == [(2, {"a": 2.0})]
+def test_a_failing_sink_does_not_affect_other_sinks(sinks, caplog):
+    failing, working = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
+    writers = sinks(failing, working)
+    assert writers.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
+    assert writers.write(2, {"a": 2.0}) == 0
+    assert working.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing.taken == [(2, {"a": 2.0})]
     assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
     assert "The sink lacks step 1; it is tried again, and the run continues." in caplog.text
-    both.close()
-    assert bad.closed and good.closed
+    writers.close()
+    assert failing.closed and working.closed
 
 
-def test_a_sink_that_fails_on_rests_longer_and_longer_and_is_counted(sinks, caplog):
-    bad = FragileSink(*[RuntimeError("no")] * 5)
-    opened = sinks(bad)
-    tried = [len(bad.faults) for _ in range(30) if opened.write(1, {}) == 1]
+def test_a_failing_sink_is_retried_at_growing_intervals_and_counted(sinks, caplog):
+    failing = FragileSink(*[RuntimeError("no")] * 5)
+    writers = sinks(failing)
+    tried = [len(failing.faults) for _ in range(30) if writers.write(1, {}) == 1]
     assert tried[:3] == [4, 3, 2] and tried[3:6] == [2, 2, 1] and tried[6:11] == [1, 1, 1, 1, 0]
-    assert len(tried) == 3 + 3 + 5 + 8 and len(bad.taken) == 30 - len(tried)  # it mends itself, and is asked again
+    # the sink works again and is used again
+    assert len(tried) == 3 + 3 + 5 + 8 and len(failing.taken) == 30 - len(tried)
     assert len(caplog.records) == 1
 
 
-def test_a_failure_now_and_then_is_no_reason_to_leave_it(sinks):
-    bad = FragileSink(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
-    opened = sinks(bad)
-    assert [opened.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
+def test_a_sink_with_occasional_failures_stays_in_use(sinks):
+    failing = FragileSink(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
+    writers = sinks(failing)
+    assert [writers.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
 
 
-def test_what_cannot_be_closed_is_said(sinks, caplog):
+def test_an_error_in_close_is_reported(sinks, caplog):
     sinks(FragileSink(RuntimeError("no"))).close()
     assert "could not be closed" in caplog.text
 
 
-def test_a_sink_that_hangs_is_left_alone_at_once(sinks, caplog):
-    bad = FragileSink(HungError("It hangs."))
-    opened = sinks(bad)
-    assert [opened.write(step, {}) for step in (1, 2)] == [1, 1] and bad.taken == []
+def test_a_hanging_sink_is_not_used_again(sinks, caplog):
+    failing = FragileSink(HungError("It hangs."))
+    writers = sinks(failing)
+    assert [writers.write(step, {}) for step in (1, 2)] == [1, 1] and failing.taken == []
     assert "not used again" in caplog.text
 
 
-def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         ConfigError, match=r"sink 'wandb' \(logging.sinks\) needs the package wandb.*pip install 'sparring\[wandb\]'"
@@ -200,12 +201,12 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
         check_packages([PluginConfig(name="tensorboard"), PluginConfig(name="wandb")])
 
 
-def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
-    first, plugins = FragileSink(), []
+def test_a_sink_that_cannot_be_opened_closes_earlier_ones(monkeypatch):
+    first_sink, plugins = FragileSink(), []
 
     def entry(plugin):
         plugins.append(plugin)
-        return (lambda start: first) if len(plugins) == 1 else (lambda start: 1 / 0)
+        return (lambda start: first_sink) if len(plugins) == 1 else (lambda start: 1 / 0)
 
     monkeypatch.setattr(
         "sparring.config.plugins.plugin.base_attribute",
@@ -213,11 +214,11 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
     )
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))
-    assert first.closed
+    assert first_sink.closed
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("setting", "message"),
     [
         ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"),
         ({"sinks": ["wandb mode=cloud"]}, "mode"),
@@ -225,12 +226,12 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
         ({"sink": []}, "Did you mean 'sinks'"),
     ],
 )
-def test_wrong_sinks_are_refused_by_the_configuration(written, message):
+def test_wrong_sinks_are_refused_by_the_configuration(setting, message):
     with pytest.raises((ConfigError, UnknownNameError), match=message):
-        resolve({**KUHN, "logging": written})
+        resolve({**KUHN, "logging": setting})
 
 
-def test_the_default_is_tensorboard_and_a_text_says_a_sink():
+def test_the_default_sink_is_tensorboard_and_a_text_names_a_sink():
     assert [sink.name for sink in resolve(KUHN).logging.sinks] == ["tensorboard"]
     assert resolve({**KUHN, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {
         "project": "mine"
@@ -241,13 +242,13 @@ def run(path, sinks, steps=2, resume=False):
     return train_in(path, resolve({**KUHN, "steps": steps, "logging": {"sinks": sinks}}), resume=resume)
 
 
-def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goes_on(tmp_path, monkeypatch, caplog):
-    plain = run(tmp_path / "plain", [])
+def test_a_run_does_not_depend_on_its_sinks(tmp_path, monkeypatch, caplog):
+    without_sinks = run(tmp_path / "plain", [])
     assert not (tmp_path / "plain" / "tensorboard").exists()
     with monkeypatch.context() as patch:
         patch.setattr("sparring.run.sinks.tensorboard.TensorboardEvents.write", lambda *_: 1 / 0)
         failing = run(tmp_path / "failing", ["tensorboard"])
-    assert plain.finished and failing.finished
+    assert without_sinks.finished and failing.finished
     assert (tmp_path / "plain" / "metrics.jsonl").read_bytes() == (tmp_path / "failing" / "metrics.jsonl").read_bytes()
     assert [line["failed_sinks"] for line in read_lines(tmp_path / "failing" / TIMING)] == [1.0, 1.0]
     assert run(tmp_path / "failing", [], steps=3, resume=True).finished
@@ -262,7 +263,7 @@ def test_a_sink_that_cannot_start_stops_the_run_before_its_first_step(tmp_path, 
         run(tmp_path / "run", ["tensorboard"])
 
 
-def test_every_sink_has_its_package_and_extra_named_alike():
+def test_every_sink_its_package_and_its_extra_agree():
     import tomllib
     from pathlib import Path
 
@@ -275,5 +276,5 @@ def test_every_sink_has_its_package_and_extra_named_alike():
 
 
 @pytest.fixture(autouse=True)
-def warned(caplog):
+def warnings_logged(caplog):
     caplog.set_level(logging.WARNING)

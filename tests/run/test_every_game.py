@@ -1,4 +1,4 @@
-"""Every game trains, from two to four seats, hand-written or by OpenSpiel's name, and under every rule for illegal replies."""
+"""Every game trains and is evaluated, with two to four seats and under every rule for illegal replies."""
 
 import pytest
 
@@ -14,7 +14,7 @@ SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hana
 BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 
 
-def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
+def rounds(game, options, *, illegal=None, steps=2, is_evaluated=True, **changes):
     config = resolve(
         {
             "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
@@ -30,9 +30,9 @@ def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
     while state.step < config.steps:
         outcome = play_round(config, engine, Methods.of(config), state)
         state = outcome.state
-        assert outcome.metrics.get("logprob_difference_max", 0.0) < 1e-4  # absent where nothing was left to learn from
+        assert outcome.metrics.get("logprob_difference_max", 0.0) < 1e-4  # absent if no turn was left to learn from
         assert outcome.metrics["retried_games"] == 0
-    if not measured:
+    if not is_evaluated:
         return outcome
     evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
     return outcome, evaluator.measure(engine.agent("policy"), engine.root), engine
@@ -41,25 +41,25 @@ def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
 @pytest.mark.parametrize(
     ("game", "options"), [*((name, {}) for name in registry.names("environments")), *SEATS, *BY_NAME]
 )
-def test_it_trains_and_is_measured(game, options):
-    outcome, measured, engine = rounds(game, options)
+def test_every_game_trains_and_is_evaluated(game, options):
+    outcome, is_evaluated, engine = rounds(game, options)
     seats = engine.environments[0][0].num_seats
     assert len(outcome.episodes[0].returns) == seats
-    assert sum(name.startswith("match/") and name.endswith("/return") for name in measured) == seats
+    assert sum(name.startswith("match/") and name.endswith("/return") for name in is_evaluated) == seats
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 @pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
-def test_every_rule_for_illegal_replies(rule, payoff):
+def test_every_rule_for_illegal_replies_trains(rule, payoff):
     outcome = rounds(
-        "kuhn_poker", {"players": 3}, measured=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5}
+        "kuhn_poker", {"players": 3}, is_evaluated=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5}
     )
     assert outcome.metrics["legal_rate"] < 1
     assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
 
 
 CRITICS = {"value", "value_after", "token_value"}
-PROCESS = {  # options of estimators that read one component of the reward
+PROCESS = {  # options that name the reward component of these estimators
     "ppr": {"process": "format_bonus"},
     "spae": {"accuracy": "format_bonus"},
     "ssl": {"component": "format_bonus"},
@@ -77,11 +77,10 @@ def test_every_estimator_runs_in_the_loop(name):
         "rollout": {"games_per_step": 8, "group_size": 4},
         "rewards": [{"name": "format_bonus"}],
     }
-    game = (
-        "tiny_hanabi" if name == "shapley" else "leduc_poker"
-    )  # what both seats of a zero-sum game earn together is 0
+    # the returns of a zero-sum game sum to 0
+    game = "tiny_hanabi" if name == "shapley" else "leduc_poker"
     for preset in (None, *registry.load("credit", name).presets):
-        more = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
+        changes_for_estimator = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
         options = {
             **PROCESS.get(name, {}),
             **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {}),
@@ -89,20 +88,20 @@ def test_every_estimator_runs_in_the_loop(name):
         outcome = rounds(
             played_for(name, preset) or game,
             {},
-            measured=False,
+            is_evaluated=False,
             credit={"name": name, "preset": preset, **options},
-            **more,
+            **changes_for_estimator,
         )
         assert outcome.metrics["gradient_norm"] > 0
 
 
-def test_several_games_in_one_run_and_dropping_dull_groups():
+def test_a_run_of_several_games_drops_equal_groups():
     config = {
         "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
         "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 24, "group_size": 4},
     }
-    outcome, measured, _ = rounds("kuhn_poker", {}, **config)
+    outcome, is_evaluated, _ = rounds("kuhn_poker", {}, **config)
     assert {episode.game for episode in outcome.episodes} == {"kuhn_poker", "tiny_hanabi", "tic_tac_toe"}
     assert 0 <= outcome.metrics["kept_share"] < 1
-    assert {"nash_conv/kuhn_poker", "optimality_gap/tiny_hanabi"} <= set(measured)
+    assert {"nash_conv/kuhn_poker", "optimality_gap/tiny_hanabi"} <= set(is_evaluated)

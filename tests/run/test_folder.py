@@ -33,7 +33,7 @@ from tests.run.builders import DISK_CALLS, KillSignal, raise_at_call
 CONFIG = "name: x\nsteps: 3\nseed: 0\n"
 
 
-def test_a_missing_run_says_how_to_make_one(tmp_path):
+def test_a_missing_run_is_refused_with_how_to_make_one(tmp_path):
     with pytest.raises(RunError, match="sparring train"):
         RunFolder.open(tmp_path / "nowhere")
 
@@ -48,13 +48,13 @@ def test_a_foreign_folder_is_never_touched(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_is_refused_as_run_folder(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(RunError, match="is a file"):
         RunFolder.create(tmp_path / "run", CONFIG)
 
 
-def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
+def test_an_existing_run_is_overwritten_only_with_overwrite(tmp_path):
     RunFolder.create(tmp_path, CONFIG)
     (tmp_path / "metrics.jsonl").write_text("{}")
     (tmp_path / "checkpoints").mkdir()
@@ -89,28 +89,28 @@ def contents(path):
 
 
 @pytest.mark.parametrize("error", [None, RunError("the new configuration cannot be trained")])
-def test_a_replacement_that_saves_nothing_leaves_the_old_run(tmp_path, caplog, error):
-    before = old_run(tmp_path)
+def test_a_replacement_without_a_checkpoint_restores_the_old_run(tmp_path, caplog, error):
+    files_before = old_run(tmp_path)
     folder = RunFolder.create(tmp_path, "seed: 1\n", overwrite=True)
-    assert contents(tmp_path) == before, "it is replaced when the new run begins"
+    assert contents(tmp_path) == files_before, "it is replaced when the new run begins"
     with contextlib.suppress(RunError), folder:
         (tmp_path / "metrics.jsonl").write_text("new")
         if error is not None:
             raise error
-    assert contents(tmp_path) == before
+    assert contents(tmp_path) == files_before
     assert "holds the old run again" in caplog.text
 
 
-def test_a_replacement_that_is_killed_leaves_the_old_run_to_the_next_command(tmp_path):
-    before = old_run(tmp_path)
+def test_after_a_killed_replacement_the_next_command_restores_the_old_run(tmp_path):
+    files_before = old_run(tmp_path)
     imports = "import os, signal\nfrom pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
     code = f"RunFolder.create(Path({str(tmp_path)!r}), 'seed: 1', overwrite=True).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)"
     assert subprocess.run([sys.executable, "-c", imports + code], check=False).returncode == -signal.SIGKILL
-    assert contents(tmp_path) != before
+    assert contents(tmp_path) != files_before
     with pytest.raises(RunError, match="already holds a run"):
         RunFolder.create(tmp_path, CONFIG)
     assert RunFolder.open(tmp_path).config()["seed"] == 0
-    assert contents(tmp_path) == before
+    assert contents(tmp_path) == files_before
 
 
 def test_a_reader_does_not_disturb_a_replacement_that_goes_on(tmp_path):
@@ -120,7 +120,7 @@ def test_a_reader_does_not_disturb_a_replacement_that_goes_on(tmp_path):
         assert (tmp_path / ".replaced" / "a.txt").is_file()
 
 
-def test_a_start_that_fails_leaves_no_run_and_one_that_fails_after_a_step_keeps_its_figures(tmp_path):
+def test_a_failed_start_leaves_no_run_and_a_later_failure_keeps_its_metrics(tmp_path):
     with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
         raise RunError("no such model")
     with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
@@ -133,17 +133,21 @@ def test_a_start_that_fails_leaves_no_run_and_one_that_fails_after_a_step_keeps_
 
 def test_every_key_that_differs_is_named_with_both_values(tmp_path):
     folder = RunFolder.create(tmp_path, "learner: {epochs: 2, clip: 1.0}\ngames: [{name: kuhn_poker}]\nseed: 0\n")
-    now = {"learner": {"epochs": 4, "clip": 1.0, "extra": None}, "environments": [{"name": "x" * 200}], "seed": 0}
-    with pytest.raises(RunError) as caught:
-        check_same(folder, now)
-    message = str(caught.value)
+    changed_config = {
+        "learner": {"epochs": 4, "clip": 1.0, "extra": None},
+        "environments": [{"name": "x" * 200}],
+        "seed": 0,
+    }
+    with pytest.raises(RunError) as error:
+        check_same(folder, changed_config)
+    message = str(error.value)
     assert "learner.epochs differs (2, now 4)" in message
     assert "learner.extra differs (absent, now None)" in message
     assert "games differs ([{'name': 'kuhn_poker'}], now " in message
     assert "clip" not in message and "seed" not in message and len(message) < 500
 
 
-def test_a_kill_while_a_new_run_is_made_asks_for_nothing_but_the_same_command(tmp_path, monkeypatch):
+def test_after_a_kill_during_creation_the_same_command_works(tmp_path, monkeypatch):
     at, calls = 0, [0]
     while calls[0] >= at:
         at += 1
@@ -160,7 +164,7 @@ def test_a_kill_while_a_new_run_is_made_asks_for_nothing_but_the_same_command(tm
     assert at > 4
 
 
-def test_a_run_that_lost_its_config_is_not_taken_for_an_unbegun_one(tmp_path):
+def test_a_run_without_its_config_is_not_treated_as_new(tmp_path):
     RunFolder.create(tmp_path, CONFIG)
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "config.yaml").unlink()
@@ -170,7 +174,7 @@ def test_a_run_that_lost_its_config_is_not_taken_for_an_unbegun_one(tmp_path):
         RunFolder.open(tmp_path)
 
 
-def test_of_many_that_make_one_run_at_once_one_wins_and_the_config_is_its_own(tmp_path):
+def test_of_many_processes_that_create_one_run_exactly_one_succeeds(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
@@ -189,7 +193,7 @@ except RunError as error:
     command = [sys.executable, "-c", code, str(tmp_path / "run")]
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     children = [subprocess.Popen([*command, str(number)], **options) for number in range(4)]
-    time.sleep(1.5)  # all of them stand waiting
+    time.sleep(1.5)  # all processes are ready to create the run
     for child in children:
         child.stdin.write("\n")
         child.stdin.flush()
@@ -211,21 +215,21 @@ def test_the_holder_is_unknown_while_it_has_not_written_its_name(tmp_path):
             RunFolder.open(tmp_path).__enter__()
 
 
-def test_a_disk_too_full_to_lock_is_said_and_leaves_no_lock(tmp_path, monkeypatch):
+def test_a_full_disk_while_locking_is_an_error_without_a_lock(tmp_path, monkeypatch):
     RunFolder.create(tmp_path, CONFIG)
 
-    def full(*args, **kwargs):
+    def raise_no_space(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "write_text", raise_no_space)
         with pytest.raises(RunError, match="disk is full"):
             RunFolder.open(tmp_path).__enter__()
     with RunFolder.open(tmp_path):
         pass
 
 
-def test_a_killed_holder_locks_nobody_out(tmp_path):
+def test_the_lock_of_a_killed_process_is_released(tmp_path):
     RunFolder.create(tmp_path, CONFIG)
     imports = "import os, signal\nfrom pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
     code = f"{imports}RunFolder.open(Path({str(tmp_path)!r})).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)"
@@ -237,14 +241,14 @@ def test_a_killed_holder_locks_nobody_out(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"), [("sparring-run.json", "{"), ("sparring-run.json", '{"format": 99}'), ("config.yaml", "[1, 2")]
 )
-def test_damaged_files_are_said(tmp_path, name, text):
+def test_damaged_files_are_errors_with_their_names(tmp_path, name, text):
     RunFolder.create(tmp_path, CONFIG)
     (tmp_path / name).write_text(text)
     with pytest.raises(RunError, match=r"damaged|format 99|cannot be read"):
         RunFolder.open(tmp_path).config()
 
 
-def test_a_second_process_is_kept_out(tmp_path):
+def test_a_second_process_is_refused(tmp_path):
     RunFolder.create(tmp_path, CONFIG)
     imports = "from pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
     code = f"{imports}with RunFolder.open(Path({str(tmp_path)!r})):\n    print('in')"
@@ -323,21 +327,21 @@ VERBS = {
 
 
 @pytest.mark.parametrize("name", ["../../../x-1", "/tmp/x-1", "past-1/../../x-1", "past-1\n", "", "x"])
-def test_a_member_of_any_other_name_is_refused(run, name):
+def test_a_member_with_an_invalid_name_is_refused(run, name):
     path = run / LAST / "engine.json"
     meta = json.loads(path.read_bytes())
     path.write_text(json.dumps({**meta, "members": {name: 1}}))
     shutil.copy(run / LAST / "model.safetensors", run.parent / "x-1.safetensors")
     signed(run)
-    before = outside(run)
+    outside_before = outside(run)
     for verb in ("resume", "evaluate"):
         outcome = VERBS[verb](run)
         assert isinstance(outcome.exception, CheckpointError) and "names a snapshot" in str(outcome.exception)
-    assert outside(run) == before
+    assert outside(run) == outside_before
 
 
 @pytest.mark.parametrize("name", ["../../../../mine.txt", "/etc/hostname", "a/b"])
-def test_a_manifest_names_files_of_its_folder_alone(run, name):
+def test_a_manifest_may_name_only_files_of_its_folder(run, name):
     path = run / LAST / "manifest.json"
     manifest = json.loads(path.read_bytes())
     manifest["files"][name] = [5, hashlib.sha256(b"mine\n").hexdigest()]
@@ -356,13 +360,13 @@ def test_a_link_out_of_the_folder_is_not_followed(run, name):
     else:
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(run.parents[1] / "mine.txt")
-    before = outside(run)
+    outside_before = outside(run)
     for verb in ("resume", "report"):
         outcome = VERBS[verb](run)
         assert isinstance(outcome.exception, RunError) and "is a link that leads out of" in str(outcome.exception)
     outcome = call("train", "kuhn-tiny", *SETTINGS, "--run", run, "--overwrite")
     assert isinstance(outcome.exception, RunError)
-    assert outside(run) == before
+    assert outside(run) == outside_before
 
 
 def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
@@ -376,10 +380,10 @@ def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
     "name",
     [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"],
 )
-@pytest.mark.parametrize("kind", ["pipe", "socket"])
-def test_a_pipe_is_refused_before_it_is_opened(run, name, kind, monkeypatch):
+@pytest.mark.parametrize("file_kind", ["pipe", "socket"])
+def test_a_pipe_is_refused_before_it_is_opened(run, name, file_kind, monkeypatch):
     (run / name).unlink(missing_ok=True)
-    if kind == "pipe":
+    if file_kind == "pipe":
         os.mkfifo(run / name)
     else:
         monkeypatch.chdir((run / name).parent)  # the path of a socket is short
@@ -402,7 +406,7 @@ def test_a_file_larger_than_the_memory_is_not_read(run):
     )
 
 
-def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
+def test_a_file_with_too_many_values_is_skipped(run, monkeypatch):
     monkeypatch.setattr("sparring.play.parquet_parts.machine_bytes", lambda: 100_000)
     row = pq.read_table(run / "episodes" / "part-000002.parquet").slice(0, 1)
     pq.write_table(pa.concat_tables([row] * 1000).combine_chunks(), run / "episodes" / "part-000009.parquet")
@@ -412,7 +416,7 @@ def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
     assert VERBS["report"](run).exit_code == 0
 
 
-def test_of_a_part_the_first_turns_are_looked_at(run, monkeypatch):
+def test_only_the_first_turns_of_a_file_are_checked(run, monkeypatch):
     unpacked = []
     monkeypatch.setattr("sparring.report.sample_plays.JUDGED_ROWS", 3)
     monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
@@ -471,23 +475,26 @@ def weights(change):
         (write(f"{LAST}/replay.json", DEEP), ("resume",)),
     ],
 )
-def test_damage_is_passed_over_or_an_error_of_ours(run, damage, verbs):
+def test_damage_is_skipped_or_an_error_of_sparring(run, damage, verbs):
     damage(run)
-    before = outside(run)
+    outside_before = outside(run)
     for verb in verbs:
         outcome = VERBS[verb](run)
         assert outcome.exception is None or isinstance(outcome.exception, SparringError | SystemExit), repr(
             outcome.exception
         )
-    assert outside(run) == before
+    assert outside(run) == outside_before
 
 
 @pytest.mark.parametrize("column", ["seat", "roles", "returns", "oracle_values", "segment_kinds", "legal_actions"])
-def test_a_part_of_nulls_is_passed_over(run, column):
+def test_a_file_of_nulls_is_skipped(run, column):
     table = pq.read_table(run / "episodes" / "part-000002.parquet")
-    place = table.schema.get_field_index(column)
-    nulls = pa.array([None] * len(table), type=table.schema.field(place).type)
-    pq.write_table(table.set_column(place, table.schema.field(place), nulls), run / "episodes" / "part-000009.parquet")
+    column_index = table.schema.get_field_index(column)
+    nulls = pa.array([None] * len(table), type=table.schema.field(column_index).type)
+    pq.write_table(
+        table.set_column(column_index, table.schema.field(column_index), nulls),
+        run / "episodes" / "part-000009.parquet",
+    )
     assert VERBS["report"](run).exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""`scale.order: fresh`: a step learns from what comes first, plays go on over updates, and every play is accounted for."""
+"""`scale.order: fresh`: a step learns from the first episodes to arrive, and every episode is accounted for."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ from sparring.run.pipeline import FreshSteps
 from sparring.run.state import FreshGroup, FreshRecord, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.faulty_fleet import FaultPlan
-from tests.engine.fleet.faulty_runs import account_of, accounted
+from tests.engine.fleet.faulty_runs import account_of, train_with_faults
 from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import SimulatedFleet
 from tests.run.builders import SMALL_RUN
@@ -54,8 +54,8 @@ BASE = {
     "learner": {"learning_rate": 0.02},
     "scale": SCALE,
 }
-HEAVY = NetworkModel(mean=60, sigma=1.8, starting=5)
-GALE = replace(HEAVY, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
+LONG_TAILED = NetworkModel(mean=60, sigma=1.8, starting=5)
+MANY_FAULTS = replace(LONG_TAILED, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
 WARM = 1  # updates before the first step
 
 
@@ -63,10 +63,10 @@ def config_of(scale=(), **changes):
     return resolve({**BASE, **changes, "scale": {**SCALE, **dict(scale)}})
 
 
-def run(path, config, weather=HEAVY, seed=0, resume=False):
+def run(path, config, network=LONG_TAILED, seed=0, resume=False):
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
-    fleet = SimulatedFleet(config.model_dump(mode="json"), config.scale.workers, seed, weather=weather)
+    fleet = SimulatedFleet(config.model_dump(mode="json"), config.scale.workers, seed, network=network)
     with folder:
         engine.workers = FreshWorkers(engine, fleet, path / "weights")
         try:
@@ -84,7 +84,7 @@ def stored(path):
     return [episode for _, episode in EpisodeStore(path / "episodes").episodes()]
 
 
-def check(path, config, budgets):
+def check_accounts(path, config, budgets):
     games, lag = config.rollout.games_per_step, config.scale.lag
     assert len(budgets) == config.steps
     for step, account in enumerate(budgets, start=1):
@@ -99,14 +99,14 @@ def check(path, config, budgets):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def finished_run(tmp_path_factory):
     path, config = tmp_path_factory.mktemp("fresh") / "run", config_of()
     return path, config, run(path, config)
 
 
-def test_every_play_is_accounted_for_and_plays_that_are_too_old_are_withheld(whole):
-    path, config, budgets = whole
-    check(path, config, budgets)
+def test_every_episode_is_accounted_for_and_too_old_ones_are_withheld(finished_run):
+    path, config, budgets = finished_run
+    check_accounts(path, config, budgets)
     assert budgets[-1].lost == 0 < budgets[-1].withheld
     lines = read_lines(path / "metrics.jsonl")
     withheld = np.diff([0.0, *(line["withheld_games"] for line in lines)])
@@ -117,59 +117,59 @@ def test_every_play_is_accounted_for_and_plays_that_are_too_old_are_withheld(who
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_and_under_deaths_late_and_double_answers(tmp_path, seed):
+def test_episodes_are_accounted_for_with_faults(tmp_path, seed):
     config = config_of({"lag": 1 + seed})
-    budgets = run(tmp_path / "run", config, GALE, seed)
-    check(tmp_path / "run", config, budgets)
+    budgets = run(tmp_path / "run", config, MANY_FAULTS, seed)
+    check_accounts(tmp_path / "run", config, budgets)
     assert budgets[-1].lost > 0
 
 
 @pytest.mark.slow
-def test_and_under_more_bad_luck(tmp_path, stride):
+def test_episodes_are_accounted_for_with_faults_of_more_seeds(tmp_path, stride):
     for seed in range(100, 100 + 40 // stride):
         config = config_of({"lag": 1 + seed % 4, "workers": 1 + seed % 5, "unit_games": 1 + seed % 7})
-        check(tmp_path / str(seed), config, run(tmp_path / str(seed), config, GALE, seed))
+        check_accounts(tmp_path / str(seed), config, run(tmp_path / str(seed), config, MANY_FAULTS, seed))
 
 
-def test_a_simulation_is_the_same_with_the_same_seed_and_another_with_another(whole, tmp_path):
-    path, config, _ = whole
+def test_a_simulation_depends_only_on_its_seed(finished_run, tmp_path):
+    path, config, _ = finished_run
     for name, seed in (("same", 0), ("other", 1)):
         run(tmp_path / name, config, seed=seed)
     figures = [(folder / "metrics.jsonl").read_bytes() for folder in (path, tmp_path / "same", tmp_path / "other")]
     assert figures[0] == figures[1] != figures[2]
 
 
-def test_plays_go_on_over_updates_and_each_run_of_tokens_names_the_weights_that_said_it(whole):
-    path, config, _ = whole
+def test_episodes_continue_over_updates_and_segments_name_their_weights(finished_run):
+    path, config, _ = finished_run
     plays = [episode for episode in stored(path) if episode.turns]
-    several = [play for play in plays if len(own_versions(play)) > 1]
-    assert several
-    for episode in several:
+    with_several_versions = [play for play in plays if len(own_versions(play)) > 1]
+    assert with_several_versions
+    for episode in with_several_versions:
         versions = [
-            part.weights_version
+            segment.weights_version
             for turn in sorted(own_turns(episode), key=lambda turn: turn.moment)
-            for part in runs_of(turn)
+            for segment in runs_of(turn)
         ]
         assert versions == sorted(versions)
     assert any(len(runs_of(turn)) > 1 for episode in plays for turn in own_turns(episode))  # within a reply too
     engine = LocalEngine(config)
     reader = Reader(engine.model, temperature=1.0, micro_tokens=config.learner.micro_tokens)
-    apart = []
+    other_differences = []
     for version in (WARM + 1, WARM + 2, WARM + 3):
-        for step, other in ((version - WARM, False), (version - WARM + 1, True)):
+        for step, is_other_version in ((version - WARM, False), (version - WARM + 1, True)):
             engine.restore(path / "checkpoints" / f"step_{step:06d}")
             for episode in plays:
                 data = pack([episode])
-                parts = [part for turn in own_turns(episode) for part in runs_of(turn)]
-                chosen = np.array([part.weights_version == version for part in parts for _ in part.ids], bool)
+                parts = [segment for turn in own_turns(episode) for segment in runs_of(turn)]
+                chosen = np.array([segment.weights_version == version for segment in parts for _ in segment.ids], bool)
                 difference = np.abs(reader.logprobs(data) - data.logprobs)[chosen]
-                assert other or difference.max(initial=0.0) < 1e-4
-                apart += difference.tolist() if other else []
-    assert max(apart) > 1e-2
+                assert is_other_version or difference.max(initial=0.0) < 1e-4
+                other_differences += difference.tolist() if is_other_version else []
+    assert max(other_differences) > 1e-2
 
 
 def runs_of(turn):
-    return [part for part in turn.segments if part.kind == "sampled"]
+    return [segment for segment in turn.segments if segment.kind == "sampled"]
 
 
 def own_turns(episode):
@@ -179,11 +179,11 @@ def own_turns(episode):
 
 
 def own_versions(episode):
-    return {part.weights_version for turn in own_turns(episode) for part in runs_of(turn)}
+    return {segment.weights_version for turn in own_turns(episode) for segment in runs_of(turn)}
 
 
-def test_a_reply_is_as_old_as_the_oldest_weights_in_it(whole):
-    path, config, _ = whole
+def test_the_staleness_of_a_reply_is_that_of_its_oldest_weights(finished_run):
+    path, config, _ = finished_run
     lags = {}
     for step, episode in EpisodeStore(path / "episodes").episodes():
         lags.setdefault(step, []).append(WARM + step - 1 - min(own_versions(episode), default=WARM + step - 1))
@@ -193,8 +193,8 @@ def test_a_reply_is_as_old_as_the_oldest_weights_in_it(whole):
     assert sum(lag > config.scale.lag for of_step in lags.values() for lag in of_step) > 0
 
 
-def test_no_loss_sees_what_is_withheld(whole):
-    path, config, budgets = whole
+def test_withheld_episodes_are_not_trained(finished_run):
+    path, config, budgets = finished_run
     trained, withheld = set(), set()
     for file in (path / "credit").glob("*.parquet"):
         trained |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
@@ -206,25 +206,27 @@ def test_no_loss_sees_what_is_withheld(whole):
     assert trained and not {groups[group] for group in trained} & withheld
 
 
-def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_path):
+def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path):
     config, copy = config_of({"unit_games": 6}), tmp_path / "run"  # a step takes a part of a unit
     budgets = run(copy, config)
-    after = 2
+    last_step = 2
     for step in checkpoint.steps(copy):
-        if step > after:
+        if step > last_step:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    record = FreshRecord.restored(copy / "checkpoints" / f"step_{after:06d}")
-    came = [episode.episode_id for group in record.groups for episode in group.episodes]
+    record = FreshRecord.restored(copy / "checkpoints" / f"step_{last_step:06d}")
+    arrived = [episode.episode_id for group in record.groups for episode in group.episodes]
     issued = json.loads((copy / ISSUED).read_bytes())["issued"]
-    again = run(copy, config, seed=7, resume=True)
-    check(copy, config, again)
-    assert again[:after] == budgets[:after]
-    known = budgets[after - 1]
-    assert again[-1].lost == known.open - len(came) + issued - known.issued > 0 < len(came)
-    assert set(came) <= {episode.episode_id for episode in stored(copy)}
+    resumed_budgets = run(copy, config, seed=7, resume=True)
+    check_accounts(copy, config, resumed_budgets)
+    assert resumed_budgets[:last_step] == budgets[:last_step]
+    budget_before = budgets[last_step - 1]
+    assert (
+        resumed_budgets[-1].lost == budget_before.open - len(arrived) + issued - budget_before.issued > 0 < len(arrived)
+    )
+    assert set(arrived) <= {episode.episode_id for episode in stored(copy)}
 
 
-def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkeypatch):
+def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
     path, grown, losing = tmp_path / "run", [], FreshWorkers._record_loss
 
     def watched(self, units):
@@ -234,11 +236,11 @@ def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkey
         grown.extend([json.loads((path / ISSUED).read_bytes())["issued"] - before == sum(plays)] if plays else [])
 
     monkeypatch.setattr(FreshWorkers, "_record_loss", watched)
-    run(path, config_of(steps=3), GALE)
+    run(path, config_of(steps=3), MANY_FAULTS)
     assert grown and all(grown)
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_counts_what_it_had_issued(tmp_path):
+def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_path):
     config = config_of(steps=2)
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))
     with folder:
@@ -250,8 +252,8 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_counts_what_it_had_is
     assert budgets[-1].is_balanced and budgets[-1].lost == 11
 
 
-def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
-    plays = stored(whole[0])[:4]
+def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_path):
+    plays = stored(finished_run[0])[:4]
     silent = replace(plays[0], episode_id=999, turns=())
     record = FreshRecord(
         EpisodeBudget(issued=9, open=5, learned=4),
@@ -268,7 +270,7 @@ def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spo
     assert not (tmp_path / "none").exists() and FreshRecord.restored(tmp_path / "none").groups == ()
 
 
-def test_groups_that_fail_are_lost_and_others_are_played_for_them(tmp_path, monkeypatch):
+def test_failed_groups_are_lost_and_replaced(tmp_path, monkeypatch):
     from sparring.environments.openspiel.base import Game
 
     whole_reset = Game.reset
@@ -281,7 +283,7 @@ def test_groups_that_fail_are_lost_and_others_are_played_for_them(tmp_path, monk
     monkeypatch.setattr(Game, "reset", flaky)
     config = config_of(warmup={"updates": 0}, steps=3)
     budgets = run(tmp_path / "run", config)
-    check(tmp_path / "run", config, budgets)
+    check_accounts(tmp_path / "run", config, budgets)
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert budgets[-1].lost == 2 * sum(line["dropped_groups"] for line in lines) > 0
 
@@ -328,20 +330,19 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("beside", BESIDE)
-def test_what_else_a_run_may_have(tmp_path, beside):
-    config = config_of(**{"steps": 3, **BESIDE[beside]})
-    budgets = run(tmp_path / "run", config, GALE, 3)
+@pytest.mark.parametrize("options_name", BESIDE)
+def test_fresh_order_works_with_other_options(tmp_path, options_name):
+    config = config_of(**{"steps": 3, **BESIDE[options_name]})
+    budgets = run(tmp_path / "run", config, MANY_FAULTS, 3)
     assert all(account.is_balanced for account in budgets) and budgets[-1].open == 0
-    assert (
-        budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]
-    )  # which weighs groups
+    # which weighs groups
+    assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[options_name]
     for episode in stored(tmp_path / "run"):
         for turn in episode.turns:
-            assert all(len(part.ids) == len(part.logprobs) for part in runs_of(turn))
+            assert all(len(segment.ids) == len(segment.logprobs) for segment in runs_of(turn))
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert all(line.get("logprob_difference_max", 0.0) < 1e-4 for line in lines)
-    assert "rewards" not in BESIDE[beside] or lines[-1]["judged_rate/kuhn_poker"] > 0
+    assert "rewards" not in BESIDE[options_name] or lines[-1]["judged_rate/kuhn_poker"] > 0
 
 
 @pytest.mark.parametrize(
@@ -365,14 +366,14 @@ def test_what_else_a_run_may_have(tmp_path, beside):
         ({"scale": {**SCALE, "fleet": "here", "workers": 0}}, r"order=fresh and workers=0.*write fleet: processes"),
     ],
 )
-def test_what_needs_plays_of_a_steps_own_is_refused_with_what_to_write(changes, message):
+def test_options_that_need_episodes_of_one_step_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**BASE, **changes})
     pinned = {**BASE, **changes}
     resolve({**pinned, "scale": {**pinned["scale"], "order": "pinned"}})
 
 
-def test_without_workers_nobody_plays():
+def test_fresh_order_without_workers_is_refused():
     config = config_of()
     with pytest.raises(ConfigError, match=r"scale\.order=fresh: this engine has no workers"):
         FreshSteps(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
@@ -396,14 +397,14 @@ PATIENCE = 600.0  # seconds for a step of a busy machine
 
 
 @pytest.mark.slow
-def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
-    harm = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
-    outcome = accounted(resolve(CONFIG), tmp_path, harm, count=2)
+def test_episodes_are_accounted_for_with_killed_workers(tmp_path):
+    fault_plan = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
+    outcome = train_with_faults(resolve(CONFIG), tmp_path, fault_plan, count=2)
     assert outcome.is_balanced and len(outcome.accounts) == CONFIG["steps"]
-    last = outcome.accounts[-1]
-    assert last.open == 0 < last.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
+    last_account = outcome.accounts[-1]
+    assert last_account.open == 0 < last_account.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
     ids = [episode.episode_id for episode in stored(tmp_path / "harmed")]
-    assert len(ids) == len(set(ids)) == last.learned + last.withheld
+    assert len(ids) == len(set(ids)) == last_account.learned + last_account.withheld
 
 
 def trains(path, *words):
@@ -415,22 +416,22 @@ def trains(path, *words):
 
 
 @pytest.mark.slow
-def test_the_training_process_is_killed_and_goes_on(tmp_path):
+def test_episodes_are_accounted_for_after_kills_of_the_training_process(tmp_path):
     recipe, path = tmp_path / "recipe.yaml", tmp_path / "run"
     recipe.write_text(to_yaml(resolve(CONFIG)))
-    lost = [0]
-    for after in (2, 5):  # before the first checkpoint, and after it
-        process = trains(path, "--resume") if lost[1:] else trains(path, str(recipe))
+    num_lost = [0]
+    for kill_after in (2, 5):  # before the first checkpoint, and after it
+        process = trains(path, "--resume") if num_lost[1:] else trains(path, str(recipe))
         end = time.monotonic() + PATIENCE
-        while len(read_lines(path / "metrics.jsonl")) < after and time.monotonic() < end:
+        while len(read_lines(path / "metrics.jsonl")) < kill_after and time.monotonic() < end:
             assert process.poll() is None, "it has ended"
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        lost.append(account_of(read_lines(path / "metrics.jsonl")[-1]).lost)
+        num_lost.append(account_of(read_lines(path / "metrics.jsonl")[-1]).lost)
     assert trains(path, "--resume").wait() == 0
     accounts = [account_of(line) for line in read_lines(path / "metrics.jsonl")]
     assert len(accounts) == CONFIG["steps"] and all(account.is_balanced for account in accounts)
-    assert 0 == lost[1] < lost[2] < accounts[-1].lost and accounts[-1].open == 0
+    assert 0 == num_lost[1] < num_lost[2] < accounts[-1].lost and accounts[-1].open == 0
     ids = [episode.episode_id for episode in stored(path)]
     assert len(ids) == len(set(ids)) == accounts[-1].learned + accounts[-1].withheld

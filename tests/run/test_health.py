@@ -1,4 +1,4 @@
-"""Health rules by hand, on the figures of a collapse, and in runs that are stopped, killed and gone on with."""
+"""Health rules by hand, on metrics of a collapsed run, and in stopped, killed and resumed runs."""
 
 import json
 import math
@@ -46,6 +46,7 @@ def acts(watched, values, metric="x"):
 
 
 START, BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
+# a Kuhn run that lost an action
 SEED_3 = [
     0.668,
     0.64,
@@ -59,7 +60,7 @@ SEED_3 = [
     0.493,
     0.496,
     0.497,
-]  # a Kuhn run that lost an action
+]
 GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
 
 
@@ -108,13 +109,15 @@ def test_a_rule_acts_after_so_many_unhealthy_values_in_a_row(rule, values, steps
     assert acts(monitor({"metric": "x", **rule}), values) == steps
 
 
-def test_each_game_is_counted_and_told_of_on_its_own():
+def test_each_game_has_its_own_count_and_warning():
     watched = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
     names = []
-    for step, (first, second) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
+    for step, (first_value, second_value) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
         names += [
             (step, event.metric)
-            for event in watched.observe(step, {"seat_asymmetry/a": first, "seat_asymmetry/b": second, "x": 9})
+            for event in watched.observe(
+                step, {"seat_asymmetry/a": first_value, "seat_asymmetry/b": second_value, "x": 9}
+            )
         ]
     assert names == [(2, "seat_asymmetry/a"), (3, "seat_asymmetry/b")]
 
@@ -122,13 +125,13 @@ def test_each_game_is_counted_and_told_of_on_its_own():
 @pytest.mark.parametrize(
     ("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)]
 )
-def test_a_rule_stops_the_run_by_itself_or_by_the_switch_for_all(stop, action, stops):
+def test_a_rule_stops_the_run_by_its_action_or_by_health_stop(stop, action, stops):
     events = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
     assert events[0].stops is stops
     assert stop_message(events) == (events[0].message if stops else "")
 
 
-def test_the_message_says_what_where_and_what_to_do():
+def test_the_message_has_metric_step_and_remedy():
     rule = {"metric": "seat_asymmetry/GAME", "above": 1.5, "for_steps": 2}
     watched = monitor(rule)
     watched.observe(1, {"seat_asymmetry/g": 1.75})
@@ -141,7 +144,7 @@ def test_the_message_says_what_where_and_what_to_do():
     assert unknown.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and unknown.value is None
 
 
-def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
+def test_a_missing_metric_is_reported_once_and_stops_nothing():
     watched = monitor(
         {"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True
     )
@@ -156,16 +159,15 @@ def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
     assert "No step up to 10 has recorded seat_asymmetry/chess" in events[0].message
 
 
-@pytest.mark.parametrize("cut", range(8))
-def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
+@pytest.mark.parametrize("num_lines", range(8))
+def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_lines):
     rules = [{"metric": "x", "above": 1, "for_steps": 3}, {"metric": "x", "below": -1}, {"metric": "y", "above": 0}]
-    lines = [
-        {"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)
-    ]  # None: no number
-    whole, late = monitor(*rules), monitor(*rules, lines=lines[:cut])
-    decisions = [(line["step"], whole.observe(line["step"], {"x": line["x"]})) for line in lines]
-    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [
-        events for _, events in decisions[cut:]
+    # None: no number
+    lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]
+    full_monitor, resumed_monitor = monitor(*rules), monitor(*rules, lines=lines[:num_lines])
+    decisions = [(line["step"], full_monitor.observe(line["step"], {"x": line["x"]})) for line in lines]
+    assert [resumed_monitor.observe(line["step"], {"x": line["x"]}) for line in lines[num_lines:]] == [
+        events for _, events in decisions[num_lines:]
     ]
     assert [step for step, events in decisions if events] == [3, 6]
 
@@ -198,22 +200,22 @@ def warnings_of(rows, steps=600):
 
 
 def mirror_collapse(step):
-    lost = step > 300
+    is_collapsed = step > 300
     return {
-        "legal_rate": 1.0 if lost else 0.92,
-        "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
+        "legal_rate": 1.0 if is_collapsed else 0.92,
+        "legal_rate/tic_tac_toe": 1.0 if is_collapsed else 0.92,
         "unparsable_rate": 0.02,
         "truncated_rate": 0.0,
         "reply_tokens": 2.0,
-        "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
-        "advantage_std": 0.0 if lost else 1.17,
-        "sampled_entropy": 0.11 if lost else 0.15,
+        "seat_asymmetry/tic_tac_toe": 2.0 if is_collapsed else 0.21,
+        "advantage_std": 0.0 if is_collapsed else 1.17,
+        "sampled_entropy": 0.11 if is_collapsed else 0.15,
         "ratio_tail": 0.01,
         "gradient_norm": 0.3,
     }
 
 
-def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
+def test_the_collapse_of_self_play_is_detected_within_twenty_steps():
     events = warnings_of(mirror_collapse(step) for step in range(1, 601))
     assert [(event.step, event.metric, event.stops) for event in events] == [
         (310, "advantage_std", False),
@@ -233,12 +235,12 @@ def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
         ("withheld_share", 0.25, 5),
     ],
 )
-def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):
+def test_every_other_rule_warns_only_of_its_metric(metric, value, at):
     events = warnings_of({**mirror_collapse(step), metric: value} for step in range(1, 300))
     assert [(event.step, event.metric) for event in events] == [(at, metric)]
 
 
-def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_remedy(tmp_path):
+def test_every_default_rule_has_an_existing_metric_and_a_remedy(tmp_path):
     run(tmp_path / "run", steps=1)
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
@@ -260,7 +262,7 @@ def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_rem
         ({"rules": [{"metric": "x", "above": math.nan}]}, r"health\.rules\.0\.above"),
     ],
 )
-def test_wrong_rules_are_errors_that_say_what_to_write(section, message):
+def test_wrong_rules_are_refused_with_what_to_write(section, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**CONFIG, "health": section})
 
@@ -283,7 +285,7 @@ STOPPING = {
 }
 
 
-def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path):
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     warnings = []
     summary = run(
         tmp_path / "stopped",
@@ -298,10 +300,10 @@ def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path)
     assert (summary.steps, summary.finished, summary.stopped_by) == (6, True, "")
     warning = {"rules": [{**rule, "action": "warn"} for rule in STOPPING["rules"]]}
     assert run(tmp_path / "whole", health=warning).finished
-    stopped, whole = fingerprint(tmp_path / "stopped"), fingerprint(tmp_path / "whole")
-    assert (stopped[0], stopped[2]) == (whole[0], whole[2])
+    stopped_run, uninterrupted_run = fingerprint(tmp_path / "stopped"), fingerprint(tmp_path / "whole")
+    assert (stopped_run[0], stopped_run[2]) == (uninterrupted_run[0], uninterrupted_run[2])
     assert [line["step"] for line in read_lines(tmp_path / "stopped" / HEALTH)] == [3, 5]
-    assert stopped[1].replace(b'"stops": true', b'"stops": false') == whole[1]
+    assert stopped_run[1].replace(b'"stops": true', b'"stops": false') == uninterrupted_run[1]
 
 
 @pytest.mark.parametrize("at", [2, 4])
@@ -310,14 +312,14 @@ def test_a_kill_changes_no_decision(tmp_path, at):
     run(tmp_path / "run", health=rules, checkpoint={"every": 1, "keep": 9})
     expected = fingerprint(tmp_path / "run")
     assert [line["step"] for line in read_lines(tmp_path / "run" / HEALTH)] == [3, 5]
-    for late in (tmp_path / "run" / "checkpoints").iterdir():
-        if int(late.name.removeprefix("step_")) > at:
-            (late / checkpoint.MANIFEST).unlink()
+    for resumed_monitor in (tmp_path / "run" / "checkpoints").iterdir():
+        if int(resumed_monitor.name.removeprefix("step_")) > at:
+            (resumed_monitor / checkpoint.MANIFEST).unlink()
     run(tmp_path / "run", resume=True, health=rules, checkpoint={"every": 1, "keep": 9})
     assert fingerprint(tmp_path / "run") == expected
 
 
-def test_rules_change_nothing_but_may_be_changed_when_a_run_goes_on(tmp_path):
+def test_rules_do_not_change_training_and_may_change_on_resume(tmp_path):
     run(tmp_path / "run", health={"rules": [{**ALWAYS, "for_steps": 2}], "stop": True})
     assert run(tmp_path / "run", resume=True, health={"rules": []}).finished
     run(tmp_path / "plain", health={"rules": []})
@@ -326,7 +328,7 @@ def test_rules_change_nothing_but_may_be_changed_when_a_run_goes_on(tmp_path):
     assert (tmp_path / "plain" / HEALTH).read_bytes() == b""
 
 
-def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
+def test_a_rule_that_stops_in_the_last_step_leaves_a_finished_run(tmp_path):
     summary = run(tmp_path / "run", steps=2, health={"rules": [{**ALWAYS, "for_steps": 2, "action": "stop"}]})
     assert (summary.steps, summary.finished) == (2, True)
     assert json.loads((tmp_path / "run" / HEALTH).read_text())["step"] == 2
@@ -339,13 +341,13 @@ def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
         (BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2"),
     ],
 )
-def test_start_and_best_are_read_back_from_the_figures(rule, values, value, words):
+def test_first_and_best_values_are_restored_from_the_metrics(rule, values, value, words):
     lines = [{"step": step, "x": past} for step, past in enumerate(values, 1)]
     (event,) = monitor({**rule, "above": 2.0}, lines=lines).observe(len(values) + 1, {"x": value})
     assert words in event.message and not event.stops
 
 
-def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
+def test_growing_replies_and_equal_groups_are_warned_of():
     events = warnings_of(
         {**USUAL, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0} for step in range(1, 41)
     )
@@ -357,7 +359,7 @@ def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
     assert "larger rollout.group_size" in events[0].message and "rollout.max_new_tokens" in events[1].message
 
 
-def test_exploitability_that_rises_for_good_is_warned_of_by_default():
+def test_lasting_rises_of_exploitability_are_warned_of_by_default():
     for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
         assert [
             event.metric for event in warnings_of(({**USUAL, "nash_conv/kuhn_poker": value} for value in values), 12)

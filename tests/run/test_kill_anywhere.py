@@ -1,8 +1,8 @@
-"""`sparring train` is killed for real, anywhere, again and again; gone on with, it ends with the bytes of a run that was not.
+"""A run of `sparring train` that is killed anywhere and resumed ends with the bytes of an uninterrupted run.
 
-A life of a run is a process of its own that calls the command line. It ends at the k-th call that touches the disk, by
-``os._exit``: no ``finally`` runs, nothing is flushed; where the call is a write, half of the data is written first. Or it
-ends by SIGKILL at a random instant. What goes on is `--resume`, or the first command again when no run had begun yet.
+Each life of a run is a process that calls the command line. It ends by ``os._exit`` at the k-th call that changes the disk,
+without ``finally`` or flush; a write writes half of its data first. Or it ends by SIGKILL at a random time. Then the run
+goes on with `--resume`, or with the first command again if no run exists yet.
 """
 
 import os
@@ -118,22 +118,21 @@ def recipe(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, recipe):
+def uninterrupted_run(tmp_path_factory, recipe):
     folder = tmp_path_factory.mktemp("whole")
-    cli.app(
-        arguments(recipe, folder / "here"), standalone_mode=False
-    )  # what is imported late is imported once, for all forks
-    path, began = folder / "run", time.monotonic()
+    # what is imported late is imported once, for all forks
+    cli.app(arguments(recipe, folder / "here"), standalone_mode=False)
+    path, start_time = folder / "run", time.monotonic()
     code, calls = life(recipe, path)
     assert code == 0, path.with_suffix(".log").read_text()
     assert fingerprint(path) == fingerprint(folder / "here")
-    return fingerprint(path), calls, time.monotonic() - began
+    return fingerprint(path), calls, time.monotonic() - start_time
 
 
 @pytest.mark.parametrize("few", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, places, few):
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, uninterrupted_run, places, few):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
-    expected, total, _ = whole
+    expected, total, _ = uninterrupted_run
     assert total > 100
     for at in range(1, total + 1, few) if few else places(1, total + 1):
         path = tmp_path / str(at)
@@ -142,7 +141,7 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, pla
         assert fingerprint(path) == expected, f"killed at call {at} of {total}"
 
 
-def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
+def test_a_killed_run_of_two_policies_ends_with_the_same_bytes(tmp_path):
     recipe = tmp_path / "two.yaml"
     policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "mars"}}}
     recipe.write_text(
@@ -167,9 +166,11 @@ def old(tmp_path_factory, recipe):
 
 
 @pytest.mark.parametrize("few", [61, pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, places, few):
+def test_a_run_killed_while_it_replaces_another_ends_with_the_same_bytes(
+    tmp_path, recipe, uninterrupted_run, old, places, few
+):
     calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
-    assert fingerprint(tmp_path / "over") == whole[0]
+    assert fingerprint(tmp_path / "over") == uninterrupted_run[0]
     states = set()
     for at in range(1, calls + 1, few) if few else places(1, calls + 1, 3):
         path = Path(shutil.copytree(old, tmp_path / f"over{at}"))
@@ -181,14 +182,14 @@ def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, places, fe
         else:
             assert checkpoint.load_latest(path).step >= 1, f"killed at call {at} of {calls}"
         finish(recipe, path)
-        assert fingerprint(path) == whole[0], f"killed at call {at} of {calls}"
+        assert fingerprint(path) == uninterrupted_run[0], f"killed at call {at} of {calls}"
         assert not list(path.glob(".repl*"))
     assert states == {0, 1}
 
 
 @pytest.mark.slow
-def test_killed_again_while_going_on(tmp_path, recipe, whole):
-    expected, total, _ = whole
+def test_a_run_killed_again_while_resuming_ends_with_the_same_bytes(tmp_path, recipe, uninterrupted_run):
+    expected, total, _ = uninterrupted_run
     chance = random.Random(0)
     for number in range(10):
         path, lives = tmp_path / str(number), 0
@@ -199,8 +200,8 @@ def test_killed_again_while_going_on(tmp_path, recipe, whole):
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_instants(tmp_path, recipe, whole):
-    expected, _, lifetime = whole
+def test_a_run_killed_at_random_times_ends_with_the_same_bytes(tmp_path, recipe, uninterrupted_run):
+    expected, _, lifetime = uninterrupted_run
     chance = random.Random(1)
     for number in range(20):
         path, seconds = tmp_path / str(number), lifetime * chance.random()
@@ -211,7 +212,7 @@ def test_killed_at_twenty_random_instants(tmp_path, recipe, whole):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mark", ["config.yaml", "metrics.jsonl", "checkpoints/step_000001", "checkpoints/step_000002"])
-def test_the_installed_command_is_killed_and_goes_on(tmp_path, recipe, whole, mark):
+def test_the_installed_command_is_killed_and_resumed(tmp_path, recipe, uninterrupted_run, mark):
     path = tmp_path / "run"
     entry = [sys.executable, "-c", "from sparring.cli import main; main()"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -221,4 +222,4 @@ def test_the_installed_command_is_killed_and_goes_on(tmp_path, recipe, whole, ma
     process.kill()
     process.wait()
     subprocess.run([*entry, *arguments(recipe, path)], check=True, **options)
-    assert fingerprint(path) == whole[0]
+    assert fingerprint(path) == uninterrupted_run[0]

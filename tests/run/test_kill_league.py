@@ -1,4 +1,4 @@
-"""A league of 30 members and more is killed for real; gone on with, it ends with the bytes of one that was not."""
+"""A league of 30 and more members that is killed and resumed ends with the bytes of an uninterrupted one."""
 
 import json
 import os
@@ -50,25 +50,25 @@ def killed_now():
 
 def mine_members(what, at):
     """Let this process be killed at the member's file number ``at`` that is written, half of it, or linked."""
-    done, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
+    num_calls, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
 
-    def reached(kind):
-        done[kind] += 1
-        return kind == what and done[kind] == at
+    def count_call(kind):
+        num_calls[kind] += 1
+        return kind == what and num_calls[kind] == at
 
     def save(tensors, path):
-        if Path(path).name.startswith("past-") and reached(WRITTEN):
+        if Path(path).name.startswith("past-") and count_call(WRITTEN):
             data = safetensors.torch.save(tensors)
             Path(path).write_bytes(data[: len(data) // 2])
             killed_now()
         save_file(tensors, path)
 
-    def linked(earlier, path):
-        if reached(LINKED):
+    def link_or_die(earlier, path):
+        if count_call(LINKED):
             killed_now()
         return link(earlier, path)
 
-    safetensors.torch.save_file, weight_files.link_or_copy = save, linked
+    safetensors.torch.save_file, weight_files.link_or_copy = save, link_or_die
 
 
 def life(recipe, path, what="", at=0, seconds=None):
@@ -108,7 +108,7 @@ SIDES = {
 
 
 @pytest.mark.parametrize(("changes", "at", "figures"), [({}, 9, 1), (SIDES, 7, 3)], ids=["learners", "sides"])
-def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes, at, figures):
+def test_a_kill_while_a_member_is_written_or_linked_changes_no_byte(tmp_path, changes, at, figures):
     recipe = written(tmp_path, steps=3, **changes)
     expected, _ = whole(recipe, tmp_path / "whole")
     members = {name for name in expected[1] if name.startswith("past-")}
@@ -124,7 +124,7 @@ def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes,
 
 
 @pytest.mark.slow
-def test_a_league_of_thirty_that_is_killed_again_and_again(tmp_path):
+def test_a_league_of_thirty_killed_many_times_ends_with_the_same_bytes(tmp_path):
     recipe, chance = written(tmp_path), random.Random(0)
     expected, lifetime = whole(recipe, tmp_path / "whole")
     assert sum(name.startswith("past-") for name in expected[1]) >= 30

@@ -1,4 +1,4 @@
-"""`scale.lag`: step s is played with the weights of step s - lag, whoever plays, and whenever the run was interrupted."""
+"""`scale.lag`: step s is played with the weights of step s - lag, on any workers and after any interruption."""
 
 import json
 import shutil
@@ -100,21 +100,21 @@ def versions(path):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def finished_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("lag") / "run"
     return path, run(path, config_of(2))
 
 
-def test_each_step_is_played_with_the_weights_of_lag_steps_before(whole):
-    path, _ = whole
+def test_each_step_is_played_with_the_weights_of_lag_steps_before(finished_run):
+    path, _ = finished_run
     after_warmup = 1
     assert versions(path) == {step: {after_warmup + max(0, step - 1 - 2)} for step in range(1, 6)}
     lines = read_lines(path / "metrics.jsonl")
     assert [line["lag"] for line in lines] == [0, 1, 2, 2, 2]
 
 
-def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
-    path, _ = whole
+def test_snapshots_are_those_at_the_opening_of_the_step(finished_run):
+    path, _ = finished_run
     snapshots = {}
     for step, episode in stored(path):
         snapshots.setdefault(step, set()).update(player.step for player in episode.players if player.step is not None)
@@ -124,18 +124,18 @@ def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
 
 @pytest.mark.always
 @pytest.mark.slow
-def test_lag_0_is_the_run_without_any(tmp_path):
-    plain, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))
-    assert plain == workers
-    assert "open" not in plain[3]
+def test_lag_0_equals_a_run_without_lag(tmp_path):
+    without_workers, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))
+    assert without_workers == workers
+    assert "open" not in without_workers[3]
 
 
 @pytest.mark.always
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_workers_change_no_byte(tmp_path, variant):
     changes = {**VARIANTS[variant], "steps": 4}
-    alone = run(tmp_path / "here", config_of(2, **changes))
-    assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == alone
+    one_process = run(tmp_path / "here", config_of(2, **changes))
+    assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == one_process
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_workers_change_no_byte(tmp_path, variant):
         *(pytest.param(3, workers, marks=pytest.mark.slow) for workers in (ONE_PROCESS, PROCESSES)),
     ],
 )
-def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
-    path, expected = whole
+def test_a_resumed_run_plays_the_open_steps_again(tmp_path, finished_run, after, scale):
+    path, expected = finished_run
     copy = tmp_path / "run"
     shutil.copytree(path, copy)
     for step in checkpoint.steps(copy):
@@ -166,7 +166,7 @@ def checkpoints_of(path):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_minibatches(tmp_path):
+def test_a_resumed_run_with_minibatches_writes_the_same_checkpoints(tmp_path):
     config = config_of(
         3,
         steps=9,
@@ -183,14 +183,14 @@ def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_m
         if step > 2:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
     run(copy, config, resume=True)
-    resumed = checkpoints_of(copy)
+    resumed_checkpoints = checkpoints_of(copy)
     assert [
-        name for name in expected if resumed.get(name) != expected[name]
-    ] == [] and resumed.keys() == expected.keys()
+        name for name in expected if resumed_checkpoints.get(name) != expected[name]
+    ] == [] and resumed_checkpoints.keys() == expected.keys()
 
 
-def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
-    path, _ = whole
+def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(finished_run):
+    path, _ = finished_run
     names = {file.name for file in (path / "checkpoints" / "step_000003").glob("open-*")}
     assert {name for name in names if name.startswith("open-learner")} == {
         "open-learner-v000002.safetensors",
@@ -202,8 +202,8 @@ def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
     assert not (path / "weights").exists()
 
 
-def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
-    path, _ = whole
+def test_missing_weights_of_a_checkpoint_are_named(tmp_path, finished_run):
+    path, _ = finished_run
     state = RunState.restored(
         path / "checkpoints" / "step_000003",
         3,
@@ -213,19 +213,19 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     engine = LocalEngine(config)
     with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(state)
-    damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
+    state_without_weights = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
     with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was unfinished"):
-        Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
+        Prefetch(config, engine, Methods.of(config)).episodes_of(state_without_weights)
 
 
-def test_without_a_run_folder_nothing_keeps_older_weights():
+def test_a_lag_without_a_run_folder_is_refused():
     config = config_of(1)
     with pytest.raises(ConfigError, match=r"scale\.lag=1: this engine keeps no older weights"):
         Prefetch(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
-def test_a_run_goes_on_with_other_workers_and_not_with_another_lag(whole):
-    path, _ = whole
+def test_a_run_may_resume_with_other_workers_but_not_another_lag(finished_run):
+    path, _ = finished_run
     folder = RunFolder.open(path)
     check_same(folder, config_of(2, PROCESSES).model_dump(mode="json"))
     with pytest.raises(RunError, match=r"scale\.lag differs \(2, now 1\)"):
@@ -238,12 +238,12 @@ CORRECT = {
 }
 
 
-def test_losses_say_whether_they_take_older_weights_into_account():
+def test_losses_declare_whether_they_correct_staleness():
     assert {name for name in names("losses") if load("losses", name).declarations.CORRECTS} == CORRECT
 
 
 @pytest.mark.parametrize("name", ["policy_gradient", "self_imitation", "dpo"])
-def test_a_loss_that_takes_plays_for_its_own_is_refused_with_the_line_to_write(name):
+def test_an_on_policy_loss_is_refused_with_what_to_write(name):
     config_of(0, losses=[{"name": name}])
     with pytest.raises(MissingError, match=r"scale\.lag=1.*add to losses the line - \{name: truncated_is\}"):
         config_of(1, losses=[{"name": name}])
@@ -251,8 +251,8 @@ def test_a_loss_that_takes_plays_for_its_own_is_refused_with_the_line_to_write(n
     config_of(1, losses=[{"name": name}, {"name": "masked_is"}])
 
 
-def test_each_policy_that_is_trained_needs_such_a_loss_and_a_frozen_one_does_not():
-    two = {
+def test_only_trained_policies_need_a_loss_that_corrects_staleness():
+    two_policies = {
         "environments": [{"name": "signalling"}],
         "policies": {"a": {}, "b": {"losses": [{"name": "policy_gradient"}]}},
         "roles": {"sender": "a", "receiver": "b"},
@@ -260,12 +260,12 @@ def test_each_policy_that_is_trained_needs_such_a_loss_and_a_frozen_one_does_not
         "league": {},
     }
     with pytest.raises(MissingError, match=r"policies\.b: scale\.lag=1"):
-        config_of(1, **two)
-    config_of(1, **{**two, "policies": {"a": {}, "b": {"frozen": True}}})
+        config_of(1, **two_policies)
+    config_of(1, **{**two_policies, "policies": {"a": {}, "b": {"frozen": True}}})
 
 
-def test_two_policies_lag_alike_on_workers(tmp_path):
-    two = {
+def test_two_policies_have_the_same_lag_on_workers(tmp_path):
+    two_policies = {
         "environments": [{"name": "signalling", "illegal": {"rule": "random"}}],
         "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}},
         "roles": {"sender": "a", "receiver": "b"},
@@ -274,18 +274,18 @@ def test_two_policies_lag_alike_on_workers(tmp_path):
         "credit": {"name": "mars"},
         "steps": 4,
     }
-    alone = run(tmp_path / "here", config_of(2, **two))
-    assert run(tmp_path / "workers", config_of(2, SIMULATED, **two)) == alone
+    one_process = run(tmp_path / "here", config_of(2, **two_policies))
+    assert run(tmp_path / "workers", config_of(2, SIMULATED, **two_policies)) == one_process
     line = read_lines(tmp_path / "here" / "metrics.jsonl")[-1]
     assert all(line[f"{name}/logprob_difference_max"] < 1e-4 for name in "ab")
 
 
-def test_differences_are_of_the_weights_that_played(whole, tmp_path):
-    lines = read_lines(whole[0] / "metrics.jsonl")
+def test_log_probability_differences_are_of_the_playing_weights(finished_run, tmp_path):
+    lines = read_lines(finished_run[0] / "metrics.jsonl")
     assert all(0 <= line["logprob_difference_max"] < 1e-4 for line in lines)
     run(tmp_path / "fast", config_of(2, learner={"learning_rate": 0.3}))
-    last = read_lines(tmp_path / "fast" / "metrics.jsonl")[-1]
-    assert last["ratio_p99"] > 1.5 and last["logprob_difference_max"] < 1e-4
+    last_metrics = read_lines(tmp_path / "fast" / "metrics.jsonl")[-1]
+    assert last_metrics["ratio_p99"] > 1.5 and last_metrics["logprob_difference_max"] < 1e-4
 
 
 def test_the_mean_is_over_tokens_and_by_policy():
@@ -309,7 +309,7 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
         return types.SimpleNamespace(inputs=inputs)
         yield
 
-    usual, pipeline.request_plays = pipeline.request_plays, fake
+    original_request, pipeline.request_plays = pipeline.request_plays, fake
     try:
         source, state = Prefetch(config, engine, None), RunState()
         for step in range(steps):
@@ -320,4 +320,4 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
             state = state.after(**json.loads(json.dumps(source.state())))
             assert len(source.state().get("open", {})) == min(lag, steps - step - 1)
     finally:
-        pipeline.request_plays = usual
+        pipeline.request_plays = original_request

@@ -1,4 +1,4 @@
-"""The league of a run: snapshots are taken, some leave, and their results leave with them."""
+"""The league of a run: kept snapshots and their results, damaged members, and the algorithms of the documentation."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def league_of(setting, steps):
 
 
 @pytest.mark.parametrize(("keeping", "members"), [("spread", (1, 4)), ("newest", (3, 4))])
-def test_who_stays_is_the_rule_s_choice_and_results_of_others_are_dropped(keeping, members):
+def test_the_keeping_rule_chooses_members_and_other_results_are_dropped(keeping, members):
     engine, state = league_of(config(keep=2, keeping={"name": keeping}), (1, 2, 3, 4))
     assert engine.members == tuple(map(snapshot, members))
     assert {row.opponent for row in state.payoffs.rows} == set(engine.members)
@@ -71,10 +71,11 @@ CONFIG = {
     "evaluation": {"every": 9, "exact": False},
     "checkpoint": {"every": 1, "keep": 2},
 }
+# a member of both checkpoints, and one of only the newest
 EARLY, LATE = (
     "past-counter-000001.safetensors",
     "past-000004.safetensors",
-)  # in both checkpoints, and in the newest alone
+)
 
 
 def run(path, **options):
@@ -106,7 +107,7 @@ def all_with(path, name):
 
 
 def replaced(path, data):
-    path.unlink()  # it is one file with that of the checkpoint before
+    path.unlink()  # unlinked first, as it is a hard link to the previous checkpoint
     path.write_bytes(data)
     manifest = path.parent / checkpoint.MANIFEST
     content = json.loads(manifest.read_text())
@@ -115,7 +116,7 @@ def replaced(path, data):
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
-def test_a_damaged_member_of_the_newest_checkpoint_costs_a_step_alone(trained, folder, damage):
+def test_a_damaged_member_of_the_newest_checkpoint_costs_one_step(trained, folder, damage):
     path = newest(folder) / LATE
     data = path.read_bytes()
     path.unlink()
@@ -130,40 +131,40 @@ def test_a_damaged_member_of_the_newest_checkpoint_costs_a_step_alone(trained, f
 
 
 @pytest.mark.parametrize(("damage", "message"), [("gone", "is missing"), ("cut", "has changed")])
-def test_a_member_damaged_in_all_checkpoints_is_named_and_nothing_is_touched(folder, damage, message):
+def test_a_member_damaged_in_all_checkpoints_is_refused_by_name(folder, damage, message):
     for path in all_with(folder, EARLY):
         data = path.read_bytes()
         path.unlink()
         if damage == "cut":
             path.write_bytes(data[: len(data) // 2])
-    before = contents(folder)
+    files_before = contents(folder)
     with pytest.raises(CheckpointError, match=f"step_000004 is damaged .{EARLY} {message}"):
         run(folder, resume=True)
-    assert contents(folder) == before
+    assert contents(folder) == files_before
 
 
-def test_a_member_of_another_shape_is_named_and_nothing_is_touched(folder):
+def test_a_member_with_another_shape_is_refused_by_name(folder):
     path = newest(folder) / EARLY
     tensors = safetensors.torch.load_file(path)
     name = next(key for key, value in tensors.items() if value.ndim == 2)
     replaced(path, safetensors.torch.save({**tensors, name: tensors[name][:-1].clone()}))
-    before = contents(folder)
+    files_before = contents(folder)
     with pytest.raises(
         ModelError, match=f"member past-counter-000001 .*{EARLY}: These weights are of another model: .*{name}"
     ):
         run(folder, resume=True)
-    assert contents(folder) == before
+    assert contents(folder) == files_before
 
 
-def test_a_member_that_is_no_file_of_weights_is_named_and_nothing_is_touched(folder):
+def test_a_member_that_is_no_weight_file_is_refused_by_name(folder):
     replaced(newest(folder) / EARLY, b"no weights")
-    before = contents(folder)
+    files_before = contents(folder)
     with pytest.raises(CheckpointError, match=f"member past-counter-000001 .*{EARLY}: Error while deserializing"):
         run(folder, resume=True)
-    assert contents(folder) == before
+    assert contents(folder) == files_before
 
 
-def test_a_member_whose_file_was_never_saved_is_named(folder):
+def test_a_missing_member_is_refused_by_name(folder):
     record = newest(folder) / "engine.json"
     content = json.loads(record.read_text())
     content["policies"]["counter"]["members"]["past-counter-000077"] = 77
@@ -188,8 +189,8 @@ SMALL = (
 )
 
 
-def config_of(how, steps=2):
-    words = shlex.split(how)
+def config_of(options_text, steps=2):
+    words = shlex.split(options_text)
     recipe, options = (words[0], words[1:]) if "=" not in words[0] else ("kuhn-tiny", [*shlex.split(COMMON), *words])
     data = apply_overrides(load_recipe(recipe), [*options, f"steps={steps}", *shlex.split(SMALL)])
     league = data.get("league", {})
@@ -200,7 +201,7 @@ def config_of(how, steps=2):
 
 
 @pytest.mark.parametrize("name", HOW)
-def test_a_row_with_options_starts_as_a_run(tmp_path, name):
+def test_every_documented_algorithm_can_be_trained(tmp_path, name):
     config = config_of(HOW[name])
     assert train_in(tmp_path / "run", config).finished
     episodes = [episode for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()]
@@ -223,10 +224,10 @@ def test_the_gate_s_opponent_is_the_best_policy_so_far(tmp_path, earned, newest)
     assert [opponents[step] for step in (1, 2, 3)] == [{step} for step in newest]
 
 
-def test_the_table_has_every_algorithm_once_and_says_what_is_missing():
+def test_the_table_has_every_algorithm_once_with_missing_parts():
     names = [name for name, *_ in TABLE]
     assert len(names) == len(set(names)) and len(TABLE) >= 30
-    assert all(missing for _, how, missing in TABLE if how == "no")
+    assert all(missing for _, options_text, missing in TABLE if options_text == "no")
     assert {"NFSP", "XDO", "AlphaStar's league", "AlphaGo Zero's gate", "uniform past", "double oracle"} <= {*names} & {
         *ALGORITHMS
     }
@@ -249,7 +250,7 @@ def checked(**changes):
         ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "pfsp"}}}, "matchmaker.solver"),
     ],
 )
-def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(tmp_path, changes, where):
+def test_a_solver_for_two_teams_is_refused_before_any_file(tmp_path, changes, where):
     with pytest.raises(
         ConfigError, match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write"
     ):
@@ -282,7 +283,7 @@ LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
         ),
     ],
 )
-def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
+def test_sides_apart_are_refused_without_two_sides(tmp_path, changes, where):
     message = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
     with pytest.raises(ConfigError, match=message):
         sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
@@ -294,17 +295,17 @@ def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, 
     checked(environments=[{"name": "signalling"}], **changes)  # one team of two seats
 
 
-def test_a_held_out_environment_of_three_sides_is_refused_where_the_answer_is_measured_in_it():
-    both = [{"name": "kuhn_poker"}, {**THREE[0], "label": "three", "weight": 0}]
-    checked(environments=both, matchmaker=APART)
+def test_an_answer_cannot_be_measured_in_three_sides():
+    environments = [{"name": "kuhn_poker"}, {**THREE[0], "label": "three", "weight": 0}]
+    checked(environments=environments, matchmaker=APART)
     league = {**BASE["league"], "answer": "uniform"}
     with pytest.raises(ConfigError, match=r"'three' \(held out, and measured\) has 3"):
-        checked(environments=both, matchmaker=APART, league=league)
-    checked(environments=both, league=league)
+        checked(environments=environments, matchmaker=APART, league=league)
+    checked(environments=environments, league=league)
 
 
 @pytest.mark.parametrize(("solver", "plays", "warned"), [("nash", 0, True), ("nash", 5, False), ("uniform", 0, False)])
-def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
+def test_members_without_games_are_warned_of(caplog, solver, plays, warned):
     with caplog.at_level(logging.WARNING):
         checked(matchmaker={"name": "meta_strategy", "solver": solver}, league={**BASE["league"], "plays": plays})
     assert ("matchmaker.solver: members never play each other" in caplog.text) == warned
@@ -313,7 +314,7 @@ def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
 @pytest.mark.parametrize(
     "weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"]
 )
-def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(tmp_path, monkeypatch, weights):
+def test_an_invalid_distribution_of_a_solver_loses_no_step(tmp_path, monkeypatch, weights):
     (tmp_path / "wrong_solver.py").write_text(
         "import numpy as np\nfrom sparring.league.meta_solvers.base import MetaStrategy\n\nSLOT = 'league.meta_solvers'\n\n\n"
         f"def wrong_solver(game):\n    n = len(game.payoffs[0])\n    if n < 3:\n        return MetaStrategy(sides=(np.eye(n)[0],) * 2)\n"

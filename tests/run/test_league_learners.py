@@ -1,4 +1,4 @@
-"""Several policies that learn in one league."""
+"""Several policies that learn in one league, with populations and mixtures of their own."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_each_learner_has_members_of_its_own(trained):
     assert [member.step for member in engine.members] == sorted(steps * 2)
 
 
-def test_it_is_recorded_who_came_from_whom_and_what_for(trained):
+def test_parents_and_tags_of_members_are_stored(trained):
     league = json.loads(last(trained[0])[1])["league"]
     assert league["members"] == {
         "past-000002": {"parent": "past-000000", "tag": "main"},
@@ -90,18 +90,17 @@ def test_it_is_recorded_who_came_from_whom_and_what_for(trained):
     assert league["anew"] == ["counter"]
 
 
-def test_the_payoff_book_knows_them_apart(trained):
+def test_the_payoff_book_has_separate_learners(trained):
     book = Payoffs.from_json(json.loads(last(trained[0])[1])["payoffs"])
     counter = ref("learner-counter")
     against = book.results(counter, LEARNER)
     assert against.games > 0 and against.returns == pytest.approx(-book.results(LEARNER, counter).returns)
-    assert (
-        book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
-    )  # it meets the main alone
+    # it meets the main alone
+    assert book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
     assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # plays among members
 
 
-def test_who_is_trained_is_whose_state_it_is(trained):
+def test_each_episode_trains_the_learner_of_its_state(trained):
     path, _ = trained
     episodes = [episode for step in (1, 2, 3, 4) for episode in episodes_of(path, step)]
     learning = {}
@@ -124,8 +123,11 @@ def test_both_learn_and_the_counter_began_anew(trained):
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     assert all({"loss", "counter/loss"} <= line.keys() for line in lines if line.get("step"))
     counter, main = engine.policies["counter"], engine.policies["main"]
-    near, far = (np.abs(weights(counter.past[4].model) - weights(counter.past[step].model)).max() for step in (0, 2))
-    assert 0 < near < far  # two steps from its start; four from its first snapshot and back
+    distance_from_snapshot, distance_from_start = (
+        np.abs(weights(counter.past[4].model) - weights(counter.past[step].model)).max() for step in (0, 2)
+    )
+    # two steps from its start; four from its first snapshot and back
+    assert 0 < distance_from_snapshot < distance_from_start
     assert not np.array_equal(weights(main.past[0].model), weights(counter.past[0].model))
     assert (
         np.abs(weights(main.past[4].model) - weights(main.past[2].model)).max()
@@ -133,7 +135,7 @@ def test_both_learn_and_the_counter_began_anew(trained):
     )
 
 
-def test_the_main_is_who_is_measured(trained):
+def test_the_main_learner_is_evaluated(trained):
     _, engine = trained
     game = engine.environments[0][0]
     assert engine.seats(game) == (("main", True),) * 2
@@ -141,14 +143,14 @@ def test_the_main_is_who_is_measured(trained):
 
 
 @pytest.mark.parametrize("until", [1, 2, 3])
-def test_a_league_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, trained, until):
+def test_a_resumed_league_equals_an_uninterrupted_one(tmp_path, trained, until):
     config = config_of()
     run(tmp_path / "parts", config, until=until)
     run(tmp_path / "parts", config, resume=True)
     assert last(trained[0]) == last(tmp_path / "parts")
 
 
-def test_workers_change_no_byte_of_it(tmp_path, trained):
+def test_workers_change_no_byte_of_a_league(tmp_path, trained):
     config = config_of()
     workers = {"fleet": "processes", "workers": 3, "unit_games": 4}
     with simulated_workers():
@@ -156,7 +158,7 @@ def test_workers_change_no_byte_of_it(tmp_path, trained):
     assert last(trained[0]) == last(tmp_path / "workers")
 
 
-def test_with_one_learner_it_is_a_plain_run(tmp_path):
+def test_a_league_of_one_learner_equals_a_plain_run(tmp_path):
     league = {"every": 2, "keep": 4, "start": True, "plays": 12}
     plain = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": league})
     alone = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": {**league, "learners": {"main": {}}}})
@@ -167,7 +169,7 @@ def test_with_one_learner_it_is_a_plain_run(tmp_path):
     assert json.loads(first[1])["payoffs"] == json.loads(second[1])["payoffs"]
 
 
-def test_one_after_another(tmp_path):
+def test_learners_can_be_trained_one_after_another(tmp_path):
     config = config_of({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
     engine = run(tmp_path / "run", config)
     learners = [
@@ -192,7 +194,7 @@ def test_one_after_another(tmp_path):
     assert last(tmp_path / "run") == last(tmp_path / "parts")
 
 
-def test_a_schedule_of_its_own_and_a_restart_by_chance(tmp_path):
+def test_a_learner_may_have_its_schedule_and_random_restarts(tmp_path):
     gate = {"name": "gate", "against": "learners", "rate": 0.01, "least": 1}
     learners = {
         "main": {"schedule": {"name": "plateau", "window": 2, "longest": 6}},
@@ -233,7 +235,7 @@ def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
     assert snapshot(4) not in engine.members and snapshot(8) in engine.members
 
 
-def test_a_league_plays_ahead_with_a_lag(tmp_path):
+def test_a_league_works_with_a_lag(tmp_path):
     learners = {"main": {}, "counter": {"matchmaker": {"name": "by_tag", "past": {"main": 1.0}}}}
     config = config_of(
         learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}}
@@ -257,7 +259,7 @@ def test_a_league_plays_ahead_with_a_lag(tmp_path):
         ({"main": {}, "a/b": {}}, {}, "a/b"),
     ],
 )
-def test_what_does_not_fit_is_refused(learners, more, message):
+def test_wrong_options_of_a_league_are_refused(learners, more, message):
     with pytest.raises(ConfigError, match=message):
         config_of(learners, more=more)
 
@@ -290,7 +292,7 @@ def book_of(path, step):
     return Payoffs.from_json(checkpoint.load_step(path, step).state["payoffs"])
 
 
-def test_who_is_met_in_a_role_is_of_that_role_s_population(trained_roles):
+def test_opponents_in_a_role_are_of_its_population(trained_roles):
     seats = [
         (episode.trained.index(True), episode.players)
         for _, episode in EpisodeStore(trained_roles / "episodes").episodes()
@@ -362,7 +364,7 @@ def answered(tmp_path_factory):
     return path
 
 
-def test_a_run_is_measured_by_the_pair_of_its_mixtures(answered):
+def test_a_run_is_evaluated_by_its_pair_of_mixtures(answered):
     game = configured_game(resolve(ANSWERED).environments[0])
     states = enumerate_info_states(game)
     answer = sparring.load_run(answered).answer()
@@ -381,15 +383,15 @@ def test_a_run_is_measured_by_the_pair_of_its_mixtures(answered):
             for n, query in enumerate(states.queries)
             if query.seat == seat
         }
-    (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
-    assert last["nash_conv/kuhn_poker"] == pytest.approx(
+    (last_metrics,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
+    assert last_metrics["nash_conv/kuhn_poker"] == pytest.approx(
         nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9
     )
     whole = MemberMixture(answer.sides[0], answer.agent)
-    assert last["nash_conv/kuhn_poker"] != pytest.approx(nash_conv(game, states, whole).nash_conv, abs=1e-6)
+    assert last_metrics["nash_conv/kuhn_poker"] != pytest.approx(nash_conv(game, states, whole).nash_conv, abs=1e-6)
 
 
-def test_a_run_that_stops_and_goes_on_has_the_bytes_of_one_that_did_not(answered, tmp_path):
+def test_a_stopped_and_resumed_run_has_the_same_bytes(answered, tmp_path):
     run_with_members.run(tmp_path / "run", resolve(ANSWERED), until=2)
     run_with_members.run(tmp_path / "run", resolve(ANSWERED), resume=True)
     assert run_with_members.last(tmp_path / "run") == run_with_members.last(answered)
@@ -399,8 +401,8 @@ def test_evaluation_and_suites_measure_the_pair(answered):
     report = measure(answered, None, answer="nash", games_per_seat=2, judged=False)
     answer = sparring.load_run(answered).answer("nash")
     assert report["answer"] == f"mixture of {answer}" and " in the first side; " in report["answer"]
-    (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
-    assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last["nash_conv/kuhn_poker"])
+    (last_metrics,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
+    assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last_metrics["nash_conv/kuhn_poker"])
     player = run_player(answered, None, None, answer="nash")
     assert player.about["sides"] == "apart" and "sides" not in run_player(answered, None, None, answer="policy").about
     bench = PieceRunner(
@@ -410,7 +412,7 @@ def test_evaluation_and_suites_measure_the_pair(answered):
     assert bench.agent().agent(answer_member(answer, 1)).name == str(answer_member(answer, 1))
 
 
-def test_who_sits_opposite_is_drawn_by_the_side_of_the_role(answered):
+def test_the_opponent_of_a_person_is_drawn_by_its_side(answered):
     lobby = Lobby(answered, answer="nash")
     game, answer = lobby.game(None), sparring.load_run(answered).answer("nash")
     opposite = lobby.opponent(game, None)
@@ -426,7 +428,7 @@ def answer_member(answer, side):
     return next(iter(answer.sides[side]))
 
 
-def test_the_exported_pair_is_each_role_s_snapshots_and_plays_as_the_run_does(answered, tmp_path):
+def test_the_exported_pair_equals_that_of_the_run(answered, tmp_path):
     run = sparring.load_run(answered)
     run.export(tmp_path / "pair", answer="nash")
     answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
@@ -476,7 +478,7 @@ def test_the_weights_of_each_side_are_shown(answered, capsys):
     ] == pytest.approx(weights["members"][0]["sides"])
 
 
-def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path):
+def test_a_pair_of_mixtures_as_a_bot_plays_by_side(answered, tmp_path):
     sparring.load_run(answered).export(tmp_path / "pair", answer="nash")
     bots = {"pair": {"name": "exported", "folder": str(tmp_path / "pair")}}
     changes = {

@@ -1,4 +1,4 @@
-"""The loop: bit-equal runs, kills at any write and any instant, stops, and what it records."""
+"""The training loop: bit-equal runs, kills, stops, stored records, progress, and the reference policy."""
 
 import io
 import json
@@ -80,7 +80,7 @@ def test_the_checkpoint_holds_everything(reference):
 
 @pytest.mark.always
 @pytest.mark.parametrize("after", [1, 2, 3, 5])
-def test_a_stop_saves_and_going_on_gives_the_same_run(tmp_path, reference, after):
+def test_a_stopped_and_resumed_run_is_the_same(tmp_path, reference, after):
     with GracefulStop() as stop:
 
         def watch(report):
@@ -92,7 +92,7 @@ def test_a_stop_saves_and_going_on_gives_the_same_run(tmp_path, reference, after
     assert fingerprint(tmp_path / "run") == reference
 
 
-def test_a_stop_in_the_warm_up_ends_it_and_going_on_gives_the_same_run(tmp_path, reference):
+def test_a_run_stopped_in_the_warm_up_resumes_to_the_same_run(tmp_path, reference):
     reports = []
     with GracefulStop() as stop:
 
@@ -111,14 +111,14 @@ def test_a_stop_in_the_warm_up_ends_it_and_going_on_gives_the_same_run(tmp_path,
     assert fingerprint(tmp_path / "run") == reference
 
 
-def test_a_finished_run_resumed_changes_nothing_and_more_steps_go_on(tmp_path, reference):
+def test_resuming_a_finished_run_changes_nothing_unless_steps_are_added(tmp_path, reference):
     run(tmp_path / "run")
     assert run(tmp_path / "run", resume=True).finished
     assert fingerprint(tmp_path / "run")[1:] == reference[1:]
     assert run(tmp_path / "run", resume=True, steps=7).steps == 7
 
 
-def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
+def test_old_stored_steps_are_removed_and_others_are_read(tmp_path, reference):
     assert run(tmp_path / "run", store={"every": 1, "keep": 3}).finished
     names = [f"{folder}/part-{step:06d}.parquet" for folder in ("credit", "episodes") for step in (4, 5, 6)]
     assert fingerprint(tmp_path / "run")[0] == reference[0]
@@ -138,7 +138,7 @@ def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
 
 
 @pytest.mark.slow
-def test_a_kill_while_old_stored_steps_go_leaves_the_same_run(tmp_path, monkeypatch):
+def test_a_kill_while_old_steps_are_removed_changes_nothing(tmp_path, monkeypatch):
     keep = {"store": {"every": 1, "keep": 2}}
     run(tmp_path / "whole", **keep)
     expected, unlink = fingerprint(tmp_path / "whole")[2], Path.unlink
@@ -159,7 +159,7 @@ def test_a_kill_while_old_stored_steps_go_leaves_the_same_run(tmp_path, monkeypa
         assert fingerprint(tmp_path / str(at))[2] == expected, at
 
 
-def test_what_is_recorded(tmp_path):
+def test_the_stored_metrics_and_reports_of_a_run(tmp_path):
     reports = []
     summary = run(tmp_path / "run", watch=reports.append)
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
@@ -181,7 +181,7 @@ def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
     assert "games/s" in text and "s left" in text and "NashConv 0." in text and "step 6/6" in text
 
 
-def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
+def test_the_progress_line_names_the_weights_of_each_metric(tmp_path):
     metrics = {"nash_conv/kuhn_poker": 0.376, "legal_rate": 0.997}
     report = StepReport(step=6, steps=6, metrics=metrics, seconds=1.0, games=8)
     lines = {}
@@ -197,8 +197,8 @@ def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
     assert "NashConv and matches measure the EMA weights, other figures the live weights" in lines[0.998]
 
 
-def test_a_long_warm_up_and_a_long_evaluation_are_seen(tmp_path, monkeypatch):
-    """A line where 10 seconds have passed since the last one, with the time left."""
+def test_progress_of_a_long_warm_up_and_evaluation_is_printed(tmp_path, monkeypatch):
+    """A line is printed if 10 seconds have passed since the last one, with the remaining time."""
     stream, now = io.StringIO(), [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with ProgressLine(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
@@ -207,15 +207,15 @@ def test_a_long_warm_up_and_a_long_evaluation_are_seen(tmp_path, monkeypatch):
             watcher.on_warmup(WarmupReport(update, 6, 1.5, 4.0))
         now[0] = 100.0
         watcher.on_evaluation(0, 40)
-        for done in (4, 8, 12, 16, 20):
+        for num_done in (4, 8, 12, 16, 20):
             now[0] += 6.0
-            watcher.on_evaluation(done, 40)
+            watcher.on_evaluation(num_done, 40)
     lines = [line for line in stream.getvalue().splitlines() if line.startswith(("warm-up", "evaluation"))]
     assert lines[:2] == ["warm-up 3/6  12 s left  loss 1.500", "warm-up 6/6  0 s left  loss 1.500"]
     assert lines[2:] == ["evaluation, game 8/40  48 s left", "evaluation, game 16/40  36 s left"]
 
 
-def test_a_run_tells_of_each_evaluation_how_far_it_has_come(tmp_path):
+def test_a_run_reports_the_progress_of_each_evaluation(tmp_path):
     progress_calls = []
     opponents = [
         {"name": "random", "games_per_seat": 4},
@@ -227,21 +227,21 @@ def test_a_run_tells_of_each_evaluation_how_far_it_has_come(tmp_path):
         evaluation={"every": 2, "opponents": opponents},
         measuring=lambda done, of: progress_calls.append((done, of)),
     )
-    assert {of for _, of in progress_calls} == {12} and [done for done, _ in progress_calls].count(
+    assert {total for _, total in progress_calls} == {12} and [num_done for num_done, _ in progress_calls].count(
         0
     ) == 2  # after steps 1 and 2
     halves = progress_calls[: len(progress_calls) // 2], progress_calls[len(progress_calls) // 2 :]
     for half in halves:
         assert (
-            [done for done, _ in half] == sorted({done for done, _ in half})
+            [num_done for num_done, _ in half] == sorted({num_done for num_done, _ in half})
             and half[-1][0] == 12
-            and 8 in [done for done, _ in half]
+            and 8 in [num_done for num_done, _ in half]
         )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
-    before = signal.getsignal(number)
+def test_the_first_signal_requests_a_stop_and_the_second_interrupts(number, caplog):
+    handler_before = signal.getsignal(number)
     with GracefulStop() as stop:
         assert not stop.requested
         os.kill(os.getpid(), number)
@@ -253,22 +253,22 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
             signal.pause()
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is handler_before
 
 
-def test_outside_the_main_thread_it_changes_nothing():
-    seen = []
-    before = signal.getsignal(signal.SIGINT)
+def test_outside_the_main_thread_no_signal_handler_is_set():
+    requested = []
+    handler_before = signal.getsignal(signal.SIGINT)
 
     def work():
         with GracefulStop() as stop:
-            seen.append(stop.requested)
+            requested.append(stop.requested)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [False]
-    assert signal.getsignal(signal.SIGINT) is before
+    assert requested == [False]
+    assert signal.getsignal(signal.SIGINT) is handler_before
 
 
 # how many games are asked at once changes no byte of a run with one thread
@@ -287,10 +287,14 @@ def played(path, recipe, number):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_how_many_games_are_in_flight_changes_no_byte(tmp_path, recipe):
-    few, many = (played(tmp_path / str(number), recipe, number) for number in (7, 4096))
-    assert (few[0], few[1]["model.safetensors"], few[2]) == (many[0], many[1]["model.safetensors"], many[2])
-    assert len(few[2]) > 1
+def test_the_number_of_games_in_flight_changes_no_byte(tmp_path, recipe):
+    few_in_flight, many_in_flight = (played(tmp_path / str(number), recipe, number) for number in (7, 4096))
+    assert (few_in_flight[0], few_in_flight[1]["model.safetensors"], few_in_flight[2]) == (
+        many_in_flight[0],
+        many_in_flight[1]["model.safetensors"],
+        many_in_flight[2],
+    )
+    assert len(few_in_flight[2]) > 1
 
 
 # the policy that a run compares with is the one before its first step: what the warm-up has left, if there is one
@@ -316,13 +320,13 @@ def divergences(folder, **changes):
 @pytest.mark.parametrize("updates", [0, 4])
 def test_a_run_begins_at_its_reference(updates, adapted, tiny_folder, tmp_path):
     model = {"name": str(tiny_folder), "device": "cpu", "lora": {"rank": 2}} if adapted else SMALL
-    first, *later = divergences(
+    first_divergence, *later_divergences = divergences(
         tmp_path / "run", model=model, renderer={"name": "plain"}, warmup={"updates": updates, "games": 8}
     )
-    assert first == pytest.approx(0.0, abs=1e-9) and min(later) > 1e-6
+    assert first_divergence == pytest.approx(0.0, abs=1e-9) and min(later_divergences) > 1e-6
 
 
-def test_the_reference_is_kept_only_where_it_cannot_be_made_anew(tmp_path):
+def test_the_reference_is_saved_only_if_it_cannot_be_recomputed(tmp_path):
     for updates in (0, 2):
         divergences(tmp_path / f"{updates}", warmup={"updates": updates, "games": 8})
         assert (RunFolder.open(tmp_path / f"{updates}").checkpoint().path / "reference.safetensors").exists() == bool(
@@ -330,10 +334,10 @@ def test_the_reference_is_kept_only_where_it_cannot_be_made_anew(tmp_path):
         )
 
 
-def test_a_checkpoint_of_before_goes_on_with_what_its_run_was_made_from(tmp_path, monkeypatch):
+def test_an_old_checkpoint_resumes_with_the_initial_model_as_reference(tmp_path, monkeypatch):
     warmed = {"warmup": {"updates": 2, "games": 8}}
-    with monkeypatch.context() as before:
-        before.setattr(Policy, "saved_snapshots", property(lambda policy: []))
+    with monkeypatch.context() as handler_before:
+        handler_before.setattr(Policy, "saved_snapshots", property(lambda policy: []))
         divergences(tmp_path / "run", steps=2, **warmed)
     train_run({**RUN, "model": SMALL, **warmed}, run=tmp_path / "run", resume=True)
     last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Conversations that outgrow the model: their episodes are truncated and counted, have no result, and never end a run."""
+"""Conversations longer than the context: their episodes are truncated and counted, without a result or an error."""
 
 import math
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ def unsent(turn):
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
-def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
+def test_an_episode_is_truncated_if_a_conversation_exceeds_the_context(rule):
     run = engine(rule, context=CONTEXT if rule != "forfeit" else 6)
     episodes = episodes_of(run)
     outgrown = [episode for episode in episodes if episode.has_outgrown_context]
@@ -78,9 +78,8 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
     for episode in episodes:
         for seat in (0, 1):
             of_seat = [turn for turn in episode.turns if turn.seat == seat]
-            assert (
-                sum(len(segment.ids) for turn in of_seat for segment in turn.segments) <= run.model.context + 1
-            )  # an end of turn is not seen again
+            # an end of turn is not seen again
+            assert sum(len(segment.ids) for turn in of_seat for segment in turn.segments) <= run.model.context + 1
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
         {"warmup": {"updates": 2, "games": 8}},
     ],
 )
-def test_a_step_learns_from_what_was_said(sections):
+def test_a_step_trains_the_replies_of_truncated_episodes(sections):
     run = engine(**sections)
     warm_up(run.config, run)
     before = [p.detach().clone() for p in run.model.parameters()]
@@ -113,14 +112,14 @@ def test_a_step_learns_from_what_was_said(sections):
 
 
 @pytest.mark.parametrize(("game", "context"), [("kuhn_poker", 7), ("tic_tac_toe", CONTEXT)])
-def test_rows_and_sequences_keep_their_places(game, context):
+def test_rows_and_sequences_of_truncated_episodes_match(game, context):
     run = engine(context=context, game=game)
     episodes = episodes_of(run)
     data, turns = pack(episodes), turn_table(episodes)
     assert len(data.prompt_ends) == len(turns.reward)
     assert np.bincount(data.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
     assert max(len(data.sequences[index]) for index in data.distinct) <= context + 1
-    assert all(0 <= place < len(data.sequences[index]) for index, place in data.prompt_ends.tolist())
+    assert all(0 <= position < len(data.sequences[index]) for index, position in data.prompt_ends.tolist())
     assert sorted(np.concatenate(minibatches(data, 4, run.root)).tolist()) == data.with_replies.tolist()
     assert data.with_replies.tolist() == list(range(len(data.distinct)))
     assert (turns.seat.max() == 0) == (context == 7) and turns.n_tokens.min() > 0
@@ -129,7 +128,7 @@ def test_rows_and_sequences_keep_their_places(game, context):
     ]
 
 
-def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was():
+def test_a_continued_episode_is_truncated_at_the_same_turn():
     run = engine()
     first = next(episode for episode in episodes_of(run) if episode.has_outgrown_context and len(episode.turns) > 3)
     game, root = run.environments[0][0], run.root.child("again")
@@ -144,18 +143,18 @@ def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was()
             trained=first.trained,
             prefix=prefix,
         )
-        (again,) = play([spec], run.agents)
-        assert again.has_outgrown_context and again.cut and len(again.turns) == len(first.turns)
-        for new, old in zip(again.turns, first.turns, strict=True):
-            assert (new.segments, new.action, new.event, new.truncated) == (
-                old.segments,
-                old.action,
-                old.event,
-                old.truncated,
+        (continued,) = play([spec], run.agents)
+        assert continued.has_outgrown_context and continued.cut and len(continued.turns) == len(first.turns)
+        for turn_again, first_turn in zip(continued.turns, first.turns, strict=True):
+            assert (turn_again.segments, turn_again.action, turn_again.event, turn_again.truncated) == (
+                first_turn.segments,
+                first_turn.action,
+                first_turn.event,
+                first_turn.truncated,
             )
 
 
-def test_a_run_or_a_warm_up_in_which_nothing_fits_says_so():
+def test_a_run_in_which_no_prompt_fits_is_an_error():
     run = engine(context=4, warmup={"updates": 1, "games": 2})
     with pytest.raises(
         ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"
@@ -168,7 +167,7 @@ def test_a_run_or_a_warm_up_in_which_nothing_fits_says_so():
         warm_up(run.config, run)
 
 
-def test_what_cannot_be_said_has_no_probability():
+def test_replies_beyond_the_context_have_no_probability():
     whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=8)
     for run in (whole, cut):
         game = run.environments[0][0]
@@ -176,9 +175,9 @@ def test_what_cannot_be_said_has_no_probability():
         assert math.isfinite(report.nash_conv)
     states = enumerate_info_states(whole.environments[0][0])
     agent = cut.agent("policy")
-    late = [len(agent._conversation(query)) + agent.params.max_new_tokens > 8 for query in states.queries]
-    assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == late
-    assert any(late) and not all(late)
+    is_too_long = [len(agent._conversation(query)) + agent.params.max_new_tokens > 8 for query in states.queries]
+    assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == is_too_long
+    assert any(is_too_long) and not all(is_too_long)
 
 
 def test_a_pretrained_model_s_conversations_are_bounded_too():
@@ -192,7 +191,7 @@ def test_a_pretrained_model_s_conversations_are_bounded_too():
     assert engine(context=None).model.context == 128
 
 
-def test_a_history_that_is_edited_stays_too_long():
+def test_an_edited_conversation_stays_too_long():
     def conversation(past, text):
         return tuple(range(10 * (len(past) + 1)))
 
@@ -219,7 +218,7 @@ def test_a_history_that_is_edited_stays_too_long():
     assert ledger.conversation == 2
 
 
-def test_replies_as_long_as_the_context_are_refused_before_anything_is_played():
+def test_a_reply_limit_as_long_as_the_context_is_refused():
     engine(rollout={"max_new_tokens": CONTEXT - 1})
     with pytest.raises(
         ConfigError,

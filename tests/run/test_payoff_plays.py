@@ -1,4 +1,4 @@
-"""Members that play each other, and a learner that begins anew from its start."""
+"""League members that play each other, exact results between members, and restarts of a learner."""
 
 import itertools
 import json
@@ -56,55 +56,67 @@ def tensors(model):
     return [tensor.numpy().copy() for tensor in model.tensors().values()]
 
 
-def same(first, second):
-    return all(np.array_equal(left, right) for left, right in zip(tensors(first), tensors(second), strict=True))
+def have_equal_weights(first_model, second_model):
+    return all(
+        np.array_equal(left, right) for left, right in zip(tensors(first_model), tensors(second_model), strict=True)
+    )
 
 
-def test_members_play_each_other_and_the_start_stays(tmp_path):
+def test_members_play_each_other_and_the_initial_snapshot_stays(tmp_path):
     engine = run(tmp_path / "run", config_of(every=1))
     assert engine.members[0] == snapshot(0) and len(engine.members) == 3
     book = Payoffs.from_json(json.loads(last(tmp_path / "run")[1])["payoffs"])
-    first, second, third = engine.members
-    games = [book.results(*pair).games for pair in ((first, second), (first, third), (second, third))]
-    assert min(games) >= 4 and sum(games) >= 12  # an illegal reply ends a play with a result
-    forward, backward = book.results(first, third), book.results(third, first)
+    first_member, second_member, third_member = engine.members
+    games = [
+        book.results(*pair).games
+        for pair in ((first_member, second_member), (first_member, third_member), (second_member, third_member))
+    ]
+    assert min(games) >= 4 and sum(games) >= 12  # an illegal reply ends an episode with a result
+    forward, backward = book.results(first_member, third_member), book.results(third_member, first_member)
     assert (forward.games, forward.wins, forward.returns) == (
         backward.games,
         backward.losses,
         pytest.approx(-backward.returns),
     )
-    seats = [book.results(first, third, seat=seat).games for seat in (0, 1)]
+    seats = [book.results(first_member, third_member, seat=seat).games for seat in (0, 1)]
     assert abs(seats[0] - seats[1]) <= 1 + forward.games // 4
-    assert book.results(LEARNER, first).games > 0  # training's own plays are there as before
+    assert book.results(LEARNER, first_member).games > 0  # results of training episodes are unchanged
 
 
-def test_plays_change_no_weights(tmp_path):
-    quiet = {**BASE, "matchmaker": {"name": "mixed", "past": 0.5}}
+def test_games_between_members_change_no_weights(tmp_path):
+    config_without_plays = {**BASE, "matchmaker": {"name": "mixed", "past": 0.5}}
     outcomes = []
     for plays in (0, 12):
-        config = resolve({**quiet, "league": {**BASE["league"], "plays": plays}})
+        config = resolve({**config_without_plays, "league": {**BASE["league"], "plays": plays}})
         run(tmp_path / str(plays), config)
         outcomes.append(last(tmp_path / str(plays)))
     assert outcomes[0][0] == outcomes[1][0] and outcomes[0][2] == outcomes[1][2] and outcomes[0][1] != outcomes[1][1]
 
 
-def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
+def test_a_restarted_learner_has_its_initial_state(tmp_path):
     config = config_of(restart=True)
     engine = run(tmp_path / "run", config, until=2)
     learner, start = engine.policies["main"].trained, engine.policies["main"].past[0].model
     state = RunState(step=2, owners={"credit": {"x": 1}, "curriculum": {"y": 2}, "replay": ReplayBuffer((1,))})
-    before = learner.model.version
-    assert same(learner.model, engine.policies["main"].past[2].model) and not same(learner.model, start)
+    version_before = learner.model.version
+    assert have_equal_weights(learner.model, engine.policies["main"].past[2].model) and not have_equal_weights(
+        learner.model, start
+    )
     assert restart_learners(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
-    after = restart_learners(config, engine, state)
-    assert same(learner.model, start) and same(learner.average.model, start)
-    assert not learner.optimizer.state and learner.model.version > before  # so that samplers take the weights
-    assert after.owners["credit"] == {} and after.owners["curriculum"] == {"y": 2} and not len(after.replay.stored)
+    state_after = restart_learners(config, engine, state)
+    assert have_equal_weights(learner.model, start) and have_equal_weights(learner.average.model, start)
+    # a new version, so that samplers take the weights
+    assert not learner.optimizer.state and learner.model.version > version_before
+    assert (
+        state_after.owners["credit"] == {}
+        and state_after.owners["curriculum"] == {"y": 2}
+        and not len(state_after.replay.stored)
+    )
 
 
-def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
+def test_after_a_restart_the_initial_weights_play(tmp_path):
     run(tmp_path / "run", config_of(restart=True))
-    whole = run(
+    finished_run = run(
         tmp_path / "other",
         resolve(
             {
@@ -117,8 +129,8 @@ def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
     )
     lines = [json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()]
     assert [line["logprob_difference_max"] < 1e-4 for line in lines if "logprob_difference_max" in line] == [True] * 4
-    assert not same(whole.policies["main"].model, whole.policies["main"].past[0].model)
-    assert same(whole.policies["main"].model, whole.policies["main"].past[4].model)
+    assert not have_equal_weights(finished_run.policies["main"].model, finished_run.policies["main"].past[0].model)
+    assert have_equal_weights(finished_run.policies["main"].model, finished_run.policies["main"].past[4].model)
     assert json.loads(last(tmp_path / "run")[1])["league"]["members"] == {
         f"past-00000{step}": {"parent": "past-000000"} for step in (2, 4)
     }
@@ -126,7 +138,7 @@ def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
 
 @pytest.mark.parametrize("until", [1, 2, 3])
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_run_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, restart, until):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, restart, until):
     config = config_of(restart=restart)
     run(tmp_path / "whole", config)
     run(tmp_path / "parts", config, until=until)
@@ -135,7 +147,7 @@ def test_a_run_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, resta
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_workers_change_no_byte_of_it(tmp_path, restart):
+def test_workers_change_no_byte(tmp_path, restart):
     config = config_of(restart=restart)
     run(tmp_path / "here", config)
     workers = {"fleet": "processes", "workers": 3, "unit_games": 4}
@@ -144,7 +156,7 @@ def test_workers_change_no_byte_of_it(tmp_path, restart):
     assert last(tmp_path / "here") == last(tmp_path / "workers")
 
 
-def test_those_meet_next_who_have_met_least():
+def test_pairs_with_the_fewest_games_play_next():
     names = [snapshot(step) for step in (0, 2, 4)]
     rows = {
         Row("kuhn", 0, names[0], names[1]): Results(games=3, wins=3),
@@ -158,12 +170,12 @@ def test_those_meet_next_who_have_met_least():
     } == {1}
     assert ordered.count((names[0], names[2])) - ordered.count((names[2], names[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), names[:1], "kuhn")) == []
-    sides = next_pairs(Payoffs(), names, "kuhn", itself=True)  # nine cells, alike
+    sides = next_pairs(Payoffs(), names, "kuhn", itself=True)  # nine ordered pairs with equal counts
     assert Counter(next(sides) for _ in range(90)) == Counter({(row, column): 10 for row in names for column in names})
 
 
-def test_pairs_meet_by_their_shares():
-    """Of 100 plays, 90 of which are there, so many that each pair has its share; one of share 0 plays once."""
+def test_pairs_play_by_their_shares():
+    """With 90 of 100 games played, the next 10 give each pair its share; a pair of share 0 plays once."""
     names = [snapshot(step) for step in (0, 2, 4)]
     rows = {
         Row("kuhn", 0, names[0], names[1]): Results(games=60),
@@ -177,7 +189,7 @@ def test_pairs_meet_by_their_shares():
     assert [first_nine.count(frozenset(pair)) for pair in itertools.combinations(names, 2)] == [6, 2, 1]
 
 
-def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
+def test_equal_shares_give_the_order_by_fewest_games():
     names = [snapshot(step) for step in (0, 2, 4, 6)]
     rows = {
         Row("kuhn", 0, names[0], names[1]): Results(games=3),
@@ -201,35 +213,37 @@ def played_in_one_call(config, engine, book, step):
     )
 
 
-def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_who_weigh_play_more():
+def test_focus_gives_more_games_to_members_with_weight():
     setting = {**MADE, "matchmaker": {"name": "meta_strategy", "solver": "last"}}
     config = resolve({**setting, "league": {**MADE["league"], "plays": 60}})
     engine = engine_of(config)
-    plain = with_plays(config, engine, Payoffs(), 3)
-    assert plain.to_json() == played_in_one_call(config, engine, Payoffs(), 3).to_json()
-    focused = resolve({**setting, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
-    book = with_plays(focused, engine, Payoffs(), 3)
-    assert book.to_json() == with_plays(focused, engine, Payoffs(), 3).to_json() != plain.to_json()
+    book_without_focus = with_plays(config, engine, Payoffs(), 3)
+    assert book_without_focus.to_json() == played_in_one_call(config, engine, Payoffs(), 3).to_json()
+    book_with_focus = resolve({**setting, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
+    book = with_plays(book_with_focus, engine, Payoffs(), 3)
+    assert book.to_json() == with_plays(book_with_focus, engine, Payoffs(), 3).to_json() != book_without_focus.to_json()
     games = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
-    assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest has all weight
+    assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest member has all weight
     assert with_plays(
-        focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3
+        book_with_focus.model_copy(update={"league": book_with_focus.league.model_copy(update={"plays": 2})}),
+        engine,
+        Payoffs(),
+        3,
     ).rows
 
 
-def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_themselves():
+def test_focus_with_sides_apart_includes_games_of_members_with_themselves():
     matchmaker = {"name": "meta_strategy", "solver": "last", "sides": "apart"}
     config = resolve({**MADE, "matchmaker": matchmaker, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
     engine = engine_of(config)
     book = with_plays(config, engine, Payoffs(), 3)
     pairs = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
-    alone = [
-        book.results(member, member).games / 2 for member in engine.members
-    ]  # each is in the book once for each side
-    assert sum(pairs) + sum(alone) == 60 and min(alone) > 5 and min(pairs[1:]) > pairs[0]
+    # each result is in the book once per side
+    self_play_games = [book.results(member, member).games / 2 for member in engine.members]
+    assert sum(pairs) + sum(self_play_games) == 60 and min(self_play_games) > 5 and min(pairs[1:]) > pairs[0]
 
 
-def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
+def test_a_focus_without_a_solver_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"league\.focus weighs members.*write league\.answer: nash"):
         sparring.train({**MADE, "league": {**MADE["league"], "focus": 0.5}}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -246,7 +260,7 @@ def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
         ({"every": 2, "plays": "exact", "focus": 0.5}, "plays: exact plays none; write for example plays: 2000"),
     ],
 )
-def test_what_does_not_fit_is_refused(league, message):
+def test_wrong_options_of_games_between_members_are_refused(league, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**BASE, "league": league})
 
@@ -282,9 +296,11 @@ def test_uniform_against_always_bet_in_kuhn_poker_by_hand():
     policies = {ONE: [np.full(2, 0.5) for _ in bets], OTHER: bets}
     assert [row[1:] for row in pair_results(game, states, (ONE, OTHER), policies)] == [(0, ONE, OTHER), (1, OTHER, ONE)]
     book = both_ways(game, states, policies)
-    first, second = (book.results(ONE, OTHER, seat=seat) for seat in (0, 1))
-    assert (first.returns, first.wins, first.losses, first.draws) == pytest.approx((-0.25, 0.375, 0.625, 0.0))
-    assert (second.returns, second.wins, second.losses) == pytest.approx((-0.5, 0.25, 0.75))
+    first_seat, second_seat = (book.results(ONE, OTHER, seat=seat) for seat in (0, 1))
+    assert (first_seat.returns, first_seat.wins, first_seat.losses, first_seat.draws) == pytest.approx(
+        (-0.25, 0.375, 0.625, 0.0)
+    )
+    assert (second_seat.returns, second_seat.wins, second_seat.losses) == pytest.approx((-0.5, 0.25, 0.75))
     game = member_payoffs(book, [ONE, OTHER], {"kuhn_poker": 1.0})
     assert game.payoffs[0] == pytest.approx(np.array([[0, -0.375], [0.375, 0]])) and game.counts is None
     assert game.wins[0, 1] == pytest.approx(0.3125) and book.results(ONE, OTHER).rate_interval() == pytest.approx(
@@ -292,16 +308,19 @@ def test_uniform_against_always_bet_in_kuhn_poker_by_hand():
     )
 
 
-def test_a_member_against_itself_where_each_side_has_its_own_population():
+def test_a_member_against_itself_by_hand():
     """Uniform play against itself: passing twice or being called shows cards, at an even chance; the rest is folds."""
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
     policies = {ONE: [np.full(2, 0.5) for _ in states.queries]}
     book = Payoffs(pair_results(game, states, (ONE, ONE), policies))
-    first, second = (book.results(ONE, ONE, seat=seat) for seat in (0, 1))
-    assert (first.returns, second.returns) == pytest.approx((0.125, -0.125))  # 1/4 bet-fold +1, 1/8 pass-bet-fold -1
-    apart = side_payoffs(book, [ONE], "kuhn_poker", (0, 1), opposed=True)
-    assert (apart.payoffs[0][0, 0], apart.payoffs[1][0, 0], apart.counts) == pytest.approx((0.125, -0.125, None))
+    first_seat, second_seat = (book.results(ONE, ONE, seat=seat) for seat in (0, 1))
+    # 1/4 bet-fold +1, 1/8 pass-bet-fold -1
+    assert (first_seat.returns, second_seat.returns) == pytest.approx((0.125, -0.125))
+    side_game = side_payoffs(book, [ONE], "kuhn_poker", (0, 1), opposed=True)
+    assert (side_game.payoffs[0][0, 0], side_game.payoffs[1][0, 0], side_game.counts) == pytest.approx(
+        (0.125, -0.125, None)
+    )
 
 
 def test_a_run_with_sides_apart_has_exact_results_of_members_against_themselves():
@@ -318,7 +337,7 @@ def test_a_run_with_sides_apart_has_exact_results_of_members_against_themselves(
     )
 
 
-def played(game, agents, each):
+def play_episodes_of(game, agents, each):
     first, root = filled_together(tuple(teams_of(game)))[0], Stream.from_seed(3)
     specs = [
         EpisodeSpec(
@@ -335,42 +354,46 @@ def played(game, agents, each):
     [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("team_matrix", {})],
     ids=("two seats", "three seats", "one team", "two teams"),
 )
-def test_plays_tend_to_the_exact_values(name, options):
+def test_sampled_results_approach_the_exact_ones(name, options):
     game = make_game(name, options=options)
     states, stream = enumerate_info_states(game), Stream.from_seed(5)
-    tables = {who: random_table(states, stream.child(str(who))) for who in (ONE, OTHER)}
-    exact = both_ways(game, states, {who: table.rows for who, table in tables.items()})
-    sampled = played(game, {str(who): TableAgent(table) for who, table in tables.items()}, 400)
-    assert set(exact.rows) == {row for row in sampled.rows if row.player != row.opponent}
+    tables = {member: random_table(states, stream.child(str(member))) for member in (ONE, OTHER)}
+    exact_book = both_ways(game, states, {member: table.rows for member, table in tables.items()})
+    sampled_episodes = play_episodes_of(game, {str(member): TableAgent(table) for member, table in tables.items()}, 400)
+    assert set(exact_book.rows) == {row for row in sampled_episodes.rows if row.player != row.opponent}
     spread = states.tree.returns.std() * 2
-    for row, known in exact.rows.items():
-        result = sampled.rows[row]
-        assert abs(result.mean_return - known.mean_return) < 3 * spread / result.games**0.5
-        for share, counted in zip(
-            (known.wins, known.draws, known.losses), (result.wins, result.draws, result.losses), strict=True
+    for row, exact_results in exact_book.rows.items():
+        result = sampled_episodes.rows[row]
+        assert abs(result.mean_return - exact_results.mean_return) < 3 * spread / result.games**0.5
+        for share, num_counted in zip(
+            (exact_results.wins, exact_results.draws, exact_results.losses),
+            (result.wins, result.draws, result.losses),
+            strict=True,
         ):
-            assert abs(counted / result.games - share) < 3 * 0.5 / result.games**0.5
-        assert known.exact and known.games == 1
+            assert abs(num_counted / result.games - share) < 3 * 0.5 / result.games**0.5
+        assert exact_results.exact and exact_results.games == 1
 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**6))
-def test_what_one_wins_another_pays_and_what_all_do_is_sure(seed):
+def test_exact_results_are_zero_sum_and_even_for_equal_members(seed):
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
     stream = Stream.from_seed(seed)
-    book = both_ways(game, states, {who: random_table(states, stream.child(str(who))).rows for who in (ONE, OTHER)})
+    book = both_ways(
+        game, states, {member: random_table(states, stream.child(str(member))).rows for member in (ONE, OTHER)}
+    )
     for seat in (0, 1):
         forward, backward = book.results(ONE, OTHER, seat=seat), book.results(OTHER, ONE, seat=1 - seat)
         assert forward.returns == pytest.approx(-backward.returns) and forward.wins == pytest.approx(backward.losses)
         assert forward.wins + forward.draws + forward.losses == pytest.approx(1.0)
-    same = random_table(states, stream).rows
-    assert member_payoffs(both_ways(game, states, {ONE: same, OTHER: same}), [ONE, OTHER], {"kuhn_poker": 1.0}).payoffs[
-        0
-    ][0, 1] == pytest.approx(0)
+    have_equal_weights = random_table(states, stream).rows
+    assert member_payoffs(
+        both_ways(game, states, {ONE: have_equal_weights, OTHER: have_equal_weights}), [ONE, OTHER], {"kuhn_poker": 1.0}
+    ).payoffs[0][0, 1] == pytest.approx(0)
 
 
-def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
+def test_the_meta_strategy_equals_that_of_tabular_policies():
     config = resolve({**MADE, "league": EXACT})
     engine = engine_of(config)
     book = with_exact(config, engine, Payoffs())
@@ -402,10 +425,10 @@ def test_only_new_pairs_are_computed(monkeypatch):
     book = with_exact(config, engine, Payoffs())
     assert len(pairs) == 6 and with_exact(config, engine, book) == book and len(pairs) == 6
     engine.take_member(snapshot(3))
-    more = with_exact(config, engine, book)
+    extended_book = with_exact(config, engine, book)
     assert len(pairs) == 12 and all(snapshot(3) in pair for pair in pairs[6:])
-    assert {row: more.rows[row] for row in book.rows} == dict(book.rows)
-    assert Payoffs.from_json(json.loads(json.dumps(more.to_json()))) == more
+    assert {row: extended_book.rows[row] for row in book.rows} == dict(book.rows)
+    assert Payoffs.from_json(json.loads(json.dumps(extended_book.to_json()))) == extended_book
 
 
 def trained(path, config, **options):
@@ -418,20 +441,20 @@ LEARNERS = {"main": {"matchmaker": {"name": "meta_strategy"}}, "counter": {}}
 
 
 @pytest.mark.parametrize("learners", [{}, LEARNERS], ids=("one", "several"))
-def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_path, learners):
+def test_a_run_with_exact_results_has_every_pair_and_resumes(tmp_path, learners):
     league = {**EXACT, "keep": 2, "payoff_decay": 0.25, "answer": "nash", "learners": learners}
     config = resolve({**MADE, "steps": 3, "league": league, "checkpoint": {"every": 1, "keep": 9}})
     members, book = trained(tmp_path / "whole", config)
-    assert len(members) == 2 * max(len(learners), 1)  # of one learner step 1 and 2 have left
-    exact = {(row.seat, row.player, row.opponent) for row, result in book.rows.items() if result.exact}
-    assert exact == {(seat, *pair) for seat in (0, 1) for pair in itertools.permutations(members, 2)}
-    assert all(result.games == 1 for result in book.rows.values() if result.exact)  # they do not fade
+    assert len(members) == 2 * max(len(learners), 1)  # snapshots 1 and 2 of one learner have been dropped
+    exact_rows = {(row.seat, row.player, row.opponent) for row, result in book.rows.items() if result.exact}
+    assert exact_rows == {(seat, *pair) for seat in (0, 1) for pair in itertools.permutations(members, 2)}
+    assert all(result.games == 1 for result in book.rows.values() if result.exact)  # exact results do not decay
     trained(tmp_path / "parts", config, until=2)
     trained(tmp_path / "parts", config, resume=True)
-    whole, parts = (checkpoint.load_latest(tmp_path / name).path for name in ("whole", "parts"))
-    for file in whole.iterdir():
+    full_checkpoint, resumed_checkpoint = (checkpoint.load_latest(tmp_path / name).path for name in ("whole", "parts"))
+    for file in full_checkpoint.iterdir():
         if file.suffix in (".json", ".safetensors") and file.name != "manifest.json":
-            assert (parts / file.name).read_bytes() == file.read_bytes(), file.name
+            assert (resumed_checkpoint / file.name).read_bytes() == file.read_bytes(), file.name
     assert (tmp_path / "whole/metrics.jsonl").read_bytes() == (tmp_path / "parts/metrics.jsonl").read_bytes()
 
 
@@ -454,21 +477,27 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
     ],
     ids=("too many states", "no tree", "memories", "no number"),
 )
-def test_where_there_are_no_exact_values_the_run_is_refused_and_nothing_is_written(tmp_path, changes, message):
+def test_exact_results_are_refused_where_impossible(tmp_path, changes, message):
     with pytest.raises(ConfigError, match=message):
         sparring.train({**MADE, "league": EXACT, **changes}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_seat_alone_meets_nobody():
+def test_an_environment_of_one_seat_has_no_games_between_members():
     config = resolve({**MADE, "environments": [{"name": "sudoku"}], "league": EXACT})
     payoff_plays.check_exact(config, LocalEngine(config))
     assert with_exact(config, engine_of(config), Payoffs()) == Payoffs()
 
 
-def test_plays_add_nothing_to_exact_results():
-    exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
+def test_episodes_do_not_change_exact_results():
+    exact_results = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
     plays = Results(games=8, wins=8, returns=8.0)
-    assert exact + plays == plays + exact == exact + Results() == exact.decayed(0.5) == exact
-    assert (exact + exact).mean_return == -0.5 and exact.win_rate(prior=9.0) == 0.25
-    assert Payoffs({Row("x", 0, ONE, OTHER): exact}).restricted_to([ONE]) == Payoffs()
+    assert (
+        exact_results + plays
+        == plays + exact_results
+        == exact_results + Results()
+        == exact_results.decayed(0.5)
+        == exact_results
+    )
+    assert (exact_results + exact_results).mean_return == -0.5 and exact_results.win_rate(prior=9.0) == 0.25
+    assert Payoffs({Row("x", 0, ONE, OTHER): exact_results}).restricted_to([ONE]) == Payoffs()

@@ -34,10 +34,10 @@ def run(tmp_path_factory):
     return path
 
 
-def test_every_start_is_told_of(run):
-    first, second = starts(run)
-    assert (first["after_step"], second["after_step"]) == (0, 1)
-    for start in (first, second):
+def test_every_start_of_a_run_is_stored(run):
+    first_start, second_start = starts(run)
+    assert (first_start["after_step"], second_start["after_step"]) == (0, 1)
+    for start in (first_start, second_start):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", start["date"])
         assert start["versions"]["sparring"] == sparring.__version__
         assert {"python", "torch", "open_spiel"} <= set(start["versions"])
@@ -46,13 +46,13 @@ def test_every_start_is_told_of(run):
 
 
 @pytest.mark.parametrize(("threads", "replies"), [(1, "own bits"), (2, "within 1e-5")])
-def test_it_says_what_holds_of_replies(tmp_path, threads, replies, monkeypatch):
+def test_the_determinism_of_replies_is_stored(tmp_path, threads, replies, monkeypatch):
     monkeypatch.setenv("CC", "none")
-    before = torch.get_num_threads()
+    threads_before = torch.get_num_threads()
     try:
         call("train", "kuhn-tiny", *QUICK, "model.hidden_size=16", f"threads={threads}", "--run", tmp_path / "run")
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
     (start,) = starts(tmp_path / "run")
     assert start["replies"] == replies
     assert start["decoding"] == "torch: CC=none"
@@ -61,7 +61,7 @@ def test_it_says_what_holds_of_replies(tmp_path, threads, replies, monkeypatch):
     assert f"<td>{replies}</td>" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_it_stands_in_no_other_file(run, monkeypatch):
+def test_provenance_is_in_no_other_file(run, monkeypatch):
     monkeypatch.setattr(provenance.socket, "gethostname", lambda: "a-host-of-its-own")
     call("train", "--run", run, "--resume", "steps=3")
     assert starts(run)[-1]["host"] == "a-host-of-its-own"
@@ -76,14 +76,14 @@ def test_it_stands_in_no_other_file(run, monkeypatch):
     assert "a-host-of-its-own" in (run / "report.html").read_text()
 
 
-def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
+def test_a_replaced_run_has_new_provenance(tmp_path):
     for _ in range(2):
         call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run", "--overwrite")
     assert len(starts(tmp_path / "run")) == 1
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "warned"),
+    ("first_value", "second_value", "warned"),
     [
         ("compiled", "torch: CC=none", True),
         ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
@@ -95,16 +95,16 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
         (["compiled"], "torch", False),
     ],
 )
-def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog, before, now, warned):
-    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=before, weights="live weights")
+def test_a_resume_with_other_numerics_is_warned_of(tmp_path, caplog, first_value, second_value, warned):
+    note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, weights="live weights")
     assert caplog.text == ""
-    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=now, weights="live weights")
-    expected = f"{before!r} up to step 4, and by"
+    note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, weights="live weights")
+    expected = f"{first_value!r} up to step 4, and by"
     assert (expected in caplog.text and "the run's numbers change" in caplog.text) == warned
     assert warned or caplog.text == ""
 
 
-def test_a_start_that_left_no_checkpoint_counts_for_nothing(tmp_path, caplog):
+def test_a_start_without_a_checkpoint_is_not_compared(tmp_path, caplog):
     for step, decoding in ((0, "compiled"), (4, "torch: CC=none"), (4, "compiled")):
         caplog.clear()
         note_start(tmp_path, ["sparring"], after_step=step, invariant=True, decoding=decoding, weights="live weights")
@@ -113,7 +113,7 @@ def test_a_start_that_left_no_checkpoint_counts_for_nothing(tmp_path, caplog):
     assert caplog.text == ""
 
 
-def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, caplog):
+def test_a_run_resumes_without_the_compiler_with_a_warning(tmp_path, monkeypatch, caplog):
     call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     monkeypatch.setenv("CC", "none")
     call("train", "--run", tmp_path / "run", "--resume", "steps=2")
@@ -121,7 +121,7 @@ def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize("text", ["", "[" * 5000, "5", '{"starts": 1}', '{"starts": [1, null]}', "\x00"])
-def test_a_damaged_file_is_begun_anew(tmp_path, text):
+def test_a_damaged_provenance_file_is_replaced(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
     note_start(

@@ -1,4 +1,4 @@
-"""Whatever a run is made of, stopping and going on changes nothing: every estimator, loss, kind of opponent and selection."""
+"""Stopping and resuming changes no byte of a run, for every estimator, loss, opponent and selection."""
 
 import json
 import shutil
@@ -35,9 +35,8 @@ BASE = {
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
 CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
-RANDOM = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-}  # so that games differ from the first step on
+# illegal replies are replaced at random, so games differ from the first step
+RANDOM = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}
 RUNS = {
     "all losses": {
         "credit": {"name": "gae"},
@@ -166,7 +165,7 @@ RUNS = {
         "rewards": [
             {"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}}
             for name in registry.names("rewards")
-            if name not in ("llm_judge", "reference_match")  # which ask for an endpoint and for a puzzle
+            if name not in ("llm_judge", "reference_match")  # these two need an endpoint and a puzzle
         ],
     },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
@@ -188,31 +187,32 @@ RUNS = {
         },
     },
 }
+# option of each estimator that names a reward of turns
 PROCESS = {
     "ppr": "process",
     "ssl": "component",
     "spae": "accuracy",
     "vpr": "process",
-}  # options that name a reward of single turns
+}
 CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
 
 
-# every second one in make test-slow
+# every second case runs in make test-slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(CASES)]
 )
-def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
+def test_resuming_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     changes = dict(CASES[name])
     if "critic" in registry.required_services(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
     if "credit" in changes and name not in RUNS:
-        more = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
-        changes["rollout"] = {**BASE.get("rollout", {}), **more}
-        if "candidates" in more:
+        extra_rollout = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
+        changes["rollout"] = {**BASE.get("rollout", {}), **extra_rollout}
+        if "candidates" in extra_rollout:
             changes["rewards"] = [{"name": "format_bonus"}]
-        if (needed := played_for(changes["credit"]["name"], changes["credit"]["preset"])) is not None:
+        if (extra_changes := played_for(changes["credit"]["name"], changes["credit"]["preset"])) is not None:
             changes |= {
-                "environments": [{"name": needed, "illegal": {"rule": "random"}}],
+                "environments": [{"name": extra_changes, "illegal": {"rule": "random"}}],
                 "model": {**BASE["model"], "context": 1024},
             }
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
@@ -228,15 +228,15 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
         assert expected[1]["process.safetensors"] != expected[1]["model.safetensors"]
     assert checkpoint.steps(tmp_path / "whole") == [1, 2, 3, 4]
     for step in (3, 1):
-        for late in (tmp_path / "whole" / "checkpoints").iterdir():
-            if int(late.name.removeprefix("step_")) > step:
-                (late / checkpoint.MANIFEST).unlink()
+        for later_checkpoint in (tmp_path / "whole" / "checkpoints").iterdir():
+            if int(later_checkpoint.name.removeprefix("step_")) > step:
+                (later_checkpoint / checkpoint.MANIFEST).unlink()
         assert checkpoint.load_latest(tmp_path / "whole").step == step
         train_in(tmp_path / "whole", config, resume=True)
         assert fingerprint(tmp_path / "whole") == expected, f"gone on from step {step}"
 
 
-def test_nothing_is_left_of_the_steps_after_the_checkpoint(tmp_path):
+def test_files_of_steps_after_the_checkpoint_are_removed(tmp_path):
     config = resolve({**BASE, "checkpoint": {"every": 3}})
     train_in(tmp_path / "run", config)
     (checkpoint.load_latest(tmp_path / "run").path / checkpoint.MANIFEST).unlink()
@@ -250,15 +250,15 @@ def test_nothing_is_left_of_the_steps_after_the_checkpoint(tmp_path):
     ]
 
 
-def test_a_run_that_has_done_more_steps_than_it_is_now_asked_for_is_finished(tmp_path):
+def test_a_run_beyond_its_number_of_steps_is_finished(tmp_path):
     train_in(tmp_path / "run", resolve(BASE))
-    before = fingerprint(tmp_path / "run")
+    files_before = fingerprint(tmp_path / "run")
     summary = train_in(tmp_path / "run", resolve({**BASE, "steps": 2}), resume=True)
     assert (summary.steps, summary.finished) == (4, True)
-    assert fingerprint(tmp_path / "run") == before
+    assert fingerprint(tmp_path / "run") == files_before
 
 
-# the state of a run: one value that a loop passes on, and what each owner writes of it
+# the state of a run: one value passed from step to step, of which each owner writes a part
 BASE_STATE = {
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "steps": 4,
@@ -278,13 +278,13 @@ def rounds(config, number, state=None):
     return states
 
 
-def written(state, folder):
+def save_state(state, folder):
     folder.mkdir()
     state.save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_loop_that_passes_the_state_on_forgets_nothing(tmp_path):
+def test_the_state_accumulates_over_steps(tmp_path):
     states = rounds(resolve(BASE_STATE), 3)
     assert [state.step for state in states] == [0, 1, 2, 3]
     assert states[0].owners == {}
@@ -292,46 +292,46 @@ def test_a_loop_that_passes_the_state_on_forgets_nothing(tmp_path):
         assert set(state.owners) == {"credit", "curriculum", "payoffs", "replay"}
         assert state.json("credit")
         records = [record for arm in state.json("curriculum").values() for record in arm]
-        assert len(records) == 4 * state.step  # one per group of games
+        assert len(records) == 4 * state.step  # one record per group
     sizes = [len(state.replay.stored) for state in states]
     assert sizes[0] == 0 < sizes[1] < sizes[3]
 
 
-def test_a_step_leaves_the_state_before_it_as_it_was(tmp_path):
+def test_a_step_does_not_change_the_previous_state(tmp_path):
     config = resolve(BASE_STATE)
-    before, after = rounds(config, 2)[1:]
-    first = written(before, tmp_path / "first")
-    again = play_round(config, (engine := LocalEngine(config)), Methods.of(config), before).state
-    assert written(before, tmp_path / "second") == first
-    assert again.step == after.step
+    state_before, state_after = rounds(config, 2)[1:]
+    first_files = save_state(state_before, tmp_path / "first")
+    second_state = play_round(config, (engine := LocalEngine(config)), Methods.of(config), state_before).state
+    assert save_state(state_before, tmp_path / "second") == first_files
+    assert second_state.step == state_after.step
     assert engine.model.version == 1
 
 
-def test_what_is_saved_is_restored(tmp_path):
+def test_a_saved_state_is_restored(tmp_path):
     state = rounds(resolve(BASE_STATE), 2)[-1]
-    files = written(state, tmp_path / "one")
+    files = save_state(state, tmp_path / "one")
     assert set(files) == {"state.json", "replay.parquet", "replay.json"}
     restored = RunState.restored(tmp_path / "one", state.step, json.loads(files["state.json"]))
     assert restored.step == 2
     assert restored.json("credit") == state.json("credit")
     assert restored.replay.stored == state.replay.stored
-    assert written(restored, tmp_path / "two") == files
+    assert save_state(restored, tmp_path / "two") == files
 
 
-def test_of_the_beginning_nothing_but_an_empty_mapping_is_written(tmp_path):
-    assert written(RunState(), tmp_path / "empty") == {"state.json": b"{}"}
+def test_the_initial_state_is_saved_as_an_empty_mapping(tmp_path):
+    assert save_state(RunState(), tmp_path / "empty") == {"state.json": b"{}"}
     restored = RunState.restored(tmp_path / "empty", 0, {})
     assert (restored.json("credit"), restored.replay.stored) == ({}, ())
-    assert written(restored, tmp_path / "again") == {"state.json": b"{}"}
+    assert save_state(restored, tmp_path / "again") == {"state.json": b"{}"}
 
 
-def test_an_owner_of_a_later_version_is_carried_along(tmp_path):
+def test_the_state_of_an_unknown_owner_is_kept(tmp_path):
     state = RunState(step=1, owners={"ratings": {"a": [1, 2]}}).after(credit={"x": 1.0})
-    files = written(state, tmp_path / "one")
+    files = save_state(state, tmp_path / "one")
     assert json.loads(files["state.json"]) == {"credit": {"x": 1.0}, "ratings": {"a": [1, 2]}}
 
 
-def test_what_is_no_owners_is_kept_apart(tmp_path):
+def test_content_without_an_owner_is_kept_separately(tmp_path):
     state = RunState(step=1, owners={"credit": {}})
     folder = tmp_path / "one"
     folder.mkdir()
@@ -342,26 +342,26 @@ def test_what_is_no_owners_is_kept_apart(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [[], 1, "text", None])
-def test_a_state_of_another_kind_is_refused(tmp_path, damage):
+def test_a_malformed_state_is_refused(tmp_path, damage):
     with pytest.raises(CheckpointError, match="holds no state of credit"):
         RunState.restored(tmp_path, 1, {"credit": damage})
 
 
-def test_a_torn_file_of_an_owner_is_refused(tmp_path):
+def test_a_truncated_state_file_is_refused(tmp_path):
     state = rounds(resolve(BASE_STATE), 1)[-1]
-    files = written(state, tmp_path / "one")
+    files = save_state(state, tmp_path / "one")
     (tmp_path / "one" / "replay.parquet").write_bytes(files["replay.parquet"][:-20])
     with pytest.raises(CheckpointError, match="replay buffer"):
         RunState.restored(tmp_path / "one", 1, {})
 
 
-def test_the_copy_that_is_asked_for_is_ones_own():
+def test_the_returned_json_of_a_state_is_a_copy():
     state = RunState(step=1, owners={"credit": {"mean": 1.0}})
     state.json("credit")["mean"] = 2.0
     assert state.json("credit") == {"mean": 1.0}
 
 
-# run folders of past versions: what they hold is read, and they can be measured, exported, reported on and gone on with
+# run folders of earlier versions can be read, evaluated, exported, reported and resumed
 OLD = Path(__file__).parent.parent / "data"
 RUNS_OLD = sorted(path.name for path in OLD.glob("run_*"))
 
@@ -373,9 +373,9 @@ def run_old(request, tmp_path):
 
 
 def call(*words):
-    done = CliRunner().invoke(app, list(map(str, words)))
-    assert done.exit_code == 0, done.output
-    return done.output
+    outcome = CliRunner().invoke(app, list(map(str, words)))
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
 
 
 def test_an_old_run_is_read(run_old):
@@ -386,7 +386,7 @@ def test_an_old_run_is_read(run_old):
     assert len(sparring.turn_table([episode for _, episode in episodes]).reward)
 
 
-def test_an_old_run_is_measured_exported_and_reported_on(run_old, tmp_path):
+def test_an_old_run_is_evaluated_exported_and_reported(run_old, tmp_path):
     assert "NashConv" in call("evaluate", run_old, "--games", 2, "--opponent", "random")
     call("export", run_old, tmp_path / "model")
     assert (tmp_path / "model" / "config.json").is_file()
@@ -394,12 +394,12 @@ def test_an_old_run_is_measured_exported_and_reported_on(run_old, tmp_path):
     assert (run_old / "report.html").stat().st_size > 1000
 
 
-def test_an_old_run_goes_on_beside_its_old_files(run_old):
+def test_an_old_run_resumes_beside_its_old_files(run_old):
     text = (run_old / "config.yaml").read_text()
     call("train", run_old / "config.yaml", "steps=3", "--run", run_old, "--resume")
-    after = (run_old / "config.yaml").read_text()
-    assert "steps: 2" in text and "steps: 3" in after
-    assert "keep" not in yaml.safe_load(text)["store"] and yaml.safe_load(after)["store"]["keep"] == 0, (
+    config_after = (run_old / "config.yaml").read_text()
+    assert "steps: 2" in text and "steps: 3" in config_after
+    assert "keep" not in yaml.safe_load(text)["store"] and yaml.safe_load(config_after)["store"]["keep"] == 0, (
         "nothing stored is removed"
     )
     episodes = sparring.load_run(run_old).episodes()

@@ -1,4 +1,4 @@
-"""Rewards in the loop: two steps of training with all of them, the configuration's errors, and what credit is given."""
+"""Rewards in the training loop: a run with all of them, wrong configurations, and the rewards that credit receives."""
 
 import math
 from dataclasses import replace
@@ -20,18 +20,17 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.run.builders import train_in
 
-JUDGED = {
-    name for name in registry.names("rewards") if registry.load("rewards", name).needs
-}  # too small here to be bounded
-NAMES = [
-    name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")
-]  # which ask for an endpoint, a puzzle
+# their weights are too small to reach the bound
+JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}
+# these two need an endpoint and a puzzle
+NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]
+# not available here: entropies of an oracle, a lead, and episodes with parts
 UNKNOWN = {
     "information_gain",
     "spawn",
     "subtasks_finished",
     "contribution",
-}  # neither oracle knows entropies; nobody leads, and no play has parts
+}
 EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {
     "steps": 2,
@@ -50,14 +49,14 @@ BASE = {
 
 def one_round(**changes):
     config = resolve({**BASE, **changes})
-    engine, seen = LocalEngine(config), []
-    usual = Methods.of(config)
+    engine, turn_tables = LocalEngine(config), []
+    methods = Methods.of(config)
 
     def credit(turns, state, progress):
-        seen.append(turns)
-        return usual.credit["main"](turns, state, progress=progress)
+        turn_tables.append(turns)
+        return methods.credit["main"](turns, state, progress=progress)
 
-    return play_round(config, engine, replace(usual, credit={"main": credit}), RunState()), seen[0]
+    return play_round(config, engine, replace(methods, credit={"main": credit}), RunState()), turn_tables[0]
 
 
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
@@ -73,18 +72,18 @@ def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
             assert turn.rewards["format_bonus"] == (0.025 if turn.event == "ok" else 0.0)
 
 
-def test_credit_sees_the_shaped_rewards_and_the_figures_the_plain_returns():
+def test_credit_gets_shaped_rewards_and_metrics_use_plain_returns():
     bonus = [{"name": "format_bonus", "bonus": 0.01, "penalty": 0.02}]
-    (outcome, turns), (plain, before) = one_round(rewards=bonus), one_round(rewards=[])
+    (outcome, turns), (plain_outcome, plain_turns) = one_round(rewards=bonus), one_round(rewards=[])
     expected = [0.01 if turn.event == "ok" else -0.02 for _, turn in ordered_turns(outcome.episodes)]
-    assert (turns.reward - before.reward).tolist() == pytest.approx(expected)
+    assert (turns.reward - plain_turns.reward).tolist() == pytest.approx(expected)
     assert outcome.metrics["reward/format_bonus"] == pytest.approx(sum(expected) / len(expected))
-    shared = {name for name in plain.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))}
-    assert shared and all(plain.metrics[name] == outcome.metrics[name] for name in shared)
-    assert not any(name.startswith("reward/") for name in plain.metrics)
+    shared = {name for name in plain_outcome.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))}
+    assert shared and all(plain_outcome.metrics[name] == outcome.metrics[name] for name in shared)
+    assert not any(name.startswith("reward/") for name in plain_outcome.metrics)
 
 
-def test_penalties_of_games_that_go_on_never_reorder_outcomes():
+def test_penalties_within_a_game_never_reorder_outcomes():
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random", "penalty": 3.0}}]
     for lifted, largest in ((False, 0.49), (True, math.inf)):
         outcome, turns = one_round(environments=games, rewards=[], reorder_outcomes=lifted)
@@ -93,27 +92,29 @@ def test_penalties_of_games_that_go_on_never_reorder_outcomes():
         assert -largest - 1e-9 <= sums.min() < (-2.9 if lifted else -0.4)
 
 
-def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
+def test_credit_gets_scaled_payoffs_and_metrics_use_the_original():
     kuhn, tictactoe = (
         {"name": "kuhn_poker", "illegal": {"rule": "random"}},
         {"name": "tic_tac_toe", "illegal": {"rule": "random"}},
     )
-    (plain, before), (scaled, turns) = (
+    (plain_outcome, plain_turns), (scaled_outcome, turns) = (
         one_round(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5)
     )
     factor = np.array([2.5 if turns.game_names[game] == "kuhn_poker" else 1.0 for game in turns.game])
-    assert turns.reward.tolist() == (before.reward * factor).tolist()
-    assert np.abs(before.reward).max() > 0 and set(factor.tolist()) == {1.0, 2.5}
-    figures = [name for name in plain.metrics if name.startswith(("return/", "seat_asymmetry/", "legal_rate"))]
-    assert figures and all(plain.metrics[name] == scaled.metrics[name] for name in figures)
+    assert turns.reward.tolist() == (plain_turns.reward * factor).tolist()
+    assert np.abs(plain_turns.reward).max() > 0 and set(factor.tolist()) == {1.0, 2.5}
+    figures = [name for name in plain_outcome.metrics if name.startswith(("return/", "seat_asymmetry/", "legal_rate"))]
+    assert figures and all(plain_outcome.metrics[name] == scaled_outcome.metrics[name] for name in figures)
 
 
 def test_exact_values_are_scaled_with_the_payoffs():
     game = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
     sections = {"rewards": [], "credit": {"name": "difference_rewards"}}
-    (_, before), (_, turns) = (one_round(environments=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0))
+    (_, unscaled_turns), (_, turns) = (
+        one_round(environments=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0)
+    )
     for name in ("action_value", "default_value", "reward"):
-        assert getattr(turns, name) == pytest.approx(2.0 * getattr(before, name))
+        assert getattr(turns, name) == pytest.approx(2.0 * getattr(unscaled_turns, name))
     assert np.abs(turns.action_value).max() > 0
 
 
@@ -142,7 +143,7 @@ def total(episode, seat):
         ({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "forfeit", "payoff": "spiral"}}]}, 0.245),
     ],
 )
-def test_the_bound_comes_from_the_game_unless_it_is_given_or_lifted(changes, largest):
+def test_the_bound_comes_from_the_game_unless_given_or_removed(changes, largest):
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}]
     penal = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
     outcome, _ = one_round(**{"environments": games, "rewards": penal, **changes})
@@ -161,9 +162,9 @@ def test_the_bound_comes_from_the_game_unless_it_is_given_or_lifted(changes, lar
 
 def test_every_metric_of_shaping_is_documented():
     outcome, _ = one_round()
-    known = glossary()
+    documented = glossary()
     for name in outcome.metrics:
-        assert any(matches(pattern, name) for pattern in known), name
+        assert any(matches(pattern, name) for pattern in documented), name
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, messag
     ],
     ids=str,
 )
-def test_a_step_in_which_the_oracle_judged_nothing_goes_on(credit):
+def test_a_step_without_judged_turns_continues(credit):
     config = resolve(
         {
             "steps": 2,

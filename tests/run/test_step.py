@@ -1,4 +1,4 @@
-"""One round: what selection leaves out, what the estimator is given, and what happens when nothing is left."""
+"""One training step: selection, refills, the turns that credit receives, failures, and the rollout metrics."""
 
 import dataclasses
 import itertools
@@ -40,19 +40,19 @@ LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
 
 def setting(**changes):
-    base = {
+    defaults = {
         "environments": [{"name": "kuhn_poker"}],
         "steps": 4,
         "threads": 1,
         "rollout": {"games_per_step": 16, "group_size": 4},
     }
-    return resolve({**base, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
+    return resolve({**defaults, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
 
 
 def methods(config, **changes):
-    usual = Methods.of(config)
+    original = Methods.of(config)
     names = ("matchmaker", "curriculum", "selection", "credit")
-    return Methods(**{name: changes.get(name, getattr(usual, name)) for name in names})
+    return Methods(**{name: changes.get(name, getattr(original, name)) for name in names})
 
 
 def weights(engine):
@@ -60,7 +60,7 @@ def weights(engine):
 
 
 @every_case("name", registry.names("credit"), parts=2)
-def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
+def test_a_step_with_no_selected_turns_changes_no_weights(name):
     critic = "critic" in registry.required_services(registry.bind("credit", name))
     parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
     credit = {"name": name, **dict.fromkeys(parts, "game")}
@@ -68,39 +68,39 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     rewards = [{"name": "format_bonus"}] if "candidates" in rollout else []
     config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout, rewards=rewards)
     engine = LocalEngine(config)
-    before = weights(engine)
+    weights_before = weights(engine)
     outcome = play_round(
         config,
         engine,
         methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)),
         RunState(),
     )
-    assert all((tensor == before[key]).all() for key, tensor in weights(engine).items())
+    assert all((tensor == weights_before[key]).all() for key, tensor in weights(engine).items())
     assert (outcome.metrics["kept_share"], outcome.metrics["advantage_std"], len(outcome.episodes)) == (0.0, 0.0, 16)
 
 
-def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
-    config, seen = setting(), []
-    engine, usual = LocalEngine(config), Methods.of(config)
+def test_the_estimator_gets_selected_turns_and_metrics_use_all():
+    config, turns_seen = setting(), []
+    engine, original = LocalEngine(config), Methods.of(config)
 
     def selection(turns, stream, progress):
         return turns.episode < 6
 
     def credit(turns, state, progress):
-        seen.append((set(turns.episode.tolist()), dict(state), progress))
-        return usual.credit["main"](turns, {"count": state.get("count", 0) + 1}, progress=progress)
+        turns_seen.append((set(turns.episode.tolist()), dict(state), progress))
+        return original.credit["main"](turns, {"count": state.get("count", 0) + 1}, progress=progress)
 
     state = RunState()
     for _ in range(2):
         outcome = play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), state)
         state = outcome.state
-    assert seen[0] == (set(range(6)), {}, 0.0)
-    assert seen[1] == (set(), {"count": 1}, 0.25)  # the episodes of step 1 are numbered from 16
+    assert turns_seen[0] == (set(range(6)), {}, 0.0)
+    assert turns_seen[1] == (set(), {"count": 1}, 0.25)  # the episodes of step 1 are numbered from 16
     assert (state.step, state.owners["credit"]) == (2, {"count": 2})
     assert [episode.episode_id for episode in outcome.episodes] == list(range(16, 32))
 
 
-def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
+def test_if_no_game_can_be_played_it_is_an_error(monkeypatch):
     config = setting()
     engine = LocalEngine(config)
     monkeypatch.setattr(engine, "play", lambda specs, judging: Rollout([], RolloutCounts()))
@@ -108,16 +108,16 @@ def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
         play_round(config, engine, Methods.of(config), RunState())
 
 
-def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
+def test_failed_games_are_counted_and_their_groups_dropped(monkeypatch):
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "retries": 1})
     engine = LocalEngine(config)
     game, _ = engine.environments[0]
-    usual, calls = game.reset, [0]
+    original, calls = game.reset, [0]
 
     def sometimes(*args, **kwargs):
-        state = usual(*args, **kwargs)
+        state = original(*args, **kwargs)
         calls[0] += 1
-        if calls[0] == 3 or calls[0] > 16:  # the third game, and whatever begins anew after that
+        if calls[0] == 3 or calls[0] > 16:  # the third game and all later starts
             state._position = None
         return state
 
@@ -134,15 +134,15 @@ def test_games_that_selection_drops_are_replaced():
     )
     engine, keys = LocalEngine(config), []
 
-    def half(turns, stream, progress):
+    def drop_half(turns, stream, progress):
         keys.append(stream.key)
         return (turns.group % 4 < 2) if len(keys) < 3 else np.ones(len(turns.group), dtype=bool)
 
-    outcome = play_round(config, engine, methods(config, selection=half), RunState(step=1))
+    outcome = play_round(config, engine, methods(config, selection=drop_half), RunState(step=1))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"], len(outcome.episodes)) == (1.0, 0.5, 32)
     assert len({episode.episode_id for episode in outcome.episodes}) == 32
     assert len(set(keys)) == 2
-    outcome = play_round(config, engine, methods(config, selection=half), RunState(step=2))
+    outcome = play_round(config, engine, methods(config, selection=drop_half), RunState(step=2))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"]) == (0.0, 1.0)
     nothing = methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     assert play_round(config, engine, nothing, RunState(step=3)).metrics["refills"] == 3.0
@@ -151,53 +151,53 @@ def test_games_that_selection_drops_are_replaced():
 @pytest.mark.parametrize(
     ("selection", "plays"),
     [
-        (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # of the six groups that are left
+        (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # 6 groups are left
         (
             lambda turns, stream, progress: turns.episode % 4 < 3,
             [3] * 6,
-        ),  # the sixteenth play is the first of the sixth group of three
+        ),  # game 16 is the first of the sixth group of three
     ],
 )
-def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut(selection, plays):
+def test_refills_keep_whole_groups_and_nearly_the_size_of_a_step(selection, plays):
     games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
     config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
-    engine, seen = LocalEngine(config), []
+    engine, turns_seen = LocalEngine(config), []
 
     def credit(turns, state, progress):
-        seen.append([len(np.unique(turns.episode[turns.group == group])) for group in np.unique(turns.group)])
+        turns_seen.append([len(np.unique(turns.episode[turns.group == group])) for group in np.unique(turns.group)])
         return Methods.of(config).credit["main"](turns, state, progress=progress)
 
     play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), RunState())
-    assert seen == [plays]
+    assert turns_seen == [plays]
 
 
-def test_a_batch_is_the_fewest_first_groups_that_are_enough():
-    played = [
+def test_a_batch_has_the_fewest_sufficient_first_groups():
+    episodes = [
         SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])
     ]
 
     def numbers(size):
-        return [episode.number for episode in _first_groups(played, size)]
+        return [episode.number for episode in _first_groups(episodes, size)]
 
     assert numbers(3) == [0, 1, 2]
-    assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # the fourth game is the first of its group
+    assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # game 4 is the first of its group
     assert numbers(7) == numbers(9) == numbers(20) == list(range(9))
-    mixed = [played[index] for index in (0, 3, 1, 6, 2, 4)]  # the group of the second game ends with the batch
-    assert [episode.number for episode in _first_groups(mixed, 2)] == [0, 3, 1, 2, 4]
+    mixed_order = [episodes[index] for index in (0, 3, 1, 6, 2, 4)]  # the group of the second game ends with the batch
+    assert [episode.number for episode in _first_groups(mixed_order, 2)] == [0, 3, 1, 2, 4]
 
 
-def test_figures_of_several_parts_are_weighed_by_their_games():
+def test_metrics_of_several_parts_are_weighted_by_games():
     parts = [(3, {"a": 1.0, "b": 4.0}), (1, {"a": 5.0, "c": 7.0}), (4, {"a": 0.0, "c": 2.0})]
     metrics = _mean_metrics(parts)
     assert metrics == {"a": pytest.approx(8 / 8), "b": pytest.approx(4.0), "c": pytest.approx((7 + 8) / 5)}
 
 
-def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkeypatch):
+def test_metrics_of_a_step_weight_its_batches_by_games(monkeypatch):
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
     engine, sizes = LocalEngine(config), iter([4, 12])
-    usual = engine.play
+    original = engine.play
     monkeypatch.setattr(
-        engine, "play", lambda specs, judging: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts())
+        engine, "play", lambda specs, judging: Rollout(original(specs).episodes[: next(sizes)], RolloutCounts())
     )
 
     def all_of_the_first_batch(turns, stream, progress):
@@ -208,7 +208,7 @@ def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkey
     assert outcome.metrics["kept_share"] == pytest.approx((4 * 1.0 + 12 * 0.0) / 16)
 
 
-def test_selection_draws_anew_at_every_step_and_refill():
+def test_selection_has_a_new_stream_for_every_step_and_refill():
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
     engine, streams = LocalEngine(config), []
 
@@ -224,25 +224,24 @@ def test_selection_draws_anew_at_every_step_and_refill():
 
 
 @pytest.mark.parametrize("refills", [0, 2])
-def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
+def test_the_seconds_of_the_oracle_include_only_judging(monkeypatch, refills):
     config = setting(
         environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}],
         rollout={"games_per_step": 4, "group_size": 4, "refills": refills},
     )
-    engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
-    usual = Methods.of(config, [game for game, _ in engine.environments])
-    others = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
+    engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # the clock starts above 0, as on a running machine
+    original = Methods.of(config, [game for game, _ in engine.environments])
+    others = {name: getattr(original, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**others, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
-    assert timing["seconds/oracle"] == pytest.approx(
-        0.25 * (refills + 1)
-    )  # it is looked at before and after each batch
+    # the clock is read before and after each batch
+    assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
 
 
-def test_games_are_cut_at_the_turns_allowed():
+def test_games_are_truncated_at_max_turns():
     limit = {"schedule": "staircase", "values": [2, 5], "at": [0.5]}
     config = setting(
         environments=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
@@ -318,7 +317,7 @@ def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
     }
 
 
-def test_games_are_kept_apart_and_seats_of_one_role_together():
+def test_metrics_are_per_game_and_role():
     batch = [
         episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")),
         episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b"),
@@ -329,31 +328,38 @@ def test_games_are_kept_apart_and_seats_of_one_role_together():
     assert (metrics["return/b/first"], metrics["return/b/second"], metrics["seat_asymmetry/b"]) == (7.0, 0.0, 7.0)
 
 
-def test_where_any_text_is_legal_nothing_is_said_of_legal_replies():
-    free = turn(0, 0)._replace(legal_actions=())
-    alone = rollout_metrics([episode(0, [free, free], (1.0, 0.0), game="talk")])
-    assert not any(name.startswith("legal_rate") for name in alone) and alone["unparsable_rate"] == 0.0
-    mixed = rollout_metrics(
+def test_without_a_list_of_legal_actions_there_is_no_legal_rate():
+    free_turn = turn(0, 0)._replace(legal_actions=())
+    metrics_of_talk = rollout_metrics([episode(0, [free_turn, free_turn], (1.0, 0.0), game="talk")])
+    assert (
+        not any(name.startswith("legal_rate") for name in metrics_of_talk) and metrics_of_talk["unparsable_rate"] == 0.0
+    )
+    metrics_of_both = rollout_metrics(
         [
-            episode(0, [free, turn(1, 0), turn(0, 1, "illegal"), turn(1, 1, "unparsable")], (1.0, 0.0)),
-            episode(1, [free], (1.0, 0.0), game="talk"),
+            episode(0, [free_turn, turn(1, 0), turn(0, 1, "illegal"), turn(1, 1, "unparsable")], (1.0, 0.0)),
+            episode(1, [free_turn], (1.0, 0.0), game="talk"),
         ]
     )
-    assert mixed["legal_rate"] == mixed["legal_rate/g"] == 1 / 3 and "legal_rate/talk" not in mixed
-    assert mixed["unparsable_rate"] == 1 / 5  # of all replies
-    unread = rollout_metrics([episode(0, [free._replace(event="unparsable"), free], (1.0, 0.0))])
-    assert unread["unparsable_rate"] == 0.5 and "legal_rate" not in unread
+    assert (
+        metrics_of_both["legal_rate"] == metrics_of_both["legal_rate/g"] == 1 / 3
+        and "legal_rate/talk" not in metrics_of_both
+    )
+    assert metrics_of_both["unparsable_rate"] == 1 / 5  # as a share of all replies
+    metrics_of_unparsable = rollout_metrics(
+        [episode(0, [free_turn._replace(event="unparsable"), free_turn], (1.0, 0.0))]
+    )
+    assert metrics_of_unparsable["unparsable_rate"] == 0.5 and "legal_rate" not in metrics_of_unparsable
 
 
-def test_a_batch_in_which_nobody_is_trained_has_figures_too():
+def test_a_batch_without_trained_seats_has_metrics():
     metrics = rollout_metrics([episode(0, [turn(0, 0)], (1.0, -1.0), trained=(False, False))])
     assert (metrics["legal_rate"], metrics["turns_per_game"]) == (0.0, 1.0)
     assert not any(name.startswith("return/") for name in metrics)
     assert pytest.approx(0.0) == metrics["forfeit_rate"]
 
 
-def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_ended():
-    """By hand, from the replies and the deal of each play; team b is not trained."""
+def test_environment_metrics_are_means_over_trained_seats_by_hand():
+    """Computed by hand from the replies and deal of each episode; team b is not trained."""
     game = make_game("code_words", options={"words": 2}, illegal={"rule": "forfeit"})
     root, trained = Stream.from_seed(1), (True, True, False, False)
     seats = (bot("random"),) * 4
@@ -380,14 +386,14 @@ def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_e
     assert set(metrics) == {f"figure/code_words/{name}" for name in ("understood", "leaked", "clear", "by_key")}
     assert metrics["figure/code_words/understood"] == pytest.approx(sum(understood) / 40) and 0 < sum(understood) < 40
     assert metrics["figure/code_words/clear"] == pytest.approx(sum(clear) / 40)
-    lost = dataclasses.replace(batch[0], forfeited_by=0, turns=batch[0].turns[:1])
-    assert environment_metrics([lost, batch[1]], [game]) == environment_metrics([batch[1]], [game])
+    forfeited = dataclasses.replace(batch[0], forfeited_by=0, turns=batch[0].turns[:1])
+    assert environment_metrics([forfeited, batch[1]], [game]) == environment_metrics([batch[1]], [game])
     unseen = [dataclasses.replace(episode, trained=(False,) * 4) for episode in batch]
     assert environment_metrics(unseen, [game]) == {} == environment_metrics(batch, [make_game("kuhn_poker")])
 
 
 def test_entropy_is_estimated_from_the_sampled_tokens():
-    """Tokens of probability 1/2 and 1/8, three of the one and one of the other: (3 log 2 + log 8) / 4."""
+    """Three tokens of probability 1/2 and one of 1/8: (3 log 2 + log 8) / 4."""
     segments = [
         Segment(kind="sampled", ids=(5,) * n, logprobs=(logprob,) * n)
         for n, logprob in ((3, -math.log(2)), (1, -math.log(8)))
@@ -400,15 +406,15 @@ def test_entropy_is_estimated_from_the_sampled_tokens():
     assert "sampled_entropy" not in rollout_metrics([episode(0, [turn(0, 0)._replace(segments=())], (0.0, 0.0))])
 
 
-def rewarded(number, group, first, second):
+def rewarded(number, group, first_rewards, second_rewards):
     turns = [
-        turn(0, 0)._replace(rewards={"outcome": first}),
-        turn(1, 0)._replace(rewards={"outcome": second - 1.0, "bonus": 1.0}),
+        turn(0, 0)._replace(rewards={"outcome": first_rewards}),
+        turn(1, 0)._replace(rewards={"outcome": second_rewards - 1.0, "bonus": 1.0}),
     ]
     return dataclasses.replace(episode(number, turns, (9.0, 9.0)), group_id=group)
 
 
-def test_the_spread_of_rewards_is_within_groups_of_one_start_and_role():
+def test_the_reward_spread_is_within_groups_and_roles():
     """Group 0: first seat (1, -1), second (2, 2); group 1: first (3, 3), second (0, 4)."""
     table = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 0, -1, 2), rewarded(2, 1, 3, 0), rewarded(3, 1, 3, 4)])
     assert group_metrics(table) == {"group_deviation": pytest.approx((1 + 0 + 0 + 2) / 4), "group_equal_share": 1 / 2}
@@ -421,7 +427,7 @@ def test_groups_of_one_and_an_empty_table_have_no_spread():
     assert group_metrics(with_single) == {"group_deviation": pytest.approx(0.5), "group_equal_share": 1 / 2}
 
 
-def test_what_attempts_paid_is_over_the_seats_that_had_them():
+def test_rewards_of_attempts_are_means_over_seats_with_attempts():
     def turn_of(seat, attempt, **rewards):
         return turn(seat, 0)._replace(attempt=attempt, rewards=rewards)
 
@@ -444,19 +450,19 @@ def test_what_attempts_paid_is_over_the_seats_that_had_them():
 
 
 @pytest.mark.slow
-def test_kuhn_poker_from_random_weights():
+def test_kuhn_poker_improves_from_random_weights():
     changes = ["steps=180", "rollout.games_per_step=512", "learner.average=0.98", "threads=1"]
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), changes))
     engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
     evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
-    first = evaluator.measure(engine.agent("policy"), engine.root)
+    first_metrics = evaluator.measure(engine.agent("policy"), engine.root)
     difference = 0.0
     while state.step < config.steps:
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
         difference = max(difference, outcome.metrics["logprob_difference_max"])
-    last = evaluator.measure(engine.agent("policy"), engine.root)
+    last_metrics = evaluator.measure(engine.agent("policy"), engine.root)
     assert outcome.metrics["legal_rate"] > 0.98
-    assert first["illegal_mass/kuhn_poker"] > 0.5 > 0.05 > last["illegal_mass/kuhn_poker"]
-    assert last["nash_conv/kuhn_poker"] < 0.35 < first["nash_conv/kuhn_poker"]
+    assert first_metrics["illegal_mass/kuhn_poker"] > 0.5 > 0.05 > last_metrics["illegal_mass/kuhn_poker"]
+    assert last_metrics["nash_conv/kuhn_poker"] < 0.35 < first_metrics["nash_conv/kuhn_poker"]
     assert difference < 1e-4

@@ -1,4 +1,4 @@
-"""A run that learns over the attempts of a trial: the turn table says what is an attempt and a note, and who else played."""
+"""Runs that learn over the attempts of a trial: the turn table has attempts, notes and opponents."""
 
 import json
 
@@ -27,7 +27,7 @@ def learnt(tmp_path, credit):
     return run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=keys)
 
 
-def test_what_is_stored_gives_the_same_credit_again(tmp_path):
+def test_stored_turns_give_the_same_credit(tmp_path):
     rows = learnt(tmp_path, "{name: mage, per_opponent: true, preset: as_released}")
     assert rows["note"].any() and rows["attempt"].max() == 2
     rows = rows.sort_values(["episode_id", "seat", "turn_index"])
@@ -63,29 +63,31 @@ ROCK = [
 ]
 
 
-def test_a_run_that_dies_in_the_middle_of_a_trial_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
-    whole = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "whole")
+def test_a_run_killed_within_a_trial_resumes_with_the_same_bytes(tmp_path, monkeypatch):
+    uninterrupted_run = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "whole")
     choose, attempts = BiasedAgent.choose, []
 
-    def dies(agent, state, seat, stream):
+    def raise_in_trial(agent, state, seat, stream):
         attempts.append(state.attempt)
-        if len(attempts) > 90 and state.attempt == 1:  # a step has 12 trials of 3 attempts
+        if len(attempts) > 90 and state.attempt == 1:  # a step has 12 trials of 3 attempts each
             raise KillSignal
         return choose(agent, state, seat, stream)
 
-    monkeypatch.setattr(BiasedAgent, "choose", dies)
+    monkeypatch.setattr(BiasedAgent, "choose", raise_in_trial)
     with pytest.raises(KillSignal):
         sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves")
     monkeypatch.undo()
     lines = (tmp_path / "halves" / "metrics.jsonl").read_text().splitlines()
     assert 0 < len(lines) < 4
-    again = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves", resume=True)
+    resumed_run = sparring.train(
+        "mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves", resume=True
+    )
     for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors"):
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert again.table("episodes").equals(whole.table("episodes"))
+    assert resumed_run.table("episodes").equals(uninterrupted_run.table("episodes"))
 
 
-def test_a_trial_that_outgrows_the_context_is_counted_and_ends(tmp_path):
+def test_a_trial_beyond_the_context_is_truncated_and_counted(tmp_path):
     changes = [*TINY, "model.context=20", "evaluation.opponents=[]"]
     run = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
     (figures,) = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())

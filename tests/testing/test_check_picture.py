@@ -1,4 +1,4 @@
-"""The check of pictures notices each thing that a picture must not do."""
+"""`check_picture` refuses pictures that run scripts, fetch files, or show what a seat must not see."""
 
 import random
 
@@ -26,11 +26,11 @@ BREACHES = {
 
 
 @pytest.mark.parametrize("breach", BREACHES)
-def test_what_may_run_or_fetch_is_refused(breach):
-    inside, message = BREACHES[breach]
+def test_a_picture_with_a_forbidden_part_is_refused(breach):
+    element, message = BREACHES[breach]
     check_svg(f"{HEAD}</svg>")
     with pytest.raises(AssertionError, match=message):
-        check_svg(f"{HEAD}{inside}</svg>", breach)
+        check_svg(f"{HEAD}{element}</svg>", breach)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_what_may_run_or_fetch_is_refused(breach):
         None,
     ],
 )
-def test_what_is_no_picture_is_refused(svg):
+def test_a_text_that_is_no_accessible_svg_is_refused(svg):
     with pytest.raises(AssertionError):
         check_svg(svg)
 
 
-class Coins:
-    """Each of two seats knows one coin; the picture is what ``seen`` makes of both."""
+class CoinGame:
+    """An environment in which each of two seats knows one coin; ``picture`` and ``sentence`` choose what is shown."""
 
     roles, max_turns, min_utility, max_utility = ("left", "right"), 2, 0.0, 0.0
 
@@ -58,10 +58,10 @@ class Coins:
         self.picture, self.sentence = picture, sentence
 
     def reset(self, stream):
-        return Play(self, [stream.integer(seat, 2) for seat in (0, 1)])
+        return CoinPlay(self, [stream.integer(seat, 2) for seat in (0, 1)])
 
 
-class Play:
+class CoinPlay:
     done, returns = False, (0.0, 0.0)
 
     def __init__(self, rules, coins):
@@ -93,7 +93,7 @@ def coins(*, picture: str = "own", sentence: str = "own"):
         "none": lambda coins, seat: "",
         "random": lambda coins, seat: str(random.random()),
     }
-    return Coins(kinds[picture], kinds[sentence])
+    return CoinGame(kinds[picture], kinds[sentence])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def coins(*, picture: str = "own", sentence: str = "own"):
         ("random", "own", "drawn twice"),
     ],
 )
-def test_a_picture_that_tells_too_much_or_nothing_is_noticed(picture, sentence, message):
+def test_a_picture_that_shows_too_much_or_nothing_is_refused(picture, sentence, message):
     assert check_picture(coins) > 0
     with pytest.raises(AssertionError, match=message):
         check_picture(coins, picture=picture, sentence=sentence)

@@ -1,4 +1,4 @@
-"""The public checks pass what keeps the contract and say in a sentence what does not."""
+"""The public checks accept plug-ins that keep their contract and name the rule that others break."""
 
 import itertools
 import random
@@ -23,16 +23,16 @@ from sparring.testing import (
     random_episode,
 )
 
-NEEDS = {"value"}  # of the estimators below: this module declares them, as a plug-in's does
+NEEDS = {"value"}  # what the estimators below read, declared as in the module of a plug-in
 CALLS = itertools.count()
 
 
-def short(episode, *, most: int = 3):
+def short_replies(episode, *, most: int = 3):
     """Pay every reply of at most ``most`` characters 1."""
     return [float(len(turn.reply) <= most) for turn in episode.turns]
 
 
-def scribbling(episode):
+def changing_the_episode(episode):
     for turn in episode.turns:
         turn.rewards["game"] = 0.0
     return [0.0 for turn in episode.turns]
@@ -50,19 +50,19 @@ BAD_REWARDS = [
         AssertionError,
         "must give equal rewards for equal episodes",
     ),
-    (scribbling, AssertionError, "changed the episode"),
+    (changing_the_episode, AssertionError, "changed the episode"),
     (lambda episode: 1.0, PluginError, ""),
     (lambda episode: [1 / 0 for turn in episode.turns], PluginError, ""),
 ]
 
 
 @pytest.mark.parametrize(("reward", "error", "message"), BAD_REWARDS)
-def test_a_bad_reward_is_told_as_in_a_run(reward, error, message):
+def test_a_bad_reward_is_refused_as_in_a_run(reward, error, message):
     with pytest.raises(error, match=message or None):
         check_reward(reward)
 
 
-def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
+def test_a_random_episode_has_its_seed_and_length():
     stream = Stream.from_seed(3)
     assert (
         random_episode(stream, turns=5) == random_episode(stream, turns=5) != random_episode(stream.child(1), turns=5)
@@ -70,128 +70,129 @@ def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
     assert [len(random_episode(stream, turns=count).turns) for count in range(4)] == [0, 1, 2, 3]
 
 
-def fitted(advantages, turns, state):
+def credit_with_targets(advantages, turns, state):
     return Credit(advantages=advantages, state=state, value_targets=turns.reward)
 
 
 def with_critic(turns, state):
-    return fitted(turns.reward - turns.value, turns, dict(state))
+    return credit_with_targets(turns.reward - turns.value, turns, dict(state))
 
 
 def without_targets(turns, state):
     return Credit(advantages=turns.reward - turns.value, state=dict(state))
 
 
-def undeclared(turns, state):
-    return fitted(turns.reward - turns.action_value, turns, dict(state))
+def reading_an_undeclared_column(turns, state):
+    return credit_with_targets(turns.reward - turns.action_value, turns, dict(state))
 
 
 def per_trajectory(turns, state):
-    return fitted(turns.reward[turns.done], turns, dict(state))
+    return credit_with_targets(turns.reward[turns.done], turns, dict(state))
 
 
-def unfinished(turns, state):
-    return fitted(turns.reward / 0.0, turns, dict(state))
+def not_finite(turns, state):
+    return credit_with_targets(turns.reward / 0.0, turns, dict(state))
 
 
-def hoarding(turns, state):
+def changing_the_state(turns, state):
     state["steps"] = state.get("steps", 0) + 1
-    return fitted(turns.reward, turns, state)
+    return credit_with_targets(turns.reward, turns, state)
 
 
-def in_place(turns, state):
+def changing_a_column(turns, state):
     turns.reward[:] = 0.0
-    return fitted(turns.reward, turns, dict(state))
+    return credit_with_targets(turns.reward, turns, dict(state))
 
 
-def gambling(turns, state):
-    return fitted(turns.reward + random.random(), turns, dict(state))
+def random_advantages(turns, state):
+    return credit_with_targets(turns.reward + random.random(), turns, dict(state))
 
 
-def forgetful(turns, state):
-    seen = state.get("seen", ())
-    return fitted(turns.reward, turns, {"seen": (*seen, len(turns.reward)) if isinstance(seen, tuple) else ()})
+def state_of_tuples(turns, state):
+    lengths = state.get("seen", ())
+    return credit_with_targets(
+        turns.reward, turns, {"seen": (*lengths, len(turns.reward)) if isinstance(lengths, tuple) else ()}
+    )
 
 
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
         (without_targets, AssertionError, "must give value_targets"),
-        (hoarding, AssertionError, "changed the state"),
-        (in_place, AssertionError, "changed the column 'reward'"),
-        (gambling, AssertionError, "other advantages for the same table|other advantages after its state"),
-        (forgetful, AssertionError, "another state after its state was written as JSON"),
+        (changing_the_state, AssertionError, "changed the state"),
+        (changing_a_column, AssertionError, "changed the column 'reward'"),
+        (random_advantages, AssertionError, "other advantages for the same table|other advantages after its state"),
+        (state_of_tuples, AssertionError, "another state after its state was written as JSON"),
         (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
-        (unfinished, PluginError, "must be finite"),
+        (not_finite, PluginError, "must be finite"),
         (
-            undeclared,
+            reading_an_undeclared_column,
             PluginError,
             "as an array of numbers|TypeError",
         ),  # it reads a column that it did not ask for, which is not there
     ],
 )
-def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, message):
+def test_a_bad_estimator_is_refused_as_in_a_run(estimator, error, message):
     with np.errstate(all="ignore"), pytest.raises(error, match=message):
         check_estimator(estimator)
 
 
-def seated(*seats, trained=None):
-    return Seating(
-        seats=seats, trained=trained or tuple(str(seat).startswith("learner") for seat in seats)
-    )  # plain names are read
+def seating_of(*seats, trained=None):
+    # names as text
+    return Seating(seats=seats, trained=trained or tuple(str(seat).startswith("learner") for seat in seats))
 
 
-def others(name):
-    return lambda request: seated("learner", *(name,) * (request.num_seats - 1))
+def against(name):
+    return lambda request: seating_of("learner", *(name,) * (request.num_seats - 1))
 
 
-def everywhere(name, **more):
-    return lambda request: seated(
-        *(name,) * request.num_seats, **{key: value * request.num_seats for key, value in more.items()}
+def in_every_seat(name, **options):
+    return lambda request: seating_of(
+        *(name,) * request.num_seats, **{key: value * request.num_seats for key, value in options.items()}
     )
 
 
 @pytest.mark.parametrize(
     ("matchmaker", "error", "message"),
     [
-        (everywhere("bot-random"), AssertionError, "trains learner in no seat"),
+        (in_every_seat("bot-random"), AssertionError, "trains learner in no seat"),
         (
-            lambda request: others(random.choice(("bot-random", "bot-mcts")))(request),
+            lambda request: against(random.choice(("bot-random", "bot-mcts")))(request),
             AssertionError,
             "must answer equal requests equally",
         ),
         (
-            everywhere("learnr"),
+            in_every_seat("learnr"),
             PluginError,
             "put 'learnr' into seat 0, and there is no such player. Did you mean 'learner'",
         ),
-        (others("past-000999"), PluginError, "put 'past-000999' into seat 1"),
+        (against("past-000999"), PluginError, "put 'past-000999' into seat 1"),
         (
-            others("bot-randm"),
+            against("bot-randm"),
             PluginError,
             "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'",
         ),
-        (everywhere("policy"), PluginError, "put 'policy' into seat 0"),
+        (in_every_seat("policy"), PluginError, "put 'policy' into seat 0"),
         (
-            everywhere("bot-random", trained=(True,)),
+            in_every_seat("bot-random", trained=(True,)),
             PluginError,
             "trains 'bot-random' in seat 0; only 'learner' is trained",
         ),
         (
-            lambda request: seated(*range(request.num_seats)),
+            lambda request: seating_of(*range(request.num_seats)),
             ConfigError,
             "0 is not a player; write a PlayerRef, or a name",
         ),
     ],
 )
-def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, message):
+def test_a_bad_matchmaker_is_refused_as_in_a_run(matchmaker, error, message):
     with pytest.raises(error, match=re.escape(message)):
         check_matchmaker(matchmaker)
 
 
-def moody(request):
-    every = tuple(request.members)
-    return (every[next(CALLS) % len(every)],) if len(every) > request.keep else every
+def keep_by_call(request):
+    members = tuple(request.members)
+    return (members[next(CALLS) % len(members)],) if len(members) > request.keep else members
 
 
 @pytest.mark.parametrize(
@@ -199,32 +200,34 @@ def moody(request):
     [
         (lambda request: (), AssertionError, "keeps none of the snapshots of steps"),
         (lambda request: tuple(request.members[-max(request.keep - 1, 1) :]), AssertionError, "may stay; all may stay"),
-        (moody, AssertionError, "must answer equal requests equally"),
+        (keep_by_call, AssertionError, "must answer equal requests equally"),
         (lambda request: tuple(request.members), PluginError, r"at most \d snapshots \(league.keep\)"),
         (lambda request: None, PluginError, "must return the snapshots that stay"),
     ],
 )
-def test_a_bad_keeping_rule_is_told(rule, error, message):
+def test_a_bad_keeping_rule_is_refused(rule, error, message):
     with pytest.raises(error, match=message):
         check_keeping(rule)
 
 
-def test_a_keeping_rule_is_asked_with_results_and_without_of_few_and_many():
-    seen = []
+def test_a_keeping_rule_is_checked_with_few_and_many_members():
+    requests = []
 
     def noting(request):
-        seen.append(request)
+        requests.append(request)
         return newest(request)
 
     check_keeping(noting, requests=100)
-    assert {len(request.members) for request in seen} == set(range(1, 10)) == {request.keep for request in seen}
-    assert any(not request.payoffs.rows for request in seen) and any(len(request.payoffs.rows) > 3 for request in seen)
+    assert {len(request.members) for request in requests} == set(range(1, 10)) == {request.keep for request in requests}
+    assert any(not request.payoffs.rows for request in requests) and any(
+        len(request.payoffs.rows) > 3 for request in requests
+    )
     assert all(
-        list(request.steps) == sorted(set(request.steps)) and request.step == request.steps[-1] for request in seen
+        list(request.steps) == sorted(set(request.steps)) and request.step == request.steps[-1] for request in requests
     )
 
 
-class Spoiled:
+class BrokenGame:
     def __init__(self, **changes):
         self._game, self._changes = kuhn_poker(), changes
 
@@ -232,39 +235,39 @@ class Spoiled:
         return self._changes[name] if name in self._changes else getattr(self._game, name)
 
     def reset(self, stream):
-        return SpoiledState(self._game.reset(stream), self._changes)
+        return BrokenState(self._game.reset(stream), self._changes)
 
 
-class SpoiledState:
+class BrokenState:
     def __init__(self, state, changes):
         self._state, self._changes = state, changes
 
     def __getattr__(self, name):
         if name == "clone":
-            return lambda: SpoiledState(self._state.clone(), self._changes)
+            return lambda: BrokenState(self._state.clone(), self._changes)
         change = self._changes.get(name)
         value = getattr(self._state, name)
         return change(value) if change else value
 
 
-def spoiled(**changes):
+def broken_environment(**changes):
     def environment():
-        return Spoiled(**changes)
+        return BrokenGame(**changes)
 
     return environment
 
 
-def test_what_keeps_the_contract_passes():
+def test_plug_ins_that_keep_their_contract_pass():
     for options in ({}, {"most": 5}):
-        check_reward(short, **options)
+        check_reward(short_replies, **options)
     check_reward(lambda episode: tuple(0.5 for turn in episode.turns))
     check_estimator(with_critic)
-    check_matchmaker(lambda request: seated(*(str(request.learner),) * request.num_seats))
+    check_matchmaker(lambda request: seating_of(*(str(request.learner),) * request.num_seats))
     check_keeping(newest)
     check_keeping(spread)
     check_environment(kuhn_poker)
     check_environment(kuhn_poker, players=3, plays=5)
-    check_environment(spoiled(), plays=5)
+    check_environment(broken_environment(), plays=5)
 
 
 @pytest.mark.parametrize(
@@ -294,6 +297,6 @@ def test_what_keeps_the_contract_passes():
         ),
     ],
 )
-def test_a_bad_environment_is_told(changes, message):
+def test_a_bad_environment_is_refused(changes, message):
     with pytest.raises(AssertionError, match=message):
-        check_environment(spoiled(**changes), plays=5)
+        check_environment(broken_environment(**changes), plays=5)

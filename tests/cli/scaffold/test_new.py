@@ -1,4 +1,4 @@
-"""`sparring new`: what it writes passes its own test and trains."""
+"""`sparring new` writes a plug-in that passes its generated test and trains; and the example environment `matching`."""
 
 import json
 import sys
@@ -15,11 +15,11 @@ from tests.cli.builders import call, succeed
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
-def new(*words):
+def run_new(*words):
     return call("new", *words)
 
 
-def cases(test):
+def cases_of(test):
     (names, values) = next((mark.args for mark in getattr(test, "pytestmark", ())), ((), [()]))
     names = names if isinstance(names, tuple) else (names,)
     for value in values:
@@ -27,7 +27,7 @@ def cases(test):
 
 
 @pytest.fixture
-def forgotten(monkeypatch):
+def no_plugins_loaded(monkeypatch):
     monkeypatch.setattr(outside, "_loaded", {})
     registry.clear_caches()
     yield
@@ -35,9 +35,9 @@ def forgotten(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, monkeypatch, forgotten):
+def test_a_new_plug_in_passes_its_generated_test_and_trains(kind, tmp_path, monkeypatch, no_plugins_loaded):
     name, folder = f"written_{kind}", tmp_path / f"written_{kind}"
-    assert new(kind, name, "--folder", str(folder)).exit_code == 0
+    assert run_new(kind, name, "--folder", str(folder)).exit_code == 0
     assert {path.name for path in folder.iterdir()} == {
         "pyproject.toml",
         "README.md",
@@ -52,7 +52,7 @@ def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, mon
     tests = [function for title, function in vars(sys.modules[f"test_{name}"]).items() if title.startswith("test_")]
     assert len(tests) > 1
     for test in tests:
-        for arguments in cases(test):
+        for arguments in cases_of(test):
             test(**arguments)
     succeed("train", folder / "recipe.yaml", "--run", tmp_path / "run", *QUICK)
     succeed("evaluate", tmp_path / "run", "--games", 2, "--oracle", "none")
@@ -63,7 +63,7 @@ def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, mon
 def test_the_entry_point_names_the_plug_in(tmp_path):
     import tomllib
 
-    new("matchmaker", "own_pairs", "--folder", str(tmp_path / "x"))
+    run_new("matchmaker", "own_pairs", "--folder", str(tmp_path / "x"))
     pyproject = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
     assert pyproject["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
     assert pyproject["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
@@ -82,35 +82,35 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "replace"], "take another name"),
     ],
 )
-def test_what_cannot_be_written_is_said_and_nothing_is(words, message, tmp_path, monkeypatch):
+def test_a_name_that_cannot_be_used_is_refused_and_no_file_is_written(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = new(*words)
-    assert done.exit_code != 0 and message in str(done.exception)
+    outcome = run_new(*words)
+    assert outcome.exit_code != 0 and message in str(outcome.exception)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_may_be_written_into_the_empty_folder_one_stands_in(tmp_path, monkeypatch):
+def test_a_plug_in_can_be_written_into_the_empty_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert new("reward", "own_reward", "--folder", ".").exit_code == 0
+    assert run_new("reward", "own_reward", "--folder", ".").exit_code == 0
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):
+def test_a_folder_that_is_not_empty_is_not_changed(tmp_path):
     (tmp_path / "x").write_text("mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
     (tmp_path / "empty").mkdir()
     for folder in ("x", "full"):
-        done = new("reward", "own_reward", "--folder", str(tmp_path / folder))
-        assert "is not empty" in str(done.exception)
+        outcome = run_new("reward", "own_reward", "--folder", str(tmp_path / folder))
+        assert "is not empty" in str(outcome.exception)
     assert (tmp_path / "x").read_text() == (tmp_path / "full" / "file").read_text() == "mine"
-    assert new("reward", "own_reward", "--folder", str(tmp_path / "empty")).exit_code == 0
+    assert run_new("reward", "own_reward", "--folder", str(tmp_path / "empty")).exit_code == 0
 
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def test_it_keeps_the_contract_in_forty_lines_and_so_does_its_picture(monkeypatch):
+def test_the_example_matching_has_forty_lines_and_passes_the_public_checks(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     from matching import matching
 
@@ -126,14 +126,18 @@ def test_it_keeps_the_contract_in_forty_lines_and_so_does_its_picture(monkeypatc
     assert ">heads<" in play.draw(0) and play.described(0) == "left said heads, right said tails."
 
 
-def test_it_trains_is_measured_and_is_played(tmp_path, monkeypatch, forgotten):
+def test_the_example_matching_is_trained_evaluated_and_played(tmp_path, monkeypatch, no_plugins_loaded):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     folder = tmp_path / "run"
     succeed("train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder)
-    measured = succeed("evaluate", folder, "--opponent", "random", "--games", 6, "--json").stdout
-    assert {row["role"] for row in json.loads(measured)["matches"]} == {"left", "right"}
-    played = succeed("play", folder, "--seed", 1, text="heads\nn\n").stdout
-    assert "Legal actions: heads, tails" in played and "You " in played.partition("The end.")[2] and "heads" in played
+    report = succeed("evaluate", folder, "--opponent", "random", "--games", 6, "--json").stdout
+    assert {row["role"] for row in json.loads(report)["matches"]} == {"left", "right"}
+    transcript = succeed("play", folder, "--seed", 1, text="heads\nn\n").stdout
+    assert (
+        "Legal actions: heads, tails" in transcript
+        and "You " in transcript.partition("The end.")[2]
+        and "heads" in transcript
+    )
     assert "left (learner)" in succeed("show", folder).stdout
     succeed("report", folder)
     succeed("export", folder, tmp_path / "exported")

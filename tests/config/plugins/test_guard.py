@@ -1,4 +1,4 @@
-"""A plug-in that raises is named with its option; one that does not come back is noticed, and nothing else is."""
+"""Errors of plug-ins name the plug-in and its option, and a call that does not return is interrupted."""
 
 import os
 import signal
@@ -13,33 +13,33 @@ from sparring.config.plugins import guard
 from sparring.config.plugins.guard import CallWatch, PluginCall
 from sparring.core.errors import ConfigError, HungError, PluginError
 
-FAST = {"seconds": 0.5}
+SHORT_LIMIT = {"seconds": 0.5}
 
 
-def spin():
+def loop_forever():
     while True:
         pass
 
 
 @pytest.mark.parametrize(
-    "hang", [spin, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()]
+    "hang", [loop_forever, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()]
 )
-def test_a_call_that_does_not_come_back_is_interrupted(hang):
-    began = time.monotonic()
+def test_a_call_that_does_not_return_is_interrupted(hang):
+    start_time = time.monotonic()
     message = r"The oracle 'slow' \(environments.N.oracle\) has not returned for 0.5 seconds.*call_seconds"
     with (
-        CallWatch(**FAST),
+        CallWatch(**SHORT_LIMIT),
         pytest.raises(HungError, match=message),
         PluginCall("oracle 'slow' (environments.N.oracle)"),
     ):
         hang()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - start_time < 20
     assert guard._calls == []
 
 
 @pytest.mark.slow
-def test_calls_that_come_back_are_left_alone():
-    with CallWatch(1.2):  # a busy machine may stretch a sleep
+def test_calls_that_return_in_time_are_not_interrupted():
+    with CallWatch(1.2):  # more than the sleeps below, as a busy machine may prolong them
         for _ in range(6):
             with PluginCall("game 'x'"):
                 time.sleep(0.25)
@@ -47,14 +47,14 @@ def test_calls_that_come_back_are_left_alone():
             for _turn in range(6):
                 call.now = object()
                 time.sleep(0.25)
-        time.sleep(1.6)  # no plug-in is at work
+        time.sleep(1.6)  # outside of any plug-in
     with CallWatch(0), PluginCall("game 'x'"):
         time.sleep(0.8)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
-def test_the_innermost_watch_is_in_force():
-    with CallWatch(**FAST):
+def test_the_innermost_watch_sets_the_limit():
+    with CallWatch(**SHORT_LIMIT):
         assert guard.limit() == 0.5
         with CallWatch(60.0), PluginCall("game 'x'"):
             assert guard.limit() == 60.0
@@ -65,21 +65,21 @@ def test_the_innermost_watch_is_in_force():
 
 
 def test_other_threads_are_not_interrupted():
-    done = []
+    finished_calls = []
 
     def work():
         with PluginCall("game 'x'"):
             time.sleep(0.8)
-            done.append(True)
+            finished_calls.append(True)
 
-    with CallWatch(**FAST):
+    with CallWatch(**SHORT_LIMIT):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert done == [True]
+    assert finished_calls == [True]
 
 
-def test_what_a_plug_in_raises_names_it():
+def test_an_error_in_a_plug_in_names_the_plug_in():
     with (
         pytest.raises(
             PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: "
@@ -93,14 +93,14 @@ def test_what_a_plug_in_raises_names_it():
             raise error
 
 
-def child(code, **options):
+def start_python(code, **options):
     imports = "import itertools, logging, os, time\nfrom sparring.config.plugins import guard\nfrom sparring.config.plugins.guard import PluginCall, CallWatch\nlogging.basicConfig()\n"
     return subprocess.Popen(
         [sys.executable, "-c", imports + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
 
 
-DEAF = """
+IGNORES_EXCEPTIONS = """
 guard.GRACE = 0.3
 with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
     while True:
@@ -109,27 +109,30 @@ with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
         except Exception:
             pass
 """
-LOCKED = """
+HOLDS_THE_LOCK = """
 guard.GRACE = 0.2
 with CallWatch(2.0), PluginCall("game 'in C'"):
-    time.sleep(1.0)  # the watch has seen the call
-    sum(itertools.repeat(0))  # keeps Python's lock, in C
+    time.sleep(1.0)  # until the watch has noticed the call
+    sum(itertools.repeat(0))  # holds the interpreter lock, in C
 """
 
 
 @pytest.mark.parametrize(
     ("code", "exit_code", "message"),
-    [(DEAF, guard.EXIT, "The agent 'deaf' (bots) has not returned for 0.2 seconds"), (LOCKED, 1, "Timeout")],
+    [
+        (IGNORES_EXCEPTIONS, guard.EXIT, "The agent 'deaf' (bots) has not returned for 0.2 seconds"),
+        (HOLDS_THE_LOCK, 1, "Timeout"),
+    ],
     ids=["goes on", "holds the lock"],
 )
-def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, message):
-    process = child(code)
+def test_a_call_that_cannot_be_interrupted_ends_the_process(code, exit_code, message):
+    process = start_python(code)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, message in errors) == (exit_code, True), errors
 
 
-def test_time_in_which_the_process_is_stopped_does_not_count():
-    process = child(
+def test_the_time_of_a_stopped_process_does_not_count():
+    process = start_python(
         "print('on', flush=True)\nwith CallWatch(2.0), PluginCall('game'):\n    time.sleep(1.0)\nprint('done')"
     )
     assert process.stdout.readline() == "on\n"
@@ -141,9 +144,9 @@ def test_time_in_which_the_process_is_stopped_does_not_count():
     assert (process.returncode, output) == (0, "done\n"), errors
 
 
-def test_a_fork_ends_its_own_watch():
-    """The watch has looked when the process forks, so that faulthandler waits in a thread, which a fork does not have."""
+def test_a_forked_process_has_a_watch_that_ends():
+    """The fork happens after the watch has started a thread for faulthandler, which the child process does not have."""
     code = "with CallWatch(4.0), PluginCall('game'):\n    time.sleep(0.5)\n    pid = os.fork()\n    with CallWatch(4.0):\n        time.sleep(0.5)\n"
-    process = child("import os\n" + code + "if pid:\n    os.waitpid(pid, 0)\n    print('both ended')")
+    process = start_python("import os\n" + code + "if pid:\n    os.waitpid(pid, 0)\n    print('both ended')")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (0, "both ended\n"), errors

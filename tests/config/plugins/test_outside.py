@@ -1,4 +1,4 @@
-"""Plug-ins from outside: found by name or entry point, without running anything that is none, and found again."""
+"""Plug-ins from outside are found by module name or entry point; other modules are not imported."""
 
 import json
 import sys
@@ -88,14 +88,14 @@ def reference(state):
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def no_plugins_loaded():
     registry.clear_caches()
-    before = dict(outside._loaded)
+    loaded_before = dict(outside._loaded)
     outside._loaded.clear()
     yield
     registry.clear_caches()
     outside._loaded.clear()
-    outside._loaded.update(before)
+    outside._loaded.update(loaded_before)
 
 
 @pytest.fixture
@@ -116,16 +116,16 @@ def package(tmp_path, monkeypatch, request):
         del sys.modules[module]
 
 
-def installed(monkeypatch, points):
+def install_entry_points(monkeypatch, points):
     def entry_points(*, group):
         return [point for point in points if point.group == group]
 
     monkeypatch.setattr(outside, "metadata", SimpleNamespace(**{**vars(metadata), "entry_points": entry_points}))
 
 
-def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
+def test_plug_ins_are_loaded_by_module_name_from_any_package(package, tmp_path):
     name = package(short_replies=REWARD)
-    by_module, by_function = (registry.load("rewards", f"{name}.short_replies{more}") for more in ("", ".nothing"))
+    by_module, by_function = (registry.load("rewards", f"{name}.short_replies{suffix}") for suffix in ("", ".nothing"))
     assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
     assert by_module.module is by_function.module and set(by_module.options) == {"most"}
     assert registry.bind("rewards", f"{name}.short_replies", {"most": 5}).options == {"most": 5}
@@ -143,7 +143,7 @@ def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
 
 
 @pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
-def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
+def test_only_listed_functions_of_a_module_are_plug_ins(package, function):
     name = package(short_replies=REWARD)
     with pytest.raises(
         ConfigError,
@@ -160,9 +160,8 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
         'SLOT = "environments"\n\n\ndef our_urn():\n    from sparring.environments.urn import urn\n\n    return urn()\n'
     )
     game = make_game(f"{name}.our_urn")
-    assert (
-        solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"
-    )  # by the name of the rules
+    # the solver belongs to the rules, which are those of urn
+    assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"
     (folder / "solver.py").write_text(SOLVER)
     registry.clear_caches()
     game = make_game(f"{name}.our_urn")
@@ -187,7 +186,7 @@ def test_a_module_declares_its_slot_in_one_line(package, line):
     assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
 
 
-def test_texts_declare_by_statements_and_are_read_without_imports(package, tmp_path):
+def test_the_slot_is_read_from_the_source_without_importing_it(package, tmp_path):
     name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
     with pytest.raises(ConfigError, match="is not a plug-in"):
         registry.load("rewards", f"{name}.bad")
@@ -211,21 +210,21 @@ def test_texts_declare_by_statements_and_are_read_without_imports(package, tmp_p
         ("def bad(episode, *, k: 'Nope' = 1): ...", "annotations of its function cannot be read: NameError"),
     ],
 )
-def test_options_that_cannot_be_checked_are_said(package, text, message):
+def test_an_option_without_a_readable_annotation_is_refused(package, text, message):
     name = package(bad=f"SLOT = 'rewards'\n{text}\n")
     with pytest.raises(ConfigError, match=message):
         registry.bind("rewards", f"{name}.bad", {"k": 2})
 
 
-def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog):
+def test_a_broken_entry_point_breaks_neither_lists_nor_runs(monkeypatch, caplog):
     points = [
         metadata.EntryPoint(name="broken", value="no_such_package_here", group="sparring.losses"),
         metadata.EntryPoint(name="odd", value="my package!", group="sparring.losses"),
     ]
-    installed(monkeypatch, points)
+    install_entry_points(monkeypatch, points)
     registry.clear_caches()
-    listed = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
-    assert listed.exit_code == 0 and "ppo_clip" in listed.output and "broken" not in listed.output
+    outcome = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
+    assert outcome.exit_code == 0 and "ppo_clip" in outcome.output and "broken" not in outcome.output
     assert "importing 'no_such_package_here' failed" in caplog.text
     assert CliRunner().invoke(app, ["train", "kuhn-tiny", "--dry-run"]).exit_code == 0
     with pytest.raises(ConfigError, match="an entry point: importing"):
@@ -233,7 +232,7 @@ def test_a_broken_entry_point_spoils_neither_lists_nor_runs(monkeypatch, caplog)
 
 
 @pytest.mark.parametrize("name", ["os.system", "subprocess.call", "antigravity.fly", "json.tool", "xml.dom.minidom"])
-def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch):
+def test_a_module_without_a_slot_is_not_imported(name, monkeypatch):
     for module in [module for module in sys.modules if module in ("antigravity", "json.tool")]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ConfigError, match=r"is not a plug-in\. Write the line SLOT = 'rewards'|there is no module"):
@@ -257,21 +256,21 @@ def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch)
         ("SLOT = 'rewards'\ndef bad(:\n", r"failed.*SyntaxError"),
     ],
 )
-def test_what_cannot_be_used_is_one_clear_line(package, text, message):
+def test_a_broken_plug_in_is_refused_with_one_line(package, text, message):
     name = package(bad=text)
-    with pytest.raises(ConfigError, match=message) as caught:
+    with pytest.raises(ConfigError, match=message) as error:
         registry.load("rewards", f"{name}.bad")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["a..b", ".a", "a.", "a b.c", "a.1", "../x.y", "a/b.c", "a.b\nc"])
-def test_names_that_are_none_of_a_module_are_unknown(name):
+def test_a_text_that_is_no_module_name_is_unknown(name):
     assert not registry.is_known("rewards", name)
     with pytest.raises(UnknownNameError):
         registry.load("rewards", name)
 
 
-def test_what_is_not_here_says_how_it_is_named_or_installed():
+def test_a_missing_module_is_refused_with_how_to_install_it():
     with pytest.raises(
         ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"
     ):
@@ -284,7 +283,7 @@ def test_what_is_not_here_says_how_it_is_named_or_installed():
     )
 
 
-def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(package, monkeypatch):
+def test_entry_points_are_listed_by_name_but_built_in_names_win(package, monkeypatch):
     name = package(short_replies=REWARD.replace('SLOT = "rewards"', ""), format_bonus=REWARD)
     group = "sparring.rewards"
     points = [
@@ -293,7 +292,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         metadata.EntryPoint(name=registry.built_in("rewards")[0], value=f"{name}.format_bonus:nothing", group=group),
         metadata.EntryPoint(name="not a name", value="os:system", group=group),
     ]
-    installed(monkeypatch, points)
+    install_entry_points(monkeypatch, points)
     registry.clear_caches()
     try:
         assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
@@ -301,8 +300,8 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
             registry.load("rewards", "brief").function.__name__
             == registry.load("rewards", "short_replies").function.__name__
         )
-        first = registry.built_in("rewards")[0]
-        assert registry.load("rewards", first).module.__name__ == f"sparring.methods.rewards.{first}"
+        built_in_name = registry.built_in("rewards")[0]
+        assert registry.load("rewards", built_in_name).module.__name__ == f"sparring.methods.rewards.{built_in_name}"
         broken = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
         with pytest.raises(
             ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"
@@ -312,7 +311,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         registry.clear_caches()
 
 
-def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_played(package, tmp_path, monkeypatch):
+def test_a_run_with_outside_plug_ins_trains_resumes_and_evaluates(package, tmp_path, monkeypatch):
     name = package(short_replies=REWARD, ours=ESTIMATOR, selfish=MATCHMAKER, our_kuhn=GAME)
     recipe = {
         "extends": "kuhn-tiny",
@@ -329,9 +328,9 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
 
     def call(*words):
         registry.clear_caches()
-        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.output
+        outcome = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
 
     call("train", "own.yaml", "--run", "run", "threads=1")
     call("train", "--run", "run", "--resume", "steps=3")

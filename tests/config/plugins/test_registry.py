@@ -15,7 +15,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.environments.options import entry_of
 
 RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
-EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
+EVERY_PLUGIN = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def needy(*, count: int):
 
 @pytest.fixture(autouse=True)
 def plugins(monkeypatch):
-    """Two plug-ins that are no files, so that every kind of option is tested whatever the slots hold."""
+    """Add two plug-ins without files, `sample` and `needy`, whose options are of every kind."""
     module = types.ModuleType("sample")
     module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
     module.NEEDS = {"values"}
@@ -58,31 +58,38 @@ def plugins(monkeypatch):
         function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module)
         for function in (sample, needy)
     }
-    real = registry.load
-    monkeypatch.setattr(registry, "load", lambda slot, name: samples[name] if name in samples else real(slot, name))
+    load_plugin = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda slot, name: samples[name] if name in samples else load_plugin(slot, name)
+    )
     base_attribute = plugin.base_attribute
-    calls = ("check_input", "check_output", "adapted")  # they take no turn table and give no credit
+    # the checks of a turn table and of credit, which the samples do not use
+    calls = (
+        "check_input",
+        "check_output",
+        "adapted",
+    )
     monkeypatch.setattr(
         plugin, "base_attribute", lambda slot, name: None if name in calls else base_attribute(slot, name)
     )
 
 
-def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypatch):
+def test_the_check_of_options_is_built_once_and_defaults_are_not_shared(monkeypatch):
     def listed(rows, *, names: list[str] = ["a"], share: float = 0.5):  # noqa: B006
         return names, share
 
     plugin = registry.Plugin(slot="credit", name="listed", function=listed, module=types.ModuleType("listed"))
-    first = registry.with_options(plugin)
+    bound = registry.with_options(plugin)
     monkeypatch.setattr(typing, "get_type_hints", lambda *_, **__: pytest.fail("read again"))
     monkeypatch.setattr("pydantic.create_model", lambda *_, **__: pytest.fail("made again"))
-    first.options["names"].append("b")
-    again = registry.with_options(plugin, {"share": 1})
-    assert again.options == {"names": ["a"], "share": 1.0}
+    bound.options["names"].append("b")
+    bound_again = registry.with_options(plugin, {"share": 1})
+    assert bound_again.options == {"names": ["a"], "share": 1.0}
     with pytest.raises(ConfigError, match="option 'share'"):
         registry.with_options(plugin, {"share": "much"})
 
 
-@every_case(("slot", "name"), EVERY, ids="-".join)
+@every_case(("slot", "name"), EVERY_PLUGIN, ids="-".join)
 def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
     plugin = registry.load(slot, name)
     assert plugin.module.__name__.rsplit(".", 1)[1] in (plugin.name, "standard")
@@ -95,7 +102,7 @@ def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
         registry.bind(slot, name, preset=preset)
 
 
-def test_plugins_are_sorted_and_what_they_declare_is_known():
+def test_plugins_are_sorted_and_their_declarations_are_read():
     for slot in registry.SLOTS:
         assert registry.names(slot) == tuple(sorted(registry.names(slot))) != ()
     assert "base" not in registry.names("credit")
@@ -112,7 +119,7 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
     assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
 
 
-def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
+def test_an_entry_has_the_options_of_its_dataclass_and_then_its_own():
     calls = []
 
     class Entry:
@@ -131,7 +138,7 @@ def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
         registry.with_options(plugin, {"size": 5})
 
 
-def test_what_the_folder_of_a_plugin_offers_besides_it():
+def test_a_plugin_folder_may_also_hold_a_solver():
     assert set(registry.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
     assert registry.offering("environments", "solver", "def sudoku(") == ("sudoku",)
     assert (
@@ -156,9 +163,14 @@ def test_what_the_folder_of_a_plugin_offers_besides_it():
 def test_needs_may_depend_on_an_option():
     module = registry.load("credit", "sample").module
     module.NEEDS_BY = {"kind": {"fancy": {"old_logprobs"}}, "rounds": {3: {"action_values"}}}
-    exact = {"action_value", "state_value", "default_value"}  # what "action_values" was, before columns were plug-ins
-    assert registry.bind("credit", "sample").needs == {"value", *exact}
-    assert registry.bind("credit", "sample", {"kind": "fancy"}).needs == {"value", "old_logprob", *exact}
+    # the old need "action_values" stands for these three columns
+    exact_columns = {
+        "action_value",
+        "state_value",
+        "default_value",
+    }
+    assert registry.bind("credit", "sample").needs == {"value", *exact_columns}
+    assert registry.bind("credit", "sample", {"kind": "fancy"}).needs == {"value", "old_logprob", *exact_columns}
     assert registry.bind("credit", "sample", {"kind": "fancy"}, preset="wide").needs == {"value", "old_logprob"}
     assert registry.bind("credit", "needy", {"count": 1}).needs == {"value"}
 
@@ -183,7 +195,7 @@ def test_needs_may_depend_on_an_option():
         ),
     ],
 )
-def test_unknown_names_give_the_nearest(call, message):
+def test_an_unknown_name_is_refused_with_the_nearest_one(call, message):
     with pytest.raises(UnknownNameError, match=message):
         call()
 
@@ -228,8 +240,8 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
     assert registry.bind("credit", "sample").at(0.5) == dict(
         share=0.5, rounds=3, cap=None, limit=None, kind="plain", bots=None
     )
-    at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
-    assert (at["share"], at["rounds"]) == (0.9, 2)
+    options = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
+    assert (options["share"], options["rounds"]) == (0.9, 2)
     assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
     for share in (0, 1):
         assert registry.bind("credit", "sample", {"share": share}).options["share"] == share
@@ -251,7 +263,7 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 
-def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_are_helpers(tmp_path, monkeypatch):
+def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin(tmp_path, monkeypatch):
     import sparring.methods.features as slot
 
     (tmp_path / "plain.py").write_text("def plain():\n    pass\n")
@@ -262,19 +274,19 @@ def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_a
     (tmp_path / "folder" / "__init__.py").write_text("from math import inf\n\n\ndef folder(option=inf):\n    pass\n")
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "__init__.py").write_text('"""No plug-in."""\n')
-    before = registry.built_in("features")
+    names_before = registry.built_in("features")
     monkeypatch.setattr(slot, "__path__", [*slot.__path__, str(tmp_path)])
     registry.built_in.cache_clear()
     try:
-        assert set(registry.built_in("features")) == {*before, "plain", "folder"}
+        assert set(registry.built_in("features")) == {*names_before, "plain", "folder"}
     finally:
         monkeypatch.undo()
         registry.built_in.cache_clear()
-    assert registry.built_in("features") == before
+    assert registry.built_in("features") == names_before
 
 
-def test_an_option_of_an_earlier_version_is_dropped_at_its_default_and_else_refused():
-    """As the configurations of old runs have it."""
+def test_an_option_of_an_old_version_is_dropped_only_at_its_default():
+    """Configurations of old runs have such options."""
     assert "max_entries" not in registry.bind("credit", "coma", {"max_entries": 20_000, "decay": 0.5}).options
     with pytest.raises(
         ConfigError, match=r"'coma' has no option 'max_entries' any more: max_entries=7 needs version 0.2.0"

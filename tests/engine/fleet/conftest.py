@@ -1,4 +1,4 @@
-"""A small run, with and without workers: what it ends with, and what it counted."""
+"""A fixture that trains a small run, with or without workers, and returns its final files and timing."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Runs on workers that are harmed, and what becomes of their plays in fresh order."""
+"""Training runs in fresh order on workers with injected faults, and the accounts of their episodes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 
-RESTARTS = 100_000  # in an hour: whoever kills workers does not want them to be given up for it
-COUNTED = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
+RESTARTS = 100_000  # allowed restarts per hour, so that killed workers are always started again
+COUNT_NAMES = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HarmedRun:
+class FaultyRun:
     accounts: tuple[EpisodeBudget, ...]
     done: dict[str, int]
     counted: dict[str, int]
@@ -36,22 +36,22 @@ class HarmedRun:
         return bool(self.accounts) and all(account.is_balanced for account in self.accounts)
 
 
-def accounted(config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0) -> HarmedRun:
-    """Train in fresh order on worker processes that are harmed, in the folder ``harmed`` of this one."""
+def train_with_faults(config: RunConfig, folder: Path, faults: FaultPlan, *, count: int, seed: int = 0) -> FaultyRun:
+    """Train in fresh order on worker processes with injected faults, in the subfolder ``harmed``."""
     path, fleets = folder / "harmed", list[FaultyFleet]()
 
-    def through(fleet: Fleet) -> Fleet:
-        fleets.append(FaultyFleet(fleet, seed, harm))
+    def wrap(fleet: Fleet) -> Fleet:
+        fleets.append(FaultyFleet(fleet, seed, faults))
         return fleets[0]
 
-    trained(on(config, "processes", count), path, through)
-    counted = Counter[str]()
+    train_run(with_fleet(config, "processes", count), path, wrap)
+    counts = Counter[str]()
     for line in read_lines(path / TIMING):
-        counted.update({name: int(line.get(name, 0)) for name in COUNTED})
-    return HarmedRun(
+        counts.update({name: int(line.get(name, 0)) for name in COUNT_NAMES})
+    return FaultyRun(
         accounts=tuple(account_of(line) for line in read_lines(path / METRICS)),
         done=fleets[0].counts(),
-        counted=dict(counted),
+        counted=dict(counts),
     )
 
 
@@ -59,21 +59,21 @@ def account_of(metrics: Any) -> EpisodeBudget:
     return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})
 
 
-def before_the_fleet(through: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
-    if through is None:
+def before_the_fleet(wrap: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
+    if wrap is None:
         return nullcontext()
     real = workers.fleet_of
-    return mock.patch.object(workers, "fleet_of", lambda config: through(real(config)))
+    return mock.patch.object(workers, "fleet_of", lambda config: wrap(real(config)))
 
 
-def on(config: RunConfig, fleet: str, count: int) -> RunConfig:
+def with_fleet(config: RunConfig, fleet: str, count: int) -> RunConfig:
     values: dict[str, Any] = config.model_dump(mode="json")
     changes = {"fleet": fleet, "workers": count, "restarts": RESTARTS}
     return resolve({**values, "threads": 1, "scale": {**values["scale"], **changes}})
 
 
-def trained(config: RunConfig, path: Path, through: Callable[[Fleet], Fleet] | None = None) -> None:
+def train_run(config: RunConfig, path: Path, wrap: Callable[[Fleet], Fleet] | None = None) -> None:
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
-    with folder, before_the_fleet(through), workers.run_workers(engine, path):
+    with folder, before_the_fleet(wrap), workers.run_workers(engine, path):
         train(config, engine, folder)

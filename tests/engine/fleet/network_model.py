@@ -1,4 +1,4 @@
-"""How long messages take and what becomes of them, drawn from streams."""
+"""A random model of the durations and faults of messages, for simulated workers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from dataclasses import dataclass
 from sparring.core.rng import Stream
 
 _NORMAL = statistics.NormalDist()
-_HALF = 2.0**-54  # half of what a uniform draw is a multiple of: none is 0
+_HALF = 2.0**-54  # uniform draws are multiples of 2**-53, so adding half of it avoids 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkModel:
-    """What becomes of workers and messages; chances are of each message that a worker is sent."""
+    """Durations and faults of simulated workers; probabilities are per message sent to a worker."""
 
-    mean: float = 1.0  # seconds that a unit takes, from a lognormal law
-    sigma: float = 0.0  # standard deviation of their logarithm
-    starting: float = 10.0  # seconds until a worker is ready, likewise
-    dies: float = 0.0  # while it plays
-    dies_idle: float = 0.0  # some time after it has answered
-    hangs: float = 0.0  # it says nothing ever again
-    lost: float = 0.0  # the message, its answer, or the word that a worker is ready
-    twice: float = 0.0  # the answer comes again, later
-    late: float = 0.0  # the answer comes although the worker has been ended
-    rubbish: float = 0.0  # something else comes in place of the answer
-    most: int = 2  # workers that may be lost over a unit; one that has ended three is given up
+    mean: float = 1.0  # mean seconds of a unit, lognormal
+    sigma: float = 0.0  # standard deviation of the logarithm of the seconds
+    starting: float = 10.0  # mean seconds until a started worker is ready, lognormal
+    dies: float = 0.0  # the worker dies while it plays
+    dies_idle: float = 0.0  # the worker dies some time after its answer
+    hangs: float = 0.0  # the worker never answers again
+    lost: float = 0.0  # the message, its answer, or the message "ready" is lost
+    twice: float = 0.0  # the answer arrives again later
+    late: float = 0.0  # the answer arrives after the worker has been ended
+    rubbish: float = 0.0  # other bytes arrive instead of the answer
+    most: int = 2  # workers that may be lost with one unit; a run gives up a unit after three
 
 
 STORM = NetworkModel(
-    mean=300.0,  # so that few workers are lost in an hour: see scale.restarts
+    mean=300.0,  # long units, so that few workers are lost per hour (scale.restarts)
     sigma=1.0,
     starting=20.0,
     dies=0.03,
@@ -49,8 +49,8 @@ def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
     return mean * math.exp(sigma * normal - sigma**2 / 2)
 
 
-def rubbish(answer: bytes, stream: Stream) -> bytes:
+def other_bytes(answer: bytes, stream: Stream) -> bytes:
     empty = json.dumps({"units": []}).encode()
-    cut = answer[: len(answer) * 2 // 3]
+    truncated = answer[: len(answer) * 2 // 3]
     noise = stream.generator().bytes(64)
-    return (b"", b"{}", b"[]\n", empty, cut, noise, b"\n" + answer)[stream.integer(0, 7)]
+    return (b"", b"{}", b"[]\n", empty, truncated, noise, b"\n" + answer)[stream.integer(0, 7)]

@@ -1,6 +1,6 @@
-"""Workers that die, hang and dawdle as a seed says, in a time that passes when somebody waits.
+"""Simulated workers that die, hang and delay by a seed, in simulated time that passes when the run waits.
 
-One worker in this process answers for all of them. Where they hear of newer weights while they play, a task is played when its answer is due.
+One worker in this process computes all answers. If workers receive newer weights during play, a task is played when its answer is due.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparring.engine import run_processes as workers
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.units import WeightsFile, news_of, numbers_of
 from sparring.engine.workers.worker import Worker, ready_message, task_answer
-from tests.engine.fleet.network_model import STORM, NetworkModel, lognormal, rubbish
+from tests.engine.fleet.network_model import STORM, NetworkModel, lognormal, other_bytes
 
 FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
 
@@ -34,7 +34,7 @@ class _Task:
     message: bytes
     begin: float
     seconds: float
-    spoilt: Stream | None  # draws the rubbish that is given in place of the answer, if it is
+    spoilt: Stream | None  # draws the bytes that replace the answer, if it is replaced
     answer: bytes | None = None
 
     def time(self, call: int) -> float:
@@ -45,13 +45,13 @@ class _Event(NamedTuple):
     time: float
     order: int
     worker: int
-    life: int  # which of the worker's lives it is from
+    life: int  # number of the start of the worker that it belongs to
     message: bytes | _Task | None
-    late: bool = False  # whether it is heard although that life is over
+    late: bool = False  # whether it arrives although that start has ended
 
 
 class SimulatedFleet:
-    """Workers whose fates are a function of a seed, of the weather, and of what they are sent; ``memo`` has answers by what was asked."""
+    """Workers whose faults depend on a seed, the network model and their messages; ``memo`` caches answers by task."""
 
     has_processes, elastic = False, False
 
@@ -61,56 +61,56 @@ class SimulatedFleet:
         workers: int,
         seed: int,
         *,
-        weather: NetworkModel = STORM,
+        network: NetworkModel = STORM,
         memo: MutableMapping[bytes, bytes] | None = None,
     ) -> None:
-        self.workers, self.weather = workers, weather
+        self.workers, self.network = workers, network
         self._config, self._memo = config, memo
-        self._worker: Worker | None = None  # made when it is first asked
+        self._worker: Worker | None = None  # made at the first task
         self._root = Stream.from_seed(seed).child("simulated")
         self._now, self._order = 0.0, itertools.count()
         self._events: list[_Event] = []  # a heap
-        self._lives: dict[int, int] = {}  # of the workers that are there
-        self._draws = Counter[int]()  # streams that each worker has had
-        self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are there
-        self._ended = Counter[int]()  # workers that each unit has ended
-        self._news: list[tuple[float, bytes]] = []  # news of weights, and when they came
-        self._contents: dict[str, bytes] = {}  # of the files that were told of, by their SHA-256
+        self._lives: dict[int, int] = {}  # of the workers that are running
+        self._draws = Counter[int]()  # number of streams used by each worker
+        self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are running
+        self._ended = Counter[int]()  # number of workers ended with each unit
+        self._news: list[tuple[float, bytes]] = []  # messages of newer weights, and their times
+        self._contents: dict[str, bytes] = {}  # contents of the weight files, by SHA-256
 
     def now(self) -> float:
         return self._now
 
     def start(self, worker: int) -> None:
         self._lives[worker] = next(self._order)
-        stream, weather = self._stream(worker), self.weather
-        if stream.uniform(FATE) >= weather.lost:
-            self._soon(worker, lognormal(stream, TIME, weather.starting, weather.sigma), ready_message())
+        stream, network = self._stream(worker), self.network
+        if stream.uniform(FATE) >= network.lost:
+            self._soon(worker, lognormal(stream, TIME, network.starting, network.sigma), ready_message())
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         if worker not in self._lives:
             return
-        stream, weather, units = self._stream(worker), self.weather, numbers_of(message)
+        stream, network, units = self._stream(worker), self.network, numbers_of(message)
         self._playing[worker] = units
         spared = self._is_spared(worker)
-        sigma = 0.0 if spared else weather.sigma
-        seconds = len(units) * lognormal(stream, TIME, weather.mean, sigma)
+        sigma = 0.0 if spared else network.sigma
+        seconds = len(units) * lognormal(stream, TIME, network.mean, sigma)
         fate = "" if spared else self._fate(stream)
         if fate == "dies":
             self._soon(worker, stream.uniform(WHEN) * seconds, None)
         if fate in ("dies", "hangs", "lost"):
             return
         spoilt = stream.child("rubbish") if fate == "rubbish" else None
-        late = stream.uniform(LATE) < weather.late and spoilt is None
+        late = stream.uniform(LATE) < network.late and spoilt is None
         task = _Task(message, self._now, seconds, spoilt)
         if self._news:
             self._read(weights_of(message))
         answer = task if self._news else self._answer(task)
         self._soon(worker, seconds, answer, late)
-        after = seconds + lognormal(stream, LATER, weather.mean, weather.sigma)
-        if stream.uniform(AGAIN) < weather.twice:
-            self._soon(worker, after, answer, late)
-        if stream.uniform(IDLE) < weather.dies_idle:
-            self._soon(worker, after, None)
+        later = seconds + lognormal(stream, LATER, network.mean, network.sigma)
+        if stream.uniform(AGAIN) < network.twice:
+            self._soon(worker, later, answer, late)
+        if stream.uniform(IDLE) < network.dies_idle:
+            self._soon(worker, later, None)
 
     def tell(self, message: bytes) -> None:
         self._read(news_of(message))
@@ -150,13 +150,13 @@ class SimulatedFleet:
         heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
 
     def _is_spared(self, worker: int) -> bool:
-        return any(self._ended[unit] >= self.weather.most for unit in self._playing.get(worker, ()))
+        return any(self._ended[unit] >= self.network.most for unit in self._playing.get(worker, ()))
 
     def _fate(self, stream: Stream) -> str:
-        rest = stream.uniform(FATE)
+        remaining_probability = stream.uniform(FATE)
         for fate in ("dies", "hangs", "lost", "rubbish"):
-            rest -= getattr(self.weather, fate)
-            if rest < 0:
+            remaining_probability -= getattr(self.network, fate)
+            if remaining_probability < 0:
                 return fate
         return ""
 
@@ -169,14 +169,14 @@ class SimulatedFleet:
         if task.answer is None:
             task.answer = self._played(task)
             if task.spoilt is not None:
-                task.answer = rubbish(task.answer, task.spoilt)
+                task.answer = other_bytes(task.answer, task.spoilt)
         return task.answer
 
     def _played(self, task: _Task) -> bytes:
         memo = None if self._news else self._memo
         answer = None if memo is None else memo.get(task.message)
         if answer is None:
-            if self._worker is None:  # with the threads of this process, as it shares them
+            if self._worker is None:  # uses the threads of this process
                 self._worker = Worker(self._config, threads=self._config["threads"])
             hears = self._hearing(task, self._worker) if self._news else None
             answer = task_answer(self._worker, task.message, self._contents, hears)

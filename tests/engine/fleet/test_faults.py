@@ -1,4 +1,4 @@
-"""What a run on workers says when something is wrong that no other worker mends: as a run without them says it."""
+"""Errors that no other worker can repair end a run on workers as a run without workers."""
 
 import errno
 
@@ -17,43 +17,47 @@ WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
 
 
 @pytest.fixture(autouse=True)
-def calm():
-    with simulated_workers(weather=NetworkModel(sigma=1.0)):
+def quiet_network():
+    with simulated_workers(network=NetworkModel(sigma=1.0)):
         yield
 
 
 def test_an_oracle_that_raises_ends_the_run_as_without_workers(tmp_path, kuhn, monkeypatch):
     oracle, errors = with_oracle(tmp_path, monkeypatch, "broken"), []
     for name, changes in (("alone", ()), ("workers", WORKERS)):
-        with pytest.raises(PluginError) as caught:
+        with pytest.raises(PluginError) as error:
             kuhn(tmp_path / name, "steps=2", oracle, *changes)
-        errors.append((type(caught.value), str(caught.value)))
+        errors.append((type(error.value), str(error.value)))
     assert errors[0] == errors[1] and "oracle 'broken'" in errors[0][1] and "Met in step 1 of 2" in errors[0][1]
 
 
-def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path, kuhn, monkeypatch):
+def test_failed_plays_are_retried_and_dropped_as_without_workers(tmp_path, kuhn, monkeypatch):
     from sparring.environments.openspiel.base import Game
 
-    whole = Game.reset
+    original_reset = Game.reset
 
     def flaky(self, stream):
         if stream.key % 5 == 0:
             raise OSError("the cards are wet")
-        return whole(self, stream)
+        return original_reset(self, stream)
 
     monkeypatch.setattr(Game, "reset", flaky)
-    alone, workers = (
+    run_without_workers, run_with_workers = (
         kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes
         for changes in ((), WORKERS)
     )
-    assert alone == workers and b'"dropped_groups": 0.0' not in alone[1] and b'"retried_games": 0.0' not in alone[1]
+    assert (
+        run_without_workers == run_with_workers
+        and b'"dropped_groups": 0.0' not in run_without_workers[1]
+        and b'"retried_games": 0.0' not in run_without_workers[1]
+    )
 
 
-@pytest.mark.parametrize("mixed", [False, True])
-def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_path, kuhn, monkeypatch, mixed):
+@pytest.mark.parametrize("may_mix", [False, True])
+def test_a_worker_with_another_torch_is_refused_unless_scale_mixed(tmp_path, kuhn, monkeypatch, may_mix):
     monkeypatch.setattr(simulated, "ready_message", lambda: b'{"ready": {"torch": "9.9"}}')
-    changes = ("steps=1", *WORKERS, f"scale.mixed={str(mixed).lower()}")
-    if mixed:
+    changes = ("steps=1", *WORKERS, f"scale.mixed={str(may_mix).lower()}")
+    if may_mix:
         assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3
         return
     with pytest.raises(RunError, match=r"A worker has sparring None, .*scale.mixed=true"):
@@ -61,25 +65,25 @@ def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_pat
 
 
 @pytest.mark.parametrize("where", ["save_weights", "replace"])
-def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, monkeypatch, where):
+def test_a_full_disk_is_an_error_and_keeps_the_checkpoints(tmp_path, kuhn, monkeypatch, where):
     path, calls = tmp_path / "run", []
     module = worker_weights if where == "save_weights" else worker_weights.os
     real = getattr(module, where)
 
-    def full(*args):
+    def raise_no_space(*args):
         if TEMPORARY in str(args[0] if where == "replace" else args[1]) and "weights" in str(args[1]):
             calls.append(args)
-            if len(calls) == 3:  # of the third step
+            if len(calls) == 3:  # the disk is full in the third step
                 raise OSError(errno.ENOSPC, "No space left on device")
         return real(*args)
 
-    monkeypatch.setattr(module, where, full)
+    monkeypatch.setattr(module, where, raise_no_space)
     with pytest.raises(RunError, match=r"The disk is full: .*weights.* could not be written"):
         kuhn(path, "steps=4", "checkpoint.every=1", *WORKERS)
     assert checkpoint.load_latest(path).step == 2 and not (path / "weights").exists()
 
 
-def torn(times):
+def truncating(times):
     def through(fleet):
         send, remaining = fleet.send, [times]
 
@@ -96,24 +100,24 @@ def torn(times):
     return through
 
 
-def test_weights_that_are_torn_are_refused_written_anew_and_counted(tmp_path, kuhn):
-    alone = kuhn(tmp_path / "alone", "steps=2")
-    workers = kuhn(tmp_path / "workers", "steps=2", *WORKERS, through=torn(2))
-    assert workers.bytes == alone.bytes
-    assert 1 <= sum(line["refused_weights"] for line in workers.timing) <= 2
-    assert sum(line["lost_workers"] for line in workers.timing) == 0
+def test_truncated_weights_are_refused_rewritten_and_counted(tmp_path, kuhn):
+    run_without_workers = kuhn(tmp_path / "alone", "steps=2")
+    run_with_workers = kuhn(tmp_path / "workers", "steps=2", *WORKERS, through=truncating(2))
+    assert run_with_workers.bytes == run_without_workers.bytes
+    assert 1 <= sum(line["refused_weights"] for line in run_with_workers.timing) <= 2
+    assert sum(line["lost_workers"] for line in run_with_workers.timing) == 0
 
 
-def test_weights_that_are_torn_again_and_again_end_the_run(tmp_path, kuhn):
+def test_weights_that_are_always_truncated_end_the_run(tmp_path, kuhn):
     with pytest.raises(RunError, match=r"A worker has refused the weights in .* 4 times"):
-        kuhn(tmp_path / "run", "steps=1", *WORKERS, through=torn(1000))
+        kuhn(tmp_path / "run", "steps=1", *WORKERS, through=truncating(1000))
 
 
-def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
+def test_one_truncated_file_may_be_refused_by_many_workers(tmp_path, kuhn):
     def all_at_once(fleet):
         send, waiting = fleet.send, []
 
-        def later(worker, message, files):
+        def send_all_at_once(worker, message, files):
             waiting.append((worker, message, files))
             if len(waiting) == fleet.workers:
                 path = next(iter(files.values()))
@@ -122,7 +126,7 @@ def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
                     send(*task)
                 fleet.send = send
 
-        fleet.send = later
+        fleet.send = send_all_at_once
         return fleet
 
     changes = ("steps=1", "scale.unit_games=4", *WORKERS, "scale.workers=7")

@@ -1,4 +1,4 @@
-"""Harm to a fleet: what is done is counted, draws belong to units, and poll waits without being busy."""
+"""The test double FaultyFleet: faults are counted and belong to units, and poll waits without a busy loop."""
 
 import json
 import queue
@@ -13,7 +13,7 @@ from sparring.engine.workers.fleet.base import WorkerMessage
 from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 
 
-class Echo:
+class EchoFleet:
     elastic = False
 
     def __init__(self, workers=2, *, has_processes=False):
@@ -51,80 +51,81 @@ def task_of(*units):
     return json.dumps({"units": [[unit] for unit in units]}).encode()
 
 
-def started(harm, seed=0, **options):
-    fleet = Echo(**options)
-    chaos = FaultyFleet(fleet, seed, harm)
+def started_fleet(faults, seed=0, **options):
+    fleet = EchoFleet(**options)
+    faulty = FaultyFleet(fleet, seed, faults)
     for worker in range(fleet.workers):
-        chaos.start(worker)
+        faulty.start(worker)
     for worker in range(fleet.workers):
-        assert chaos.poll(5.0) == [WorkerMessage(worker, b'{"ready": {}}')]
-    return fleet, chaos
+        assert faulty.poll(5.0) == [WorkerMessage(worker, b'{"ready": {}}')]
+    return fleet, faulty
 
 
 def numbers(messages):
     return [[unit["number"] for unit in json.loads(message.message)["units"]] for message in messages]
 
 
-def heard_in(chaos, seconds):
-    end, timed = chaos.now() + seconds, []
-    while chaos.now() < end:
-        timed += [(chaos.now(), message) for message in chaos.poll(end - chaos.now())]
-    return timed
+def messages_with_times(faulty, seconds):
+    end, timed_messages = faulty.now() + seconds, []
+    while faulty.now() < end:
+        timed_messages += [(faulty.now(), message) for message in faulty.poll(end - faulty.now())]
+    return timed_messages
 
 
-def delay(unit, seed=0, worker=0, before=()):
-    _, chaos = started(FaultPlan(mean=2.0, sigma=1.0), seed)
-    for earlier in before:
-        chaos.send(worker, task_of(earlier), {})
-        heard_in(chaos, 1000)
-    began = chaos.now()
-    chaos.send(worker, task_of(unit), {})
-    ((when, _),) = heard_in(chaos, 1000)
-    return when - began
+def delay_of(unit, seed=0, worker=0, earlier_units=()):
+    _, faulty = started_fleet(FaultPlan(mean=2.0, sigma=1.0), seed)
+    for earlier_unit in earlier_units:
+        faulty.send(worker, task_of(earlier_unit), {})
+        messages_with_times(faulty, 1000)
+    start_time = faulty.now()
+    faulty.send(worker, task_of(unit), {})
+    ((when, _),) = messages_with_times(faulty, 1000)
+    return when - start_time
 
 
-def test_a_unit_is_held_back_as_long_whoever_plays_it_and_whenever():
-    first = delay(5)
-    assert first == pytest.approx(delay(5, worker=1)) == pytest.approx(delay(5, before=[1, 5, 3]))
-    assert first != pytest.approx(delay(6)) and first != pytest.approx(delay(5, seed=1))
-    _, chaos = started(FaultPlan(mean=2.0, sigma=1.0))
-    before = chaos.now()
-    chaos.send(0, task_of(5, 6), {})
-    ((when, message),) = heard_in(chaos, 1000)
-    assert numbers([message]) == [[5, 6]] and when - before == pytest.approx(first + delay(6))
-    assert chaos.counts()["held_back"] == 1
+def test_the_delay_of_a_unit_does_not_depend_on_worker_or_time():
+    first_delay = delay_of(5)
+    assert first_delay == pytest.approx(delay_of(5, worker=1)) == pytest.approx(delay_of(5, earlier_units=[1, 5, 3]))
+    assert first_delay != pytest.approx(delay_of(6)) and first_delay != pytest.approx(delay_of(5, seed=1))
+    _, faulty = started_fleet(FaultPlan(mean=2.0, sigma=1.0))
+    start_time = faulty.now()
+    faulty.send(0, task_of(5, 6), {})
+    ((when, message),) = messages_with_times(faulty, 1000)
+    assert numbers([message]) == [[5, 6]] and when - start_time == pytest.approx(first_delay + delay_of(6))
+    assert faulty.counts()["held_back"] == 1
 
 
-def test_an_answer_is_given_twice():
-    _, chaos = started(FaultPlan(twice=1.0))
-    chaos.send(0, task_of(3), {})
-    assert numbers([message for _, message in heard_in(chaos, 50)]) == [[3], [3]]
-    assert chaos.counts()["given_twice"] == 1
+def test_an_answer_is_delivered_twice():
+    _, faulty = started_fleet(FaultPlan(twice=1.0))
+    faulty.send(0, task_of(3), {})
+    assert numbers([message for _, message in messages_with_times(faulty, 50)]) == [[3], [3]]
+    assert faulty.counts()["given_twice"] == 1
 
 
-def test_rubbish_comes_in_place_of_an_answer_until_the_unit_has_had_enough():
-    _, chaos = started(FaultPlan(rubbish=1.0, most=2))
+def test_answers_are_replaced_until_the_unit_has_ended_enough_workers():
+    _, faulty = started_fleet(FaultPlan(rubbish=1.0, most=2))
     for _ in range(2):
-        chaos.send(0, task_of(3), {})
-        (answer,) = chaos.poll(5.0)
+        faulty.send(0, task_of(3), {})
+        (answer,) = faulty.poll(5.0)
         assert not answer.message.startswith(b'{"units": [{"number": 3}]}\n')
-        chaos.end(0)
-        chaos.start(0)
-        chaos.poll(5.0)
-    chaos.send(0, task_of(3), {})
-    assert numbers(chaos.poll(5.0)) == [[3]] and chaos.counts()["spoilt"] == 2
+        faulty.end(0)
+        faulty.start(0)
+        faulty.poll(5.0)
+    faulty.send(0, task_of(3), {})
+    assert numbers(faulty.poll(5.0)) == [[3]] and faulty.counts()["spoilt"] == 2
 
 
-def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
-    fleet, chaos = started(FaultPlan(kills=1, chance=1.0, mean=1000.0))
-    chaos.send(0, task_of(3), {})
-    timed = heard_in(chaos, 5000)
-    assert [message for _, message in timed] == [WorkerMessage(0, None)] and fleet.ended == [0]
-    chaos.start(0)
-    assert chaos.poll(5.0)[0].message == b'{"ready": {}}'
-    chaos.send(0, task_of(3), {})
-    assert numbers([message for _, message in heard_in(chaos, 90000)]) == [[3]]  # no more than it was told to kill
-    assert chaos.counts() | {"held_back": 0} == {
+def test_messages_of_a_killed_worker_are_dropped():
+    fleet, faulty = started_fleet(FaultPlan(kills=1, chance=1.0, mean=1000.0))
+    faulty.send(0, task_of(3), {})
+    timed_messages = messages_with_times(faulty, 5000)
+    assert [message for _, message in timed_messages] == [WorkerMessage(0, None)] and fleet.ended == [0]
+    faulty.start(0)
+    assert faulty.poll(5.0)[0].message == b'{"ready": {}}'
+    faulty.send(0, task_of(3), {})
+    # not more than the plan allows
+    assert numbers([message for _, message in messages_with_times(faulty, 90000)]) == [[3]]
+    assert faulty.counts() | {"held_back": 0} == {
         "killed": 1,
         "stopped": 0,
         "held_back": 0,
@@ -135,36 +136,38 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
 
 def test_no_process_is_killed_twice():
     process = subprocess.Popen(["sleep", "60"])
-    fleet, chaos = started(FaultPlan(kills=2, chance=1.0), workers=1)
+    fleet, faulty = started_fleet(FaultPlan(kills=2, chance=1.0), workers=1)
     fleet.pids = {0: process.pid}
-    chaos.send(0, task_of(3), {})
-    chaos.send(0, task_of(4), {})
-    heard_in(chaos, 50)  # the fleet has not noticed
-    assert chaos.counts()["killed"] == 1 and process.wait(10) == -signal.SIGKILL
+    faulty.send(0, task_of(3), {})
+    faulty.send(0, task_of(4), {})
+    messages_with_times(faulty, 50)  # the fleet has not noticed the death yet
+    assert faulty.counts()["killed"] == 1 and process.wait(10) == -signal.SIGKILL
 
 
-def test_nothing_is_heard_of_a_worker_that_was_ended():
-    fleet, chaos = started(FaultPlan(mean=10.0))
-    chaos.send(0, task_of(3), {})
-    chaos.poll(0.0)
-    chaos.end(0)
-    chaos.start(0)  # what it said before is not of its new life
-    assert [message.message for _, message in heard_in(chaos, 100)] == [b'{"ready": {}}'] and fleet.ended == [0]
-    chaos.close()
+def test_messages_of_an_ended_worker_are_dropped():
+    fleet, faulty = started_fleet(FaultPlan(mean=10.0))
+    faulty.send(0, task_of(3), {})
+    faulty.poll(0.0)
+    faulty.end(0)
+    faulty.start(0)  # a message from before the restart is dropped
+    assert [message.message for _, message in messages_with_times(faulty, 100)] == [
+        b'{"ready": {}}'
+    ] and fleet.ended == [0]
+    faulty.close()
     assert fleet.ended == [0, "all"]
 
 
-def test_it_waits_on_the_real_clock_without_being_busy():
-    fleet, chaos = started(FaultPlan(mean=0.4), has_processes=True)
-    chaos.send(0, task_of(3), {})
-    polls, began = fleet.polls, time.monotonic()
-    messages = chaos.poll(5.0)
-    assert 0.39 < time.monotonic() - began < 2.0 and numbers(messages) == [[3]]
+def test_poll_waits_without_a_busy_loop():
+    fleet, faulty = started_fleet(FaultPlan(mean=0.4), has_processes=True)
+    faulty.send(0, task_of(3), {})
+    polls, started_at = fleet.polls, time.monotonic()
+    messages = faulty.poll(5.0)
+    assert 0.39 < time.monotonic() - started_at < 2.0 and numbers(messages) == [[3]]
     assert fleet.polls - polls < 5
-    began = time.monotonic()
-    assert chaos.poll(0.2) == [] and time.monotonic() - began > 0.19
+    started_at = time.monotonic()
+    assert faulty.poll(0.2) == [] and time.monotonic() - started_at > 0.19
 
 
 def test_only_processes_can_be_stopped():
     with pytest.raises(ConfigError, match="Only worker processes"):
-        FaultyFleet(Echo(), 0, FaultPlan(hangs=1))
+        FaultyFleet(EchoFleet(), 0, FaultPlan(hangs=1))

@@ -1,4 +1,4 @@
-"""Worker processes are killed, stopped and lied to for real; none outlives the training process, and nothing listens."""
+"""Real worker processes are killed, stopped and sent damaged files; none outlives the training process or opens a port."""
 
 import os
 import signal
@@ -17,12 +17,12 @@ from sparring.engine.workers.units import numbers_of
 
 WORKERS = ("scale.fleet=processes", "scale.workers=2")
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
-PATIENCE = 10.0  # seconds in which workers are gone after their training process
-LISTENING = "0A"  # state of a socket in /proc/net/tcp
+END_SECONDS = 10.0  # seconds until workers must have ended after the training process
+LISTENING = "0A"  # the code of a listening socket in /proc/net/tcp
 LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform: looks into /proc")
 
 
-class TormentingFleet:
+class FaultInjectingFleet:
     elastic, has_processes = False, True
 
     def __init__(self, fleet):
@@ -72,42 +72,42 @@ def listening(pids):
             try:
                 sockets |= {(pid, os.readlink(link))} if os.readlink(link) in inodes else set()
             except OSError:
-                continue  # it was closed in the meantime
+                continue  # the descriptor was closed in the meantime
     return sockets
 
 
-def alive(pid):
+def is_alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def gone(pids):
-    end = time.monotonic() + PATIENCE
-    while any(map(alive, pids)) and time.monotonic() < end:
+def wait_until_gone(pids):
+    end = time.monotonic() + END_SECONDS
+    while any(map(is_alive, pids)) and time.monotonic() < end:
         time.sleep(0.05)
-    return not any(map(alive, pids))
+    return not any(map(is_alive, pids))
 
 
 @pytest.mark.slow
 @LINUX
-def test_a_worker_is_killed_stopped_heard_twice_talks_rubbish_and_is_sent_torn_weights(tmp_path, kuhn):
+def test_kills_stops_repeats_corruption_and_truncation_change_no_byte(tmp_path, kuhn):
     fleets = []
 
     def through(fleet):
-        fleets.append(TormentingFleet(fleet))
+        fleets.append(FaultInjectingFleet(fleet))
         return fleets[0]
 
-    alone = kuhn(tmp_path / "alone", "steps=7")
+    run_without_workers = kuhn(tmp_path / "alone", "steps=7")
     changes = ("steps=7", *WORKERS, "scale.timeout=3")
     workers = kuhn(tmp_path / "workers", *changes, through=through)
-    assert workers.bytes == alone.bytes and not fleets[0].harms and not fleets[0].listening
+    assert workers.bytes == run_without_workers.bytes and not fleets[0].harms and not fleets[0].listening
     counts = [{name: line[name] for name in COUNTS if line[name]} for line in workers.timing]
     assert counts[0] == counts[6] == {}
     assert counts[1] == {"lost_workers": 1, "resent_units": counts[1]["resent_units"]}
-    again = counts[2]["resent_units"]
-    assert counts[2] == {"lost_workers": 1, "resent_units": again, "timed_out_units": again}
+    num_resent = counts[2]["resent_units"]
+    assert counts[2] == {"lost_workers": 1, "resent_units": num_resent, "timed_out_units": num_resent}
     assert counts[3].keys() == {"duplicate_units"}
     assert counts[4].keys() == {"lost_workers", "resent_units"} and counts[4]["lost_workers"] == 1
     assert counts[5] == {"refused_weights": 1}
@@ -128,30 +128,30 @@ time.sleep(120)
 
 
 @LINUX
-def test_not_even_a_worker_that_plays_and_hears_nothing_outlives_the_training_process():
+def test_a_busy_worker_does_not_outlive_the_training_process():
     parent = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
-    assert alive(pid)
+    assert is_alive(pid)
     parent.kill()
     parent.wait()
-    assert gone([pid])
+    assert wait_until_gone([pid])
 
 
 LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{read_fd}} {{write_fd}}"
 
 
-def light(monkeypatch, body):
+def use_light_worker(monkeypatch, body):
     monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{write_fd}")))
 
 
 @pytest.fixture
 def fleet():
-    started = ProcessFleet({}, 1)
-    yield started
-    started.close()
+    process_fleet = ProcessFleet({}, 1)
+    yield process_fleet
+    process_fleet.close()
 
 
-def heard_of(fleet, seconds=20.0):
+def messages_until_end(fleet, seconds=20.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if messages := fleet.poll(0.2):
@@ -160,17 +160,17 @@ def heard_of(fleet, seconds=20.0):
 
 
 @LINUX
-def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_child_ends_too(
-    monkeypatch, fleet, tmp_path
-):
+def test_a_death_is_noticed_although_a_child_holds_the_pipe(monkeypatch, fleet, tmp_path):
     path = tmp_path / "child"
-    light(monkeypatch, f"child = os.fork(); child and open({str(path)!r}, 'w').write(str(child)); time.sleep(60)")
+    use_light_worker(
+        monkeypatch, f"child = os.fork(); child and open({str(path)!r}, 'w').write(str(child)); time.sleep(60)"
+    )
     fleet.start(0)
     while not (path.exists() and path.read_text()):
         time.sleep(0.05)
     os.kill(fleet.pids[0], signal.SIGKILL)
-    assert heard_of(fleet) == [WorkerMessage(0, None)] and fleet.pids == {}
-    assert gone([int(path.read_text())])
+    assert messages_until_end(fleet) == [WorkerMessage(0, None)] and fleet.pids == {}
+    assert wait_until_gone([int(path.read_text())])
 
 
 @pytest.mark.parametrize(
@@ -182,37 +182,37 @@ def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_
     ],
     ids=["an absurd length", "half a message", "a message and the end"],
 )
-def test_what_a_worker_says_is_heard_whole_or_is_its_end(monkeypatch, fleet, body, messages):
-    light(monkeypatch, body)
+def test_a_message_of_a_worker_arrives_completely_or_ends_it(monkeypatch, fleet, body, messages):
+    use_light_worker(monkeypatch, body)
     fleet.start(0)
     contents = []
     while len(contents) < len(messages):
-        contents += [message.message for message in heard_of(fleet)] or [...]
+        contents += [message.message for message in messages_until_end(fleet)] or [...]
     assert contents == messages and fleet.pids == {}
 
 
-def test_who_is_started_again_is_ended_first_and_not_heard_any_more(monkeypatch, fleet):
-    light(monkeypatch, "time.sleep(60)")
+def test_a_restarted_worker_is_ended_first_and_its_messages_are_dropped(monkeypatch, fleet):
+    use_light_worker(monkeypatch, "time.sleep(60)")
     fleet.start(0)
-    first = fleet.pids[0]
+    first_pid = fleet.pids[0]
     fleet.start(0)
-    assert fleet.pids[0] != first and gone([first])
+    assert fleet.pids[0] != first_pid and wait_until_gone([first_pid])
     assert fleet.poll(0.3) == []
 
 
-def test_sending_to_a_worker_that_is_gone_is_no_error_and_close_ends_all(monkeypatch, fleet):
-    light(monkeypatch, "time.sleep(0.2)")
+def test_sending_to_a_dead_worker_is_no_error_and_close_ends_all(monkeypatch, fleet):
+    use_light_worker(monkeypatch, "time.sleep(0.2)")
     fleet.start(0)
     time.sleep(0.5)
     fleet.send(0, b"x" * 10_000_000, {})
-    assert heard_of(fleet) == [WorkerMessage(0, None)]
+    assert messages_until_end(fleet) == [WorkerMessage(0, None)]
     fleet.send(0, b"x", {})
-    light(monkeypatch, "time.sleep(60)")
+    use_light_worker(monkeypatch, "time.sleep(60)")
     fleet.start(0)
     pid = fleet.pids[0]
-    fleet.send(0, b"x" * 10_000_000, {})  # nobody reads it: the pipe is full
+    fleet.send(0, b"x" * 10_000_000, {})  # larger than the pipe, and the worker does not read
     fleet.close()
-    assert gone([pid])
+    assert wait_until_gone([pid])
 
 
 DEADLY = '''
@@ -246,26 +246,26 @@ def with_oracle(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.slow
-def test_a_unit_that_ends_every_worker_is_given_up_with_the_command_that_shows_why(tmp_path, kuhn, monkeypatch):
+def test_a_unit_that_kills_workers_is_given_up_with_the_replay_command(tmp_path, kuhn, monkeypatch):
     oracle = with_oracle(tmp_path, monkeypatch, "deadly")
     with pytest.raises(RolloutError, match=rf"has ended 5 workers.*sparring replay-unit {tmp_path / 'run'} 1 \d\.$"):
         kuhn(tmp_path / "run", "steps=1", oracle, *WORKERS)
 
 
 @pytest.mark.slow
-def test_a_plug_in_that_hangs_in_a_worker_says_what_it_says_without_workers(tmp_path, kuhn, monkeypatch):
+def test_a_hanging_plug_in_has_the_same_error_with_and_without_workers(tmp_path, kuhn, monkeypatch):
     oracle, errors = with_oracle(tmp_path, monkeypatch, "hanging"), []
-    for place, changes in (("alone", ()), ("workers", WORKERS)):
-        with pytest.raises(HungError) as caught:
-            kuhn(tmp_path / place, "steps=1", "call_seconds=2", oracle, *changes)
-        errors.append((type(caught.value), str(caught.value)))
+    for run_name, changes in (("alone", ()), ("workers", WORKERS)):
+        with pytest.raises(HungError) as error:
+            kuhn(tmp_path / run_name, "steps=1", "call_seconds=2", oracle, *changes)
+        errors.append((type(error.value), str(error.value)))
     assert errors[0] == errors[1]
 
 
 @LINUX
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_outlives_a_run_that_is_killed_or_interrupted(tmp_path, number):
+def test_no_worker_outlives_a_killed_or_interrupted_run(tmp_path, number):
     run = tmp_path / "run"
     command = ["train", "kuhn-tiny", "--run", str(run), "threads=1", "warmup.updates=0", *WORKERS]
     code = f"import sys; sys.argv = ['sparring', *{command!r}]; from sparring.cli import main; main()"
@@ -281,9 +281,9 @@ def test_no_worker_outlives_a_run_that_is_killed_or_interrupted(tmp_path, number
     assert len(children) >= 2
     assert listening([process.pid, *children]) == set()
     if number == signal.SIGKILL:
-        os.kill(children[-1], signal.SIGSTOP)  # not even this one
+        os.kill(children[-1], signal.SIGSTOP)  # the launcher of workers has ended too
     process.send_signal(number)
     process.wait(60)
-    assert gone(children)
+    assert wait_until_gone(children)
     if number == signal.SIGINT:
         assert any((run / "checkpoints").iterdir()) and not (run / "weights").exists()

@@ -1,4 +1,4 @@
-"""The fleet ray: run by `make scale-test`, as it needs Ray."""
+"""The fleet `ray`; these tests need Ray and are run by `make scale-test`."""
 
 import importlib.util
 import json
@@ -43,12 +43,12 @@ LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def own_world(tmp_path_factory):
+def own_ray_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "of these tests")
-        patch.setenv("TMPDIR", tempfile.mkdtemp(prefix="r-", dir="/tmp"))  # short: Ray's sockets lie there
+        patch.setenv("TMPDIR", tempfile.mkdtemp(prefix="r-", dir="/tmp"))  # a short path, as Ray creates sockets there
         patch.setattr(tempfile, "tempdir", None)
         patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         yield
@@ -64,20 +64,20 @@ def run(path, scale, watch=None, steps=6):
     folder = RunFolder.create(path, to_yaml(config))
     with folder, run_workers(engine, path):
         train(config, engine, folder, watch=watch)
-    last = checkpoint.load_latest(path).path
-    weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
+    newest = checkpoint.load_latest(path).path
+    weights = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
     return weights, (path / "metrics.jsonl").read_bytes()
 
 
-def lost(path):
+def num_lost_workers(path):
     return sum(line["lost_workers"] for line in read_lines(path / "timing.jsonl"))
 
 
-def family(pid=None):
+def process_tree(pid=None):
     return psutil.Process(pid).children(recursive=True)
 
 
-def named(processes, name):
+def processes_named(processes, name):
     matches = []
     for process in processes:
         try:
@@ -88,7 +88,7 @@ def named(processes, name):
     return matches
 
 
-def alive(processes):
+def running(processes):
     return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -111,7 +111,7 @@ def folders():
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def run_without_workers(tmp_path_factory):
     return run(tmp_path_factory.mktemp("alone") / "run", {"lag": 1})
 
 
@@ -119,49 +119,51 @@ def alone(tmp_path_factory):
 def cluster():
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
+    ray_cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
-        started.add_node(**NODE)
-    yield started
-    started.shutdown()
+        ray_cluster.add_node(**NODE)
+    yield ray_cluster
+    ray_cluster.shutdown()
 
 
-def test_a_killed_actor_changes_no_byte_is_counted_and_leaves_nothing(tmp_path, alone):
-    addresses, seen, before = set(), set(), folders()
+def test_a_killed_actor_is_counted_and_changes_no_byte(tmp_path, run_without_workers):
+    addresses, processes_seen, folders_before = set(), set(), folders()
 
     def watch(report):
-        addresses.update(listening(family()))
-        seen.update(family())
+        addresses.update(listening(process_tree()))
+        processes_seen.update(process_tree())
         if report.step == 2:
-            os.kill(named(family(), "ray::Sparring")[0].pid, signal.SIGKILL)
+            os.kill(processes_named(process_tree(), "ray::Sparring")[0].pid, signal.SIGKILL)
 
-    assert run(tmp_path / "run", RAY, watch) == alone
-    assert lost(tmp_path / "run") == 1
+    assert run(tmp_path / "run", RAY, watch) == run_without_workers
+    assert num_lost_workers(tmp_path / "run") == 1
     assert addresses and addresses <= LOOPBACK
-    assert len(named(seen, "gcs_server") + named(seen, "ray::")) == 0 and not alive(seen)  # all are gone
-    assert folders() == before
+    assert len(
+        processes_named(processes_seen, "gcs_server") + processes_named(processes_seen, "ray::")
+    ) == 0 and not running(processes_seen)  # all processes have ended
+    assert folders() == folders_before
     assert not (Path.home() / ".ray").exists()
 
 
-@pytest.mark.parametrize("part", ["gcs_server", "raylet"])
-def test_a_head_that_dies_is_an_error_that_says_what_to_do(tmp_path, monkeypatch, part):
+@pytest.mark.parametrize("process_name", ["gcs_server", "raylet"])
+def test_a_dead_head_node_is_an_error_with_advice(tmp_path, monkeypatch, process_name):
     monkeypatch.setattr(ray_fleet, "HEAD_TIMEOUT", 5)
-    killed, seen = [], set()
+    killed, processes_seen = [], set()
 
     def watch(report):
         if report.step == 2:
-            seen.update(family())
+            processes_seen.update(process_tree())
             killed.append(time.monotonic())
-            named(family(), part)[0].kill()
+            processes_named(process_tree(), process_name)[0].kill()
 
     with pytest.raises(RunError, match=r"Ray on this machine has ended.*--resume"):
         run(tmp_path / "run", RAY, watch, steps=5000)
     assert time.monotonic() - killed[0] < 45
-    psutil.wait_procs(seen, timeout=10)
-    assert not alive(seen)
+    psutil.wait_procs(processes_seen, timeout=10)
+    assert not running(processes_seen)
 
 
-def test_a_signal_ends_the_run_in_good_order(tmp_path):
+def test_a_signal_saves_the_run_and_ends_all_processes(tmp_path):
     command = [
         sys.executable,
         "-c",
@@ -178,17 +180,17 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path):
         while not line.startswith("step 20/"):
             line = process.stdout.readline()
             assert line, "it has ended"
-        seen = family(process.pid)
+        processes_seen = process_tree(process.pid)
         process.send_signal(signal.SIGTERM)
         stdout = process.communicate(timeout=60)[0]
     assert "--resume" in stdout and "Traceback" not in stdout and "SIGTERM" not in stdout
     assert checkpoint.load_latest(tmp_path / "run").step >= 20
-    assert len(seen) > 5 and not alive(seen)
+    assert len(processes_seen) > 5 and not running(processes_seen)
 
 
 @pytest.mark.parametrize("weights", ["file", "pipe"])
-def test_weights_may_travel_otherwise(tmp_path, alone, cluster, weights):
-    assert run(tmp_path / "run", {**RAY, "weights": weights, "address": cluster.address}) == alone
+def test_weights_can_be_sent_in_other_ways(tmp_path, run_without_workers, cluster, weights):
+    assert run(tmp_path / "run", {**RAY, "weights": weights, "address": cluster.address}) == run_without_workers
 
 
 def messages_of(fleet):
@@ -200,18 +202,18 @@ def messages_of(fleet):
     raise AssertionError("nothing was heard")
 
 
-def test_actors_are_ended_and_what_they_cannot_do_is_said(cluster):
+def test_actors_are_ended_and_a_message_they_cannot_answer_is_an_error(cluster):
     fleet = ray_fleet.RayFleet(settings({**RAY, "workers": -1, "address": cluster.address}).model_dump(mode="json"))
     try:
         assert fleet.workers == 2
         fleet.start(0)
         assert "ready" in json.loads(messages_of(fleet)[0].message)
         fleet.start(1)
-        fleet.end(1)  # nothing is heard of it, also not that it was ready
+        fleet.end(1)  # no message of it arrives, not even that it is ready
         fleet.send(1, b"", {})
-        began = time.monotonic()
+        start_time = time.monotonic()
         fleet.send(0, b"no task", {})
-        assert messages_of(fleet)[0][0] == 0 and time.monotonic() - began < 5
+        assert messages_of(fleet)[0][0] == 0 and time.monotonic() - start_time < 5
         assert fleet.poll(3.0) == []
         fleet.start(1)
         assert [message.worker for message in messages_of(fleet)] == [1]
@@ -219,15 +221,17 @@ def test_actors_are_ended_and_what_they_cannot_do_is_said(cluster):
         fleet.close()
 
 
-def test_what_a_machine_lacks_is_said(cluster, monkeypatch):
+def test_a_missing_file_or_gpu_of_a_machine_is_an_error(cluster, monkeypatch):
     config = settings({**RAY, "address": cluster.address}).model_dump(mode="json")
     fleet = ray_fleet.RayFleet({**config, "steps": -1})
     try:
         fleet.start(0)
         assert json.loads(messages_of(fleet)[0].message)["error"][0] == "ConfigError"
-        fleet.send(0, b"", {})  # there is no worker to do it
-        kind, text = json.loads(messages_of(fleet)[0].message)["error"]
-        assert kind == "RunError" and "AttributeError" in text and "the same Python, sparring and plug-ins" in text
+        fleet.send(0, b"", {})  # no worker has a GPU
+        error_class, text = json.loads(messages_of(fleet)[0].message)["error"]
+        assert (
+            error_class == "RunError" and "AttributeError" in text and "the same Python, sparring and plug-ins" in text
+        )
     finally:
         fleet.close()
 
@@ -239,56 +243,59 @@ def test_another_token_is_refused(cluster, monkeypatch):
         ray_fleet.RayFleet(settings({**RAY, "address": cluster.address}).model_dump(mode="json"))
 
 
-def test_nobody_at_an_address_is_said_at_once():
-    began = time.monotonic()
+def test_an_unreachable_address_is_an_error_at_once():
+    start_time = time.monotonic()
     with pytest.raises(RunError, match=r"Nothing listens at 127.0.0.1:9.*ray start --head"):
         ray_fleet.RayFleet(settings({**RAY, "address": "127.0.0.1:9"}).model_dump(mode="json"))
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - start_time < 15
 
 
-def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
+def test_weight_files_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
     from sparring.engine.workers.fleet import ray_driver
 
     put = []
     monkeypatch.setattr(ray_driver.ray, "put", lambda content: put.append(content) or ("shared", content))
     driver = ray_driver.RayDriver({"config": {}, "weights": "ray", "gpus_per_worker": 0}, lambda head, data: None)
-    good = [b"weights %d" % number for number in range(ray_driver.MAX_SHARED + 1)]
-    files = {sha256(content).hexdigest(): str(tmp_path / f"{number}") for number, content in enumerate(good)}
-    first = next(iter(files))
-    for path, content in zip(files.values(), good, strict=True):
+    contents = [b"weights %d" % number for number in range(ray_driver.MAX_SHARED + 1)]
+    files = {sha256(content).hexdigest(): str(tmp_path / f"{number}") for number, content in enumerate(contents)}
+    first_digest = next(iter(files))
+    for path, content in zip(files.values(), contents, strict=True):
         Path(path).write_bytes(content)
-    Path(files[first]).write_bytes(b"torn")
-    request = {first: files[first]}
-    assert driver._contents(request) == {first: b"torn"} and not put
-    Path(files[first]).write_bytes(good[0])
-    assert driver._contents(request) == driver._contents(request) == {first: ("shared", good[0])} and put == good[:1]
+    Path(files[first_digest]).write_bytes(b"torn")
+    request = {first_digest: files[first_digest]}
+    assert driver._contents(request) == {first_digest: b"torn"} and not put
+    Path(files[first_digest]).write_bytes(contents[0])
+    assert (
+        driver._contents(request) == driver._contents(request) == {first_digest: ("shared", contents[0])}
+        and put == contents[:1]
+    )
     for digest in list(files)[1:]:
         driver._contents({digest: files[digest]})
-    assert put == good
+    assert put == contents
     driver._contents(request)
-    assert put == [*good, good[0]]  # it was the oldest, and is shared again
+    assert put == [*contents, contents[0]]  # the oldest was dropped and is shared again
 
 
-def test_without_ray_the_error_says_what_to_install(monkeypatch):
+def test_without_ray_the_error_states_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"sparring\[scale\].*make scale"):
         ray_fleet.RayFleet(settings(RAY).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("address", ["auto", "127.0.0.1:6379", "localhost:6379", "ray://127.0.0.1:10001"])
-def test_a_cluster_on_this_machine_may_be_joined(address):
+def test_a_local_cluster_may_be_joined(address):
     ray_fleet.check_address(address)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:6379", "ray://head:10001", "127.0.0.1.evil.org:1", "evil"])
-def test_a_cluster_that_a_recipe_names_is_joined_only_if_the_user_names_it(monkeypatch, address):
+def test_a_cluster_named_in_a_recipe_needs_permission(monkeypatch, address):
     with pytest.raises(ConfigError, match="any code"):
         ray_fleet.check_address(address)
     monkeypatch.setenv("SPARRING_RAY_ADDRESS", f"x,{address}")
     ray_fleet.check_address(address)
 
 
-def test_nodes_come_and_go(tmp_path, alone, cluster):
+def test_nodes_may_join_and_leave_during_a_run(tmp_path, run_without_workers, cluster):
     nodes = sorted(cluster.worker_nodes, key=lambda node: node.unique_id)
 
     def watch(report):
@@ -297,11 +304,11 @@ def test_nodes_come_and_go(tmp_path, alone, cluster):
         if report.step == 4:
             cluster.add_node(**NODE)
 
-    assert run(tmp_path / "run", {**RAY, "workers": -1, "address": cluster.address}, watch) == alone
-    assert lost(tmp_path / "run") == 1
+    assert run(tmp_path / "run", {**RAY, "workers": -1, "address": cluster.address}, watch) == run_without_workers
+    assert num_lost_workers(tmp_path / "run") == 1
 
 
-def ready(fleet, seconds):
+def ready_workers(fleet, seconds):
     workers, end = set(), time.monotonic() + seconds
     while time.monotonic() < end:
         for worker, message in fleet.poll(0.2):
@@ -310,9 +317,15 @@ def ready(fleet, seconds):
     return workers
 
 
-def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
+def on_gpus(monkeypatch, gpus_per_worker, gpus=(0,), workers=3):
     monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
-    scale = {"fleet": "ray", "workers": workers, "unit_games": 4, "gpus": list(gpus), "gpus_per_worker": each}
+    scale = {
+        "fleet": "ray",
+        "workers": workers,
+        "unit_games": 4,
+        "gpus": list(gpus),
+        "gpus_per_worker": gpus_per_worker,
+    }
     config = resolve(
         {
             **BASE,
@@ -324,29 +337,29 @@ def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
     return config.model_dump(mode="json")
 
 
-def test_workers_reserve_gpus_and_wait_for_one_that_is_free(monkeypatch):
+def test_workers_reserve_gpus_and_wait_for_a_free_one(monkeypatch):
     fleet = ray_fleet.RayFleet(on_gpus(monkeypatch, 0.5))
     try:
         for worker in range(3):
             fleet.start(worker)
-        end, there = time.monotonic() + 120, set()
-        while len(there) < 2 and time.monotonic() < end:
-            there |= ready(fleet, 1)
-        assert len(there) == 2 and not ready(fleet, 8), "the third waits, as half a GPU is what each reserves"
-        fleet.end(min(there))
-        while len(there) < 3 and time.monotonic() < end:
-            there |= ready(fleet, 1)
-        assert there == {0, 1, 2}
+        end, ready = time.monotonic() + 120, set()
+        while len(ready) < 2 and time.monotonic() < end:
+            ready |= ready_workers(fleet, 1)
+        assert len(ready) == 2 and not ready_workers(fleet, 8), "the third waits, as half a GPU is what each reserves"
+        fleet.end(min(ready))
+        while len(ready) < 3 and time.monotonic() < end:
+            ready |= ready_workers(fleet, 1)
+        assert ready == {0, 1, 2}
     finally:
         fleet.close()
 
 
-def test_a_ray_without_the_gpus_that_a_worker_reserves_is_refused(monkeypatch):
+def test_a_cluster_without_enough_gpus_for_a_worker_is_refused(monkeypatch):
     with pytest.raises(RunError, match=r"a worker reserves 2 GPUs, and it has 1"):
         ray_fleet.RayFleet(on_gpus(monkeypatch, 2))
 
 
-def test_as_many_workers_as_the_gpus_have_room_for(monkeypatch):
+def test_as_many_workers_start_as_fit_on_the_gpus(monkeypatch):
     fleet = ray_fleet.RayFleet(on_gpus(monkeypatch, 0.5, workers=-1))
     try:
         assert fleet.workers == min(2, os.cpu_count())

@@ -1,4 +1,4 @@
-"""Runs on workers that die, hang, repeat themselves and talk rubbish as a seed says end with the bytes of one process."""
+"""Runs on simulated faulty workers end with the same bytes as a run in one process."""
 
 import json
 
@@ -15,7 +15,7 @@ from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from tests.engine.fleet.network_model import NetworkModel, rubbish
+from tests.engine.fleet.network_model import NetworkModel, other_bytes
 from tests.engine.fleet.simulated import SimulatedFleet
 
 CHANGES = (
@@ -37,10 +37,10 @@ CHANGES = (
     ),
     *("scale.unit_games=8", "scale.fleet=processes", "scale.workers=3", "scale.restarts=10000"),
 )
-GALE = NetworkModel(
+MANY_FAULTS = NetworkModel(
     mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1
 )
-CALM = NetworkModel(mean=5, sigma=1)
+NO_FAULTS = NetworkModel(mean=5, sigma=1)
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
@@ -54,7 +54,7 @@ def memo():
     return {}
 
 
-def run(path, fleet=None, changes=()):
+def train_run(path, fleet=None, changes=()):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*CHANGES, *changes]))
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
@@ -63,8 +63,8 @@ def run(path, fleet=None, changes=()):
         train(config, engine, folder)
         if engine.workers is not None:
             engine.workers.close()
-    last = checkpoint.load_latest(path).path
-    weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
+    newest = checkpoint.load_latest(path).path
+    weights = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
     assert len(weights) > 2
     return (
@@ -75,34 +75,34 @@ def run(path, fleet=None, changes=()):
 
 
 @pytest.fixture(scope="module")
-def alone(run_folder):
-    return run(run_folder)[:2]
+def run_without_workers(run_folder):
+    return train_run(run_folder)[:2]
 
 
-def simulated(seed, memo=None, weather=GALE, workers=3):
+def simulated(seed, memo=None, network=MANY_FAULTS, workers=3):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES)).model_dump(mode="json")
-    return SimulatedFleet(config, workers, seed, weather=weather, memo=memo)
+    return SimulatedFleet(config, workers, seed, network=network, memo=memo)
 
 
-def check(run_folder, memo, alone, seed, weather=GALE, workers=3):
-    *outcome, counts = run(run_folder, simulated(seed, memo, weather, workers))
-    assert tuple(outcome) == alone, f"other bytes than without workers: seed {seed}, {workers} workers"
+def assert_same_bytes(run_folder, memo, run_without_workers, seed, network=MANY_FAULTS, workers=3):
+    *outcome, counts = train_run(run_folder, simulated(seed, memo, network, workers))
+    assert tuple(outcome) == run_without_workers, f"other bytes than without workers: seed {seed}, {workers} workers"
     return counts
 
 
 @pytest.mark.always
 @pytest.mark.parametrize("seed", range(6))
-def test_bad_luck_changes_no_byte(run_folder, memo, alone, seed):
-    counts = check(run_folder, memo, alone, seed)
+def test_faults_change_no_byte(run_folder, memo, run_without_workers, seed):
+    counts = assert_same_bytes(run_folder, memo, run_without_workers, seed)
     assert counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
 
 
-def test_good_luck_changes_no_byte_and_nothing_is_counted(run_folder, memo, alone):
-    assert check(run_folder, memo, alone, 0, CALM) == dict.fromkeys(COUNTS, 0)
+def test_without_faults_no_byte_changes_and_nothing_is_counted(run_folder, memo, run_without_workers):
+    assert assert_same_bytes(run_folder, memo, run_without_workers, 0, NO_FAULTS) == dict.fromkeys(COUNTS, 0)
 
 
 @pytest.mark.parametrize(
-    ("weather", "counted"),
+    ("network", "expected_counts"),
     [
         (NetworkModel(dies=0.2), {"lost_workers", "resent_units"}),
         (NetworkModel(dies_idle=0.3), {"lost_workers"}),
@@ -113,13 +113,13 @@ def test_good_luck_changes_no_byte_and_nothing_is_counted(run_folder, memo, alon
     ],
     ids=["dies", "dies_idle", "hangs", "lost", "twice", "rubbish"],
 )
-def test_each_harm_is_counted_as_what_it_is(run_folder, memo, alone, weather, counted):
-    counts = check(run_folder, memo, alone, 3, weather)
-    counted |= {"resent_units"} if weather.dies_idle and counts["resent_units"] else set()
-    assert {name for name, number in counts.items() if number} == counted
+def test_each_fault_is_counted_under_its_name(run_folder, memo, run_without_workers, network, expected_counts):
+    counts = assert_same_bytes(run_folder, memo, run_without_workers, 3, network)
+    expected_counts |= {"resent_units"} if network.dies_idle and counts["resent_units"] else set()
+    assert {name for name, number in counts.items() if number} == expected_counts
 
 
-def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(run_folder):
+def test_episodes_are_in_the_order_of_specs_for_any_order_of_answers(run_folder):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
     engine = LocalEngine(config)
     game = engine.environments[0][0]
@@ -127,7 +127,7 @@ def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(run_folde
     specs = [
         EpisodeSpec(
             game=game,
-            episode_id=99 - number,  # not in the order of their numbers
+            episode_id=99 - number,  # the order of specs differs from the order of numbers
             group_id=99 - number,
             deal=root.child(number),
             stream=root.child(number).child("play"),
@@ -142,34 +142,34 @@ def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(run_folde
         workers.close()
 
 
-def test_the_same_seed_is_the_same_bad_luck(run_folder, memo, alone):
-    first, second = (check(run_folder, memo, alone, 5) for _ in range(2))
-    assert first == second
-    assert first != check(run_folder, memo, alone, 6)
+def test_the_same_seed_gives_the_same_faults(run_folder, memo, run_without_workers):
+    first_counts, second_counts = (assert_same_bytes(run_folder, memo, run_without_workers, 5) for _ in range(2))
+    assert first_counts == second_counts
+    assert first_counts != assert_same_bytes(run_folder, memo, run_without_workers, 6)
 
 
-def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(run_folder, memo):
+def test_a_unit_that_always_kills_its_worker_is_given_up_with_a_command(run_folder, memo):
     with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {run_folder} 1 0\."):
-        run(run_folder, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
+        train_run(run_folder, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
 
 
-def test_workers_that_never_come_are_given_up(run_folder, memo):
+def test_workers_that_never_start_are_given_up(run_folder, memo):
     with pytest.raises(RolloutError, match=r"lost more than 3 times"):
-        run(run_folder, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
+        train_run(run_folder, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
 
 
 @pytest.mark.slow
-def test_two_hundred_seeds_of_bad_luck_change_no_byte(run_folder, memo, alone, stride):
+def test_faults_of_two_hundred_seeds_change_no_byte(run_folder, memo, run_without_workers, stride):
     total = dict.fromkeys(COUNTS, 0)
     for seed in range(1000, 1000 + 200 // stride):
-        counts = check(run_folder, memo, alone, seed, workers=1 + seed % 5)
+        counts = assert_same_bytes(run_folder, memo, run_without_workers, seed, workers=1 + seed % 5)
         total = {name: total[name] + counts[name] for name in COUNTS}
     assert min(total[name] for name in COUNTS[:4]) > 200 // stride
 
 
-def test_rubbish_is_never_an_answer():
+def test_damaged_bytes_are_never_read_as_an_answer():
     messages = {
-        rubbish(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k)) for k in range(99)
+        other_bytes(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k)) for k in range(99)
     }
     assert len(messages) > 7
     for message in messages:

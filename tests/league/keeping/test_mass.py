@@ -11,12 +11,12 @@ from sparring.league.keeping.newest import newest
 from sparring.league.payoffs import Payoffs, Results, Row
 
 
-def book(strength):
+def book_of_strengths(strength):
     rows = {}
-    for (player, strong), (other, weak) in itertools.permutations(strength.items(), 2):
-        u = (strong > weak) - (strong < weak)
+    for (player, player_strength), (other, other_strength) in itertools.permutations(strength.items(), 2):
+        payoff = (player_strength > other_strength) - (player_strength < other_strength)
         rows[Row("kuhn_poker", 0, ref(player), ref(other))] = Results(
-            games=10, wins=10 * (u > 0), draws=10 * (u == 0), losses=10 * (u < 0), returns=10.0 * u
+            games=10, wins=10 * (payoff > 0), draws=10 * (payoff == 0), losses=10 * (payoff < 0), returns=10.0 * payoff
         )
     return Payoffs(rows)
 
@@ -31,9 +31,9 @@ def request(steps, keep, payoffs=None, others=()):
     )
 
 
-def test_one_that_all_others_beat_leaves():
-    # past-000015 loses to all, and the others are a cycle: rock, paper, scissors
-    payoffs = book(dict.fromkeys(["past-000010", "past-000020", "past-000030"], 1) | {"past-000015": 0})
+def test_a_member_that_loses_to_all_others_leaves():
+    # past-000015 loses to all; 10, 20 and 30 beat each other in a cycle, as rock, paper and scissors
+    payoffs = book_of_strengths(dict.fromkeys(["past-000010", "past-000020", "past-000030"], 1) | {"past-000015": 0})
     for winner, loser in ((10, 20), (20, 30), (30, 10)):
         payoffs.rows[Row("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(games=10, wins=10, returns=10.0)
         payoffs.rows[Row("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(
@@ -42,20 +42,23 @@ def test_one_that_all_others_beat_leaves():
     assert mass(request([10, 15, 20, 30, 40], 4, payoffs)) == tuple(map(snapshot, (10, 20, 30, 40)))
 
 
-def test_the_newest_stays_though_it_has_met_nobody_and_of_equals_the_oldest_leaves():
+def test_the_newest_stays_without_results_and_the_oldest_of_equals_leaves():
     assert mass(request([10, 20, 30], 1)) == (snapshot(30),)
     assert mass(request([10, 20, 30], 2)) == (snapshot(20), snapshot(30))
     assert mass(request([10], 2)) == (snapshot(10),)
 
 
-def test_members_that_stay_anyway_count():
-    strong = book({"past-000010": 1, "past-000020": 2, "past-000030": 0, "past-counter-000020": 3})
-    alone, beside = request([10, 20, 30], 2, strong), request([10, 20, 30], 2, strong, ["past-counter-000020"])
-    assert mass(alone) == (snapshot(20), snapshot(30))
-    # the counter beats all and has all of the weight, so that the others are equals and the oldest leaves
-    assert mass(beside, solver="nash") == (snapshot(20), snapshot(30))
+def test_members_outside_the_choice_count_in_the_meta_game():
+    payoffs = book_of_strengths({"past-000010": 1, "past-000020": 2, "past-000030": 0, "past-counter-000020": 3})
+    request_alone, request_with_counter = (
+        request([10, 20, 30], 2, payoffs),
+        request([10, 20, 30], 2, payoffs, ["past-counter-000020"]),
+    )
+    assert mass(request_alone) == (snapshot(20), snapshot(30))
+    # the counter beats all and has all weight; the other weights are equal, so the oldest leaves
+    assert mass(request_with_counter, solver="nash") == (snapshot(20), snapshot(30))
 
 
 @given(steps=st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True).map(sorted), keep=st.integers(1, 6))
-def test_by_the_uniform_solver_it_is_newest(steps, keep):
+def test_with_the_uniform_solver_it_equals_newest(steps, keep):
     assert mass(request(steps, keep), solver="uniform") == newest(request(steps, keep))

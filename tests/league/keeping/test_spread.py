@@ -14,16 +14,22 @@ def kept_steps(steps, keep):
     return [member.step for member in spread(KeepRequest(members=members, keep=keep, stream=Stream.from_seed(0)))]
 
 
-def test_by_hand():
+def test_the_kept_steps_by_hand():
     assert kept_steps([10, 20, 30], 3) == [10, 20, 30]
-    assert kept_steps([10, 20, 30, 70, 80], 4) == [10, 30, 70, 80]  # 20 lies between 10 and 30: a gap of 20
-    assert kept_steps([10, 20, 30, 40], 3) == [10, 30, 40]  # the first of equals
+    # 20 leaves: its neighbours 10 and 30 are the closest
+    assert kept_steps([10, 20, 30, 70, 80], 4) == [
+        10,
+        30,
+        70,
+        80,
+    ]
+    assert kept_steps([10, 20, 30, 40], 3) == [10, 30, 40]  # 20 and 30 are equal, so the older leaves
     assert kept_steps([10, 20], 1) == [20]
     assert kept_steps([10, 20, 30, 40], 1) == [40]
 
 
-def before(names, keep):
-    """The rule as the engine had it, at 4624d02."""
+def spread_of_first_version(names, keep):
+    """Return the names that the rule keeps, as commit 4624d02 computed it."""
     past = dict.fromkeys(names)
     while len(past) > keep:
         names = list(past)
@@ -34,14 +40,14 @@ def before(names, keep):
 
 
 @given(steps=st.lists(st.integers(0, 10**6), min_size=1, max_size=12, unique=True).map(sorted), keep=st.integers(1, 12))
-def test_it_is_the_rule_of_before(steps, keep):
-    assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == before(
+def test_it_equals_the_first_version_of_the_rule(steps, keep):
+    assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == spread_of_first_version(
         [f"past-{step:06d}" for step in steps], keep
     )
 
 
 @pytest.mark.parametrize("keep", [2, 5])
-def test_one_after_another_the_oldest_and_the_newest_stay_and_the_rest_is_spread(keep):
+def test_repeated_use_keeps_the_oldest_the_newest_and_even_gaps(keep):
     steps = []
     for step in range(1, 41):
         steps = kept_steps([*steps, step], keep)

@@ -12,7 +12,7 @@ STYLES = ("conservative", "aggressive", "intermediate")
 GROUPS, SIZE = 24, 4
 
 
-def played(names):
+def engine_and_episodes(names):
     bots = {name: {"name": "kuhn_bot", "style": style} for name, style in zip(names, STYLES, strict=True)}
     options = {"environment": {"name": "kuhn_poker"}, "carry": ["first", "second"], "reflect": False, "reveal": True}
     shares = dict(zip(names, (0.3, 0.3, 0.4), strict=True))
@@ -26,7 +26,7 @@ def played(names):
     return engine, play_round(config, engine, Methods.of(config), RunState()).episodes
 
 
-def opponents(episodes):
+def opponents_by_group(episodes):
     by_group = {}
     for episode in episodes:
         by_group.setdefault(episode.group_id, []).append(
@@ -35,43 +35,43 @@ def opponents(episodes):
     return by_group
 
 
-def nameless(episode):
+def without_names(episode):
     turns = tuple(turn._replace(agent="") for turn in episode.turns)
     return dataclasses.replace(episode, agents=(), players=(LEARNER, LEARNER), turns=turns)
 
 
 @pytest.fixture(scope="module")
-def named():
-    return played(("tight", "wild", "middle"))
+def named_play():
+    return engine_and_episodes(("tight", "wild", "middle"))
 
 
-def test_all_plays_of_a_group_meet_one_opponent_whose_name_is_recorded(named):
-    _, episodes = named
-    groups = opponents(episodes)
+def test_all_episodes_of_a_group_meet_one_opponent_whose_name_is_stored(named_play):
+    _, episodes = named_play
+    groups = opponents_by_group(episodes)
     assert len(groups) == GROUPS and all(len(plays) == SIZE and len(set(plays)) == 1 for plays in groups.values())
-    seated = [plays[0] for plays in groups.values()]
-    assert set(seated) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
+    opponent_of_group = [plays[0] for plays in groups.values()]
+    assert set(opponent_of_group) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
     assert all(episode.agents == tuple(map(str, episode.players)) for episode in episodes)
     assert {sum(episode.trained) for episode in episodes} == {1}
 
 
-def test_the_learner_is_told_nothing_of_who_it_meets(named):
-    _, episodes = named
-    _, others = played(("zeta", "eta", "theta"))
-    assert [e.players for e in episodes] != [e.players for e in others]
-    assert [nameless(e) for e in episodes] == [nameless(e) for e in others]
+def test_prompts_do_not_reveal_the_opponent(named_play):
+    _, episodes = named_play
+    _, renamed_episodes = engine_and_episodes(("zeta", "eta", "theta"))
+    assert [e.players for e in episodes] != [e.players for e in renamed_episodes]
+    assert [without_names(e) for e in episodes] == [without_names(e) for e in renamed_episodes]
     words = {word for e in episodes for turn in e.turns for word in f"{turn.prompt} {turn.reply}".split()}
     assert not words & {"tight", "wild", "middle", "kuhn_bot", "mixed", *STYLES} and "shows" in words
 
 
-def test_the_bot_plays_its_style_in_every_attempt(named):
-    _, episodes = named
-    seen = 0
+def test_the_bot_plays_its_style_in_every_attempt(named_play):
+    _, episodes = named_play
+    num_checked = 0
     for episode in episodes:
         (seat,) = (seat for seat, player in enumerate(episode.players) if player != LEARNER)
         for turn in episode.turns:
             if turn.seat == seat and str(episode.players[seat]) == "bot-tight":
                 card = turn.state_key.rsplit("|", 1)[-1][0]
                 assert turn.action == ("bet" if card == "2" else "pass")
-                seen += turn.attempt > 0
-    assert seen > 20
+                num_checked += turn.attempt > 0
+    assert num_checked > 20

@@ -13,8 +13,8 @@ from sparring.run.step import Methods, play_round
 from sparring.testing import match_request
 
 MEMBERS = tuple(snapshot(step) for step in (10, 20, 30, 40))
-RATES = (0.9, 0.5, 0.1, 0.3)  # of the learner's wins
-BY_HAND = {  # of these rates, to four digits
+RATES = (0.9, 0.5, 0.1, 0.3)  # win rates of the learner against MEMBERS
+BY_HAND = {  # (weighting, power) -> shares for RATES, to four digits
     ("hard", 2.0): (0.0064, 0.1603, 0.5192, 0.3141),
     ("hard", 1.0): (0.0455, 0.2273, 0.4091, 0.3182),
     ("capped", 2.0): (0.0625, 0.3125, 0.3125, 0.3125),
@@ -23,7 +23,7 @@ BY_HAND = {  # of these rates, to four digits
 }
 
 
-def book(rates, games=10, environment="kuhn_poker", seat=0):
+def book_of_rates(rates, games=10, environment="kuhn_poker", seat=0):
     return Payoffs(
         {
             Row(environment, seat, LEARNER, member): Results(
@@ -41,44 +41,49 @@ def seating_of(number, payoffs, seats=2, teams=None, **options):
     )
 
 
-@pytest.mark.parametrize(("how", "shares"), BY_HAND.items())
-def test_weights_and_shares_by_hand(how, shares):
-    weights = [weight(rate, *how) for rate in RATES]
+@pytest.mark.parametrize(("weighting_and_power", "shares"), BY_HAND.items())
+def test_weights_and_shares_by_hand(weighting_and_power, shares):
+    weights = [weight(rate, *weighting_and_power) for rate in RATES]
     assert [value / sum(weights) for value in weights] == pytest.approx(shares, abs=5e-5)
-    seatings = [seating_of(number, book(RATES), weighting=how[0], power=how[1]) for number in range(3000)]
-    others = [next(player for player in seating.players if player != LEARNER) for seating in seatings]
-    assert [others.count(member) / 3000 for member in MEMBERS] == pytest.approx(shares, abs=0.03)
+    seatings = [
+        seating_of(number, book_of_rates(RATES), weighting=weighting_and_power[0], power=weighting_and_power[1])
+        for number in range(3000)
+    ]
+    opponents = [next(player for player in seating.players if player != LEARNER) for seating in seatings]
+    assert [opponents.count(member) / 3000 for member in MEMBERS] == pytest.approx(shares, abs=0.03)
 
 
-def test_a_draw_is_half_a_win_results_of_all_seats_count_and_those_of_other_environments_do_not():
-    first, *_ = MEMBERS
+def test_win_rates_use_draws_all_seats_and_only_the_environment():
+    member, *_ = MEMBERS
     rows = {
-        Row("kuhn_poker", 0, LEARNER, first): Results(games=2, draws=2),
-        Row("kuhn_poker", 1, LEARNER, first): Results(games=2, wins=1, losses=1),
-        Row("nim", 0, LEARNER, first): Results(games=9, losses=9),
-        Row("kuhn_poker", 0, first, LEARNER): Results(games=9, wins=9),
+        Row("kuhn_poker", 0, LEARNER, member): Results(games=2, draws=2),
+        Row("kuhn_poker", 1, LEARNER, member): Results(games=2, wins=1, losses=1),
+        Row("nim", 0, LEARNER, member): Results(games=9, losses=9),
+        Row("kuhn_poker", 0, member, LEARNER): Results(games=9, wins=9),
     }
-    assert match_request(payoffs=Payoffs(rows)).results(first).win_rate() == 0.5
+    assert match_request(payoffs=Payoffs(rows)).results(member).win_rate() == 0.5
 
 
 def test_the_prior_counts_as_drawn_games():
-    """Won once and beaten never: (1 - p)^2 is 0 without a prior, and (1 - 2/3)^2 with one of 2."""
-    only = Payoffs({Row("kuhn_poker", 0, LEARNER, MEMBERS[0]): Results(games=1, wins=1)})
-    assert all(MEMBERS[0] not in seating_of(number, only).players for number in range(300))
-    count = sum(MEMBERS[0] in seating_of(number, only, prior=2.0).players for number in range(3000))
+    """One win and no loss: (1 - p)^2 is 0 without a prior, and (1 - 2/3)^2 with a prior of 2 games."""
+    payoffs = Payoffs({Row("kuhn_poker", 0, LEARNER, MEMBERS[0]): Results(games=1, wins=1)})
+    assert all(MEMBERS[0] not in seating_of(number, payoffs).players for number in range(300))
+    count = sum(MEMBERS[0] in seating_of(number, payoffs, prior=2.0).players for number in range(3000))
     assert count / 3000 == pytest.approx((1 / 9) / (1 / 9 + 3 / 4), abs=0.02)
 
 
 @pytest.mark.parametrize("weighting", ["hard", "capped"])
-def test_where_all_are_beaten_for_good_the_draw_is_uniform(weighting):
+def test_if_all_members_always_lose_the_choice_is_uniform(weighting):
     for number in range(200):
-        assert seating_of(number, book((1.0,) * 4), weighting=weighting) == seating_of(number, Payoffs(), power=0.0)
+        assert seating_of(number, book_of_rates((1.0,) * 4), weighting=weighting) == seating_of(
+            number, Payoffs(), power=0.0
+        )
 
 
-@given(number=st.integers(0, 10**6), past=st.floats(0, 1), seats=st.integers(1, 5), together=st.booleans())
-def test_with_power_0_it_is_mixed(number, past, seats, together):
+@given(number=st.integers(0, 10**6), past=st.floats(0, 1), seats=st.integers(1, 5), is_one_team=st.booleans())
+def test_with_power_0_it_equals_mixed(number, past, seats, is_one_team):
     request = match_request(
-        seats, members=MEMBERS, payoffs=book(RATES), number=number, teams=(0,) * seats if together else None
+        seats, members=MEMBERS, payoffs=book_of_rates(RATES), number=number, teams=(0,) * seats if is_one_team else None
     )
     assert pfsp(request, past=past, power=0.0) == mixed(request, past=past)
 
@@ -89,8 +94,8 @@ def test_with_power_0_it_is_mixed(number, past, seats, together):
     weighting=st.sampled_from(["hard", "capped", "variance"]),
     teams=st.lists(st.integers(0, 2), min_size=1, max_size=6),
 )
-def test_any_results_seat_one_player_per_team_and_nobody_of_weight_0(rates, number, weighting, teams):
-    seating = seating_of(number, book(rates), seats=len(teams), teams=teams, weighting=weighting)
+def test_each_team_has_one_player_and_members_of_weight_0_do_not_play(rates, number, weighting, teams):
+    seating = seating_of(number, book_of_rates(rates), seats=len(teams), teams=teams, weighting=weighting)
     weights = [weight(rate, weighting, 2.0) for rate in rates]
     if len(set(teams)) > 1:
         assert len({(team, player) for team, player in zip(teams, seating.players, strict=True)}) == len(set(teams))
@@ -99,13 +104,13 @@ def test_any_results_seat_one_player_per_team_and_nobody_of_weight_0(rates, numb
         assert trained or sum(weights) == 0 or weights[MEMBERS.index(player)] > 0
 
 
-@given(better=st.integers(0, 10), worse=st.integers(0, 10), power=st.floats(0.1, 5))
-def test_who_wins_more_is_never_met_less_by_hard_weights(better, worse, power):
-    low, high = sorted((better, worse))
-    assert weight(low / 10, "hard", power) >= weight(high / 10, "hard", power)
+@given(wins_of_one=st.integers(0, 10), wins_of_other=st.integers(0, 10), power=st.floats(0.1, 5))
+def test_hard_weights_do_not_decrease_with_the_strength_of_a_member(wins_of_one, wins_of_other, power):
+    fewer_wins, more_wins = sorted((wins_of_one, wins_of_other))
+    assert weight(fewer_wins / 10, "hard", power) >= weight(more_wins / 10, "hard", power)
 
 
-def test_a_run_meets_those_that_win():
+def test_a_run_meets_the_members_that_beat_it():
     config = resolve(
         {
             "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
@@ -126,6 +131,6 @@ def test_a_run_meets_those_that_win():
     }
     state = RunState(step=3).remembering(payoffs=Payoffs(rows).to_json())
     result = play_round(config, engine, Methods.of(config), state)
-    seated = [player for episode in result.episodes for player in episode.players]
-    assert (seated.count(LEARNER), seated.count(strong), seated.count(beaten)) == (64, 64, 0)
+    players = [player for episode in result.episodes for player in episode.players]
+    assert (players.count(LEARNER), players.count(strong), players.count(beaten)) == (64, 64, 0)
     assert result.state.payoffs.results(LEARNER, strong).games == 98 + 64

@@ -9,7 +9,7 @@ from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distributi
 from tests.league.meta_solvers.meta_games import CYCLE
 
 HALF = np.array([0.5, 0.5])
-ZERO = np.zeros((2, 2))
+ZEROS = np.zeros((2, 2))
 
 
 @pytest.mark.parametrize(
@@ -33,46 +33,51 @@ ZERO = np.zeros((2, 2))
         ),
         (dict(payoffs=(np.zeros((1, 2)),) * 2, symmetric=True), r"symmetric is true"),
         (
-            dict(payoffs=(ZERO, ZERO), counts=[[1.0]]),
+            dict(payoffs=(ZEROS, ZEROS), counts=[[1.0]]),
             r"counts have the shape \(1, 1\), and payoffs \(2, 2\); give a value per cell",
         ),
-        (dict(payoffs=(ZERO, ZERO), counts=ZERO - 1), "counts must be at least 0"),
-        (dict(payoffs=(ZERO, ZERO), wins=ZERO + 2), r"wins must be in \[0, 1\]"),
-        (dict(payoffs=(ZERO, ZERO), wins=ZERO * np.nan), r"wins must be in \[0, 1\]"),
+        (dict(payoffs=(ZEROS, ZEROS), counts=ZEROS - 1), "counts must be at least 0"),
+        (dict(payoffs=(ZEROS, ZEROS), wins=ZEROS + 2), r"wins must be in \[0, 1\]"),
+        (dict(payoffs=(ZEROS, ZEROS), wins=ZEROS * np.nan), r"wins must be in \[0, 1\]"),
     ],
 )
-def test_a_game_that_is_none_is_refused(fields, message):
+def test_an_invalid_meta_game_is_refused(fields, message):
     with pytest.raises(GameError, match=message):
         MetaGame(**fields)
 
 
-def test_a_matrix_is_symmetric_where_it_is_antisymmetric():
+def test_a_game_of_an_antisymmetric_matrix_is_symmetric():
     assert of_matrix(CYCLE).symmetric and of_matrix([[0.0]]).symmetric
     assert not of_matrix([[1.0]]).symmetric and not of_matrix([[0.0, 1.0]]).symmetric
     game = of_matrix(CYCLE)
     assert (game.num_sides, game.shape, game.payoffs[1][0, 1]) == (2, (3, 3), 1.0)
 
 
-def test_a_symmetric_game_need_not_be_of_opposed_sides():
+def test_a_symmetric_game_need_not_be_zero_sum():
     stag = np.array([[4.0, 0.0], [3.0, 2.0]])
     assert MetaGame(payoffs=(stag, stag.T), symmetric=True).symmetric
 
 
-def test_rounding_below_0_is_cut_off():
+def test_tiny_negative_weights_become_0():
     assert distribution(np.array([-1e-18, 3.0, 1.0])).tolist() == [0.0, 0.75, 0.25]
 
 
-def solver(strategy):
-    def mine(game):
+def solver_that_returns(strategy):
+    def return_strategy(game):
         return strategy
 
     return with_options(
-        Plugin(slot="league.meta_solvers", name="mine", function=mine, module=inspect.getmodule(solver))
+        Plugin(
+            slot="league.meta_solvers",
+            name="mine",
+            function=return_strategy,
+            module=inspect.getmodule(solver_that_returns),
+        )
     )
 
 
 JOINT = np.array([[0.5, 0.0], [0.0, 0.5]])
-BAD = {
+BAD_STRATEGIES = {
     "no strategy": (HALF, "must return a MetaStrategy; it returned ndarray"),
     "a side is missing": (MetaStrategy(sides=(HALF,)), r"a weight per member, \(2, 2\) of them; it gave shapes \(2,\)"),
     "a member is missing": (MetaStrategy(sides=(HALF, [1.0])), r"it gave shapes \(2,\), \(1,\)"),
@@ -81,27 +86,27 @@ BAD = {
     "no number": (MetaStrategy(sides=([np.nan, 1.0], HALF)), r"for side 0 it gave \[nan, 1\.0\]"),
     "two answers": (MetaStrategy(sides=(HALF, [0.25, 0.75])), "the same distribution"),
     "shape of joint": (MetaStrategy(sides=(HALF, HALF), joint=HALF), r"of shape \(2, 2\); it gave the shape \(2,\)"),
-    "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZERO), "for the joint distribution it gave"),
+    "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZEROS), "for the joint distribution it gave"),
     "marginals": (
         MetaStrategy(sides=([1.0, 0.0],) * 2, joint=JOINT),
         "marginals of its joint distribution; side 0 is not",
     ),
-    "shape of rows": (MetaStrategy(sides=(HALF, HALF), rows=(ZERO,)), r"rows of shapes \(\(2, 2\), \(2, 2\)\)"),
+    "shape of rows": (MetaStrategy(sides=(HALF, HALF), rows=(ZEROS,)), r"rows of shapes \(\(2, 2\), \(2, 2\)\)"),
     "row": (
-        MetaStrategy(sides=(HALF, HALF), rows=(ZERO, [[0.0, 0.0], [1.0, 1.0]])),
+        MetaStrategy(sides=(HALF, HALF), rows=(ZEROS, [[0.0, 0.0], [1.0, 1.0]])),
         r"for member 1 of side 1 it gave \[1\.0, 1\.0\]",
     ),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_an_answer_that_cannot_be_used_is_refused(name):
-    strategy, message = BAD[name]
+@pytest.mark.parametrize("name", BAD_STRATEGIES)
+def test_an_invalid_strategy_is_refused(name):
+    strategy, message = BAD_STRATEGIES[name]
     with pytest.raises(PluginError, match=message) as error:
-        solver(strategy)(of_matrix(ZERO))
+        solver_that_returns(strategy)(of_matrix(ZEROS))
     assert "meta-solver 'mine'" in str(error.value)
 
 
-def test_an_answer_that_can_be_used_is_not_refused():
-    whole = MetaStrategy(sides=(HALF, HALF), joint=JOINT, rows=(ZERO, np.eye(2)))
-    assert solver(whole)(of_matrix(ZERO)) is whole
+def test_a_valid_strategy_is_returned_unchanged():
+    strategy = MetaStrategy(sides=(HALF, HALF), joint=JOINT, rows=(ZEROS, np.eye(2)))
+    assert solver_that_returns(strategy)(of_matrix(ZEROS)) is strategy

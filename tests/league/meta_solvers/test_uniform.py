@@ -8,7 +8,7 @@ from tests.league.meta_solvers.meta_games import THREE_SIDES, games
 SOLVE = bind("league.meta_solvers", "uniform")
 
 
-def test_by_hand():
+def test_all_members_have_equal_weights():
     sides = SOLVE(of_matrix(np.zeros((2, 4)))).sides
     assert [side.tolist() for side in sides] == [[0.5] * 2, [0.25] * 4]
     assert [side.tolist() for side in SOLVE(THREE_SIDES).sides] == [[0.5] * 2, [1 / 3] * 3, [0.5] * 2]
@@ -16,5 +16,5 @@ def test_by_hand():
 
 @settings(deadline=None, max_examples=30)
 @given(games())
-def test_payoffs_are_not_looked_at(game):
+def test_payoffs_do_not_matter(game):
     assert [side.tolist() for side in SOLVE(game).sides] == [[1 / size] * size for size in game.shape]

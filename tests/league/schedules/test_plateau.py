@@ -13,27 +13,27 @@ def request(returns, age=10, every=10):
     return schedule_request(age, every, returns=returns)
 
 
-def test_by_hand():
-    # of the last four: 0.2, 0.3 | 0.4, 0.5 rise by 0.2; 0.5, 0.5 | 0.4, 0.6 by 0
+def test_a_plateau_is_found_by_hand():
+    # means of the last two pairs: RISING 0.25 and 0.45 (gain 0.2), FLAT 0.5 and 0.5 (gain 0)
     assert not plateau(request(RISING), window=2) and plateau(request(FLAT), window=2)
     assert plateau(request(RISING), window=2, gain=0.21) and not plateau(request(RISING), window=2, gain=0.19)
 
 
-def test_not_before_every_and_in_any_case_at_the_latest():
+def test_a_snapshot_is_taken_between_every_and_the_latest_step():
     assert not plateau(request(FLAT, age=9), window=2)
     assert not plateau(request(RISING, age=39), window=2) and plateau(request(RISING, age=40), window=2)
 
 
-def test_too_few_returns_say_nothing():
+def test_too_few_returns_are_no_plateau():
     assert not plateau(request(FLAT[:3]), window=2) and not plateau(request([]))
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
-def test_with_longest_one_it_is_the_timer(age, every):
+def test_with_longest_1_it_equals_the_timer(age, every):
     assert plateau(request(RISING, age, every), longest=1.0) == steps(request(RISING, age, every))
 
 
 @given(returns=st.lists(st.integers(-5, 5), min_size=4, max_size=12), shift=st.sampled_from([-8.0, 0.5, 2.0**20]))
 def test_a_constant_added_to_all_returns_changes_nothing(returns, shift):
-    moved = [value + shift for value in returns]
-    assert plateau(request(returns), window=2) == plateau(request(moved), window=2)
+    shifted_returns = [value + shift for value in returns]
+    assert plateau(request(returns), window=2) == plateau(request(shifted_returns), window=2)

@@ -131,7 +131,7 @@ def test_one_alone_and_a_table_of_notes():
 
 def test_without_a_lead_it_is_refused():
     game = make_game("tic_tac_toe")
-    (episode,) = plays.played(game, 1)
+    (episode,) = plays.random_episodes(game, 1)
     with pytest.raises(CreditError, match=r"tic_tac_toe: none of its 2 seats leads.*trains: unfailed"):
         released(game, episode)
 

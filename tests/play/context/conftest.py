@@ -1,4 +1,4 @@
-"""A tiny model in every seat of an environment, under a context strategy, and the ids that were sent to it."""
+"""Fixtures: an environment with a tiny model in every seat, a context strategy, and the ids that were sent to the model."""
 
 import pytest
 
@@ -14,13 +14,13 @@ from sparring.play.rollout import play
 from tests.play.plays import Recorder, specs
 
 
-class Table:
-    def __init__(self, name, options, context, rule="random", tokens=3, longest=512):
+class ContextGame:
+    def __init__(self, name, options, context, rule="random", tokens=3, context_length=512):
         self.game = make_game(name, options=options, illegal={"rule": rule})
         self.bound = registry.bind("context", context.pop("name"), context)
         words = {*self.game.vocabulary(), *getattr(self.bound.plugin.module, "WORDS", ())}
         tokenizer = tiny_tokenizer(words)
-        network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=longest)
+        network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=context_length)
         self.model = LanguageModel(network, tokenizer)
         self.renderer, self.recorder = plain(tokenizer), Recorder(self.model)
         params = SamplingParams(max_new_tokens=tokens)
@@ -52,13 +52,13 @@ def prefixes(episodes):
 
 
 @pytest.fixture
-def table():
-    return Table
+def context_game():
+    return ContextGame
 
 
 @pytest.fixture
-def lawful():
-    def check(table, episodes):
-        assert sorted(prefixes(episodes)) == sorted(table.recorder.sent)
+def check_ids_sent():
+    def check(game, episodes):
+        assert sorted(prefixes(episodes)) == sorted(game.recorder.sent)
 
     return check

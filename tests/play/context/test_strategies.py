@@ -19,48 +19,48 @@ from sparring.play.players.base import Reply
 from sparring.testing import context_seen
 from sparring.testing.context import Letters
 
-SAID = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
+REPLY = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
 
 
-def test_all_of_it_is_shown_whatever_happened():
-    for seen in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", again=True)):
-        assert full(seen) == ContextWindow(seen.past, seen.text)
+def test_full_shows_everything():
+    for request in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", again=True)):
+        assert full(request) == ContextWindow(request.past, request.text)
 
 
-def test_a_conversation_grows_by_what_is_told_and_said():
+def test_a_conversation_grows_by_prompts_and_replies():
     ledger = Ledger(Letters())
     ledger.ask("x")
-    first = ledger.record(SAID)
+    first_segments = ledger.record(REPLY)
     ledger.ask("y")
-    second = ledger.record(SAID)
-    assert [(segment.kind, segment.ids) for segment in (*first, *second)] == [
+    second_segments = ledger.record(REPLY)
+    assert [(segment.kind, segment.ids) for segment in (*first_segments, *second_segments)] == [
         *(("prompt", (0, 120, 1)), ("sampled", (97, 2))),
         *(("context", (121, 1)), ("sampled", (97, 2))),
     ]
     assert (ledger.conversation, ledger.known, ledger.ids) == (0, 8, (0, 120, 1, 97, 2, 121, 1, 97, 2))
 
 
-def test_where_replies_are_edited_each_turn_is_a_conversation():
+def test_if_the_renderer_edits_replies_each_turn_is_a_conversation():
     ledger = Ledger(Letters(stable=False))
     ledger.ask("x")
-    ledger.record(SAID)
+    ledger.record(REPLY)
     ledger.ask("y")
     assert (ledger.conversation, ledger.known, ledger.ids) == (1, 0, (0, 120, 1, 2, 121, 1))
 
 
-def test_a_fresh_conversation_has_no_past_and_a_second_try_does_not_begin_one():
+def test_a_fresh_conversation_has_no_past_and_a_retry_continues_it():
     ledger = Ledger(Letters())
     ledger.ask("x")
-    ledger.record(SAID)
-    anew = Observation(prompt="y", key="", fresh=True)
-    ledger.ask("y", anew)
+    ledger.record(REPLY)
+    observation = Observation(prompt="y", key="", fresh=True)
+    ledger.ask("y", observation)
     assert (ledger.conversation, ledger.known, ledger.ids) == (1, 0, (0, 121, 1))
-    ledger.record(SAID)
-    ledger.ask("no", anew, again=True)
+    ledger.record(REPLY)
+    ledger.ask("no", observation, again=True)
     assert (ledger.conversation, ledger.ids) == (1, (0, 121, 1, 97, 2, 110, 111, 1))
 
 
-def test_what_was_too_long_to_be_sent_stays_too_long():
+def test_a_prompt_that_was_too_long_stays_in_the_conversation():
     ledger = Ledger(Letters())
     ledger.ask("x")
     assert [(segment.kind, segment.ids) for segment in ledger.record(Reply(text="", truncated=True))] == [
@@ -74,7 +74,7 @@ def test_what_was_too_long_to_be_sent_stays_too_long():
 SOKOBAN = {"rooms": 4, "moves": 8}
 
 
-def test_by_hand_each_turn_is_the_view_and_the_question():
+def test_markov_sends_view_and_question_by_hand():
     ledger = Ledger(Letters(), bind("context", "markov"))
     for number, view in enumerate("VW"):
         ledger.ask("news", Observation(prompt="news", key="", view=view, ask="?"))
@@ -83,24 +83,24 @@ def test_by_hand_each_turn_is_the_view_and_the_question():
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
 
 
-def test_a_second_try_is_asked_the_same():
+def test_markov_sends_a_retry_the_same_prompt():
     assert markov(context_seen("x", "y", again=True)) == markov(context_seen("x", "y")) == ContextWindow((), "Y")
 
 
-def test_where_what_is_told_is_the_view_the_first_turn_is_that_of_full():
-    seen = context_seen("X")
-    assert markov(seen) == bind("context", "full")(seen)
+def test_markov_equals_full_in_the_first_turn_if_prompt_and_view_agree():
+    request = context_seen("X")
+    assert markov(request) == bind("context", "full")(request)
 
 
 @given(st.lists(st.text("ab", min_size=1), max_size=6), st.lists(st.text("ab", min_size=1), max_size=6))
-def test_the_past_changes_nothing(past, other):
-    assert markov(context_seen(*past, "now")) == markov(context_seen(*other, "now"))
+def test_markov_does_not_depend_on_the_past(past, other_past):
+    assert markov(context_seen(*past, "now")) == markov(context_seen(*other_past, "now"))
 
 
-def test_in_plays_equal_views_give_equal_prompts_and_each_turn_is_a_conversation(table, lawful):
-    sokoban = table("sokoban", SOKOBAN, {"name": "markov"})
+def test_markov_sends_equal_prompts_for_equal_views(context_game, check_ids_sent):
+    sokoban = context_game("sokoban", SOKOBAN, {"name": "markov"})
     episodes = sokoban.play(12)
-    lawful(sokoban, episodes)
+    check_ids_sent(sokoban, episodes)
     prompts = {}
     for episode in episodes:
         for number, turn in enumerate(episode.turns):
@@ -109,11 +109,14 @@ def test_in_plays_equal_views_give_equal_prompts_and_each_turn_is_a_conversation
     assert len(prompts) > 4 and all(len(ids) == 1 for ids in prompts.values())
 
 
-def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
-    dice = table("liars_dice", {}, {"name": "markov"})
+def test_exact_probabilities_use_the_prompts_of_episodes(context_game):
+    dice = context_game("liars_dice", {}, {"name": "markov"})
     episodes = dice.play(4)
     turn = next(turn for episode in episodes for turn in episode.turns if turn.turn_index == 1)
-    seen = (Observation(prompt="first", key="", view="0"), Observation(prompt="other words", key="", view=turn.view))
+    observations = (
+        Observation(prompt="first", key="", view="0"),
+        Observation(prompt="other words", key="", view=turn.view),
+    )
     query = Query(
         game="liars_dice",
         seat=turn.seat,
@@ -121,7 +124,7 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
         observations=("first", "other words"),
         actions=("1-1",),
         legal_actions=turn.legal_actions,
-        seen=seen,
+        seen=observations,
     )
     assert dice.agent._conversation(query) == turn.segments[0].ids
     (row,) = dice.agent.action_logprobs([query])
@@ -129,7 +132,7 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
 
 
 @pytest.mark.parametrize("name", ["bargain", "rock_paper_scissors", "trial"])
-def test_an_environment_without_a_view_is_refused_before_anything_is_played(name):
+def test_markov_refuses_an_environment_without_a_view(name):
     config = {"environments": [{"name": name}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
     with pytest.raises(
         ContextError, match=f"context strategy 'markov' .context. shows only the position, and {name} has no view"
@@ -137,7 +140,7 @@ def test_an_environment_without_a_view_is_refused_before_anything_is_played(name
         LocalEngine(resolve(config))
 
 
-def test_a_view_in_words_that_a_tiny_model_does_not_know_is_refused():
+def test_markov_refuses_a_view_with_words_unknown_to_the_tiny_model():
     config = {
         "environments": [{"name": "tic_tac_toe"}],
         "context": {"name": "markov"},
@@ -147,11 +150,11 @@ def test_a_view_in_words_that_a_tiny_model_does_not_know_is_refused():
         LocalEngine(resolve(config))
 
 
-def test_full_is_never_tried_as_it_shows_what_any_environment_tells():
+def test_full_fits_every_environment():
     tried(bind("context", "full"), [object()], Letters())
 
 
-def test_by_hand_a_window_of_one_after_the_opening():
+def test_a_window_of_one_exchange_by_hand():
     ledger = Ledger(Letters(), bind("context", "sliding_window", {"exchanges": 1}))
     conversations = []
     for text, reply in zip("wxyz", "abcd", strict=True):
@@ -163,11 +166,11 @@ def test_by_hand_a_window_of_one_after_the_opening():
         (0, (0, w, 1)),
         (0, (0, w, 1, 97, 2, x, 1)),
         (0, (0, w, 1, 97, 2, x, 1, 98, 2, y, 1)),
-        (1, (0, w, 1, 97, 2, y, 1, 99, 2, z, 1)),  # x and b have slid out
+        (1, (0, w, 1, 97, 2, y, 1, 99, 2, z, 1)),  # x and b are no longer in the window
     ]
 
 
-def test_a_reply_that_was_cut_is_closed_where_it_is_shown_again():
+def test_a_truncated_reply_gets_its_end_token_if_shown_again():
     ledger = Ledger(Letters(), bind("context", "sliding_window", {"exchanges": 1, "opening": False}))
     for text in "xy":
         ledger.ask(text)
@@ -176,33 +179,33 @@ def test_a_reply_that_was_cut_is_closed_where_it_is_shown_again():
     assert ledger.ids == (0, ord("y"), 1, 97, 2, ord("z"), 1)
 
 
-def test_a_window_that_holds_everything_is_full():
-    seen = context_seen(*"abcdef")
+def test_a_window_larger_than_the_conversation_equals_full():
+    request = context_seen(*"abcdef")
     for exchanges in (4, 5, 6, 100):
-        assert sliding_window(seen, exchanges=exchanges) == full(seen)
-    assert sliding_window(seen, exchanges=5, opening=False) == full(seen)
+        assert sliding_window(request, exchanges=exchanges) == full(request)
+    assert sliding_window(request, exchanges=5, opening=False) == full(request)
 
 
 @given(st.integers(0, 12), st.integers(1, 8), st.booleans())
-def test_it_shows_the_newest_of_what_there_is(count, exchanges, opening):
-    seen = context_seen(*map(str, range(count + 1)))
-    window = sliding_window(seen, exchanges=exchanges, opening=opening)
+def test_a_window_shows_the_newest_exchanges(count, exchanges, opening):
+    request = context_seen(*map(str, range(count + 1)))
+    window = sliding_window(request, exchanges=exchanges, opening=opening)
     numbers = [int(exchange.prompt) for exchange in window.past]
     opening_number = [0] if opening and count else []
     assert numbers == opening_number + list(range(max(len(opening_number), count - exchanges), count))
     assert window.text == str(count)
 
 
-def test_nothing_is_shown_where_nothing_was_told():
+def test_the_first_window_has_no_past():
     assert sliding_window(context_seen("x")) == ContextWindow((), "x")
 
 
-def test_in_plays_it_keeps_the_law_and_bounds_the_prompts(table, lawful):
+def test_in_episodes_a_window_bounds_the_prompts(context_game, check_ids_sent):
     lengths = {}
     for name, options in (("full", {}), ("sliding_window", {"exchanges": 2})):
-        sokoban = table("sokoban", SOKOBAN, {"name": name, **options})
+        sokoban = context_game("sokoban", SOKOBAN, {"name": name, **options})
         episodes = sokoban.play()
-        lawful(sokoban, episodes)
+        check_ids_sent(sokoban, episodes)
         data = pack(episodes)
         assert sorted(data.turn_of.tolist()) == [row for row, n in enumerate(n_tokens(episodes)) for _ in range(n)]
         lengths[name] = max(map(len, sokoban.recorder.sent))
@@ -213,7 +216,7 @@ def test_in_plays_it_keeps_the_law_and_bounds_the_prompts(table, lawful):
 
 def n_tokens(episodes):
     return [
-        sum(len(part.ids) for part in turn.segments if part.kind == "sampled")
+        sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
         for episode in episodes
         for turn in sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))
     ]

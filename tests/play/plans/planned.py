@@ -1,4 +1,4 @@
-"""Groups played by a plan, for tests."""
+"""Helpers that play groups of games by a rollout plan."""
 
 from sparring.config.plugins import registry
 from sparring.core.records import Episode, Segment, Turn
@@ -8,7 +8,7 @@ from sparring.play.rollout import rollout, run_requests
 from tests.play.plays import specs
 
 
-class Reader(TextAgent):
+class ScriptedWalker(TextAgent):
     def __init__(self, moves):
         super().__init__("reader")
         self.moves = iter(moves)
@@ -17,43 +17,43 @@ class Reader(TextAgent):
         return next(self.moves)
 
 
-def bound(name, **options):
+def plan_of(name, **options):
     return registry.bind("rollout.plans", name, options)
 
 
-def planned(plan, games, agents, *, group_size, **options):
-    """Return the episodes of these specs played by a plan, the figures, and the games of each wave."""
+def play_by_plan(plan, games, agents, *, group_size, **options):
+    """Play these specs by a plan; return the episodes, the metrics, and the specs of each wave."""
     waves = []
 
-    def playing(due):
+    def play_wave(due):
         waves.append(list(due))
         return rollout(due, agents, **options)
 
-    rollouts, figures = run_requests(play_planned(plan, games, group_size=group_size), playing)
+    rollouts, figures = run_requests(play_planned(plan, games, group_size=group_size), play_wave)
     return rollouts.episodes, figures, waves
 
 
 def moves(episodes):
-    """Return what was said and played; log-probabilities differ in the last digits with the make-up of a batch, plan or not."""
+    """Return seats, replies and actions; log-probabilities may differ in the last digits between batches."""
     return [
         (episode.episode_id, episode.group_id, [(turn.seat, turn.reply, turn.action) for turn in episode.turns])
         for episode in episodes
     ]
 
 
-def walks(game, plan, moves, *, group_size):
-    """Return the actions of the games of one group of a one-seat game, said in this order, and everything else."""
-    episodes, figures, waves = planned(
+def walk_by_plan(game, plan, moves, *, group_size):
+    """Play one group of a one-seat game with these moves; return the actions of each game, the metrics, and the waves."""
+    episodes, figures, waves = play_by_plan(
         plan,
         specs(game, group_size, name="reader", group_size=group_size),
-        {"reader": Reader(moves)},
+        {"reader": ScriptedWalker(moves)},
         group_size=group_size,
     )
     return [" ".join(turn.action[0] for turn in episode.turns) for episode in episodes], figures, waves
 
 
-def game_of(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
-    """Return a finished game whose turns have tokens of these surprises; a turn without any is an empty list."""
+def game_of_surprises(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
+    """Return a finished game; each turn has one token per surprise (negative log-probability), or none."""
     seats = seats or [number % 2 for number in range(len(surprises))]
     turns = []
     for seat, values in zip(seats, surprises, strict=True):

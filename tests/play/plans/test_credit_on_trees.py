@@ -18,22 +18,24 @@ from sparring.methods.credit.mars2 import mars2
 from sparring.methods.credit.spo_tree import spo_tree
 from sparring.play.turn_table import ordered_turns, turn_table
 from tests.hugging_face import hugging_face
-from tests.play.plans.planned import Reader, bound, planned, walks
+from tests.play.plans.planned import ScriptedWalker, plan_of, play_by_plan, walk_by_plan
 from tests.play.plays import specs
 
 MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", "green"]
 
 
-def test_by_hand():
-    """Walks r r r, g r r, and from their first turns on r g g, g g g; green at the second step pays 1."""
+def test_the_credit_of_a_tree_by_hand():
+    """The walks are r r r, g r r, and from their first turns r g g and g g g; green at the second step pays 1."""
     game = make_game("needle_chain", options={"length": 3, "needle": 2})
     due = specs(game, 4, name="reader", group_size=4)
-    episodes, _, _ = planned(bound("tree", branching=(2, 2)), due, {"reader": Reader(MOVES)}, group_size=4)
+    episodes, _, _ = play_by_plan(
+        plan_of("tree", branching=(2, 2)), due, {"reader": ScriptedWalker(MOVES)}, group_size=4
+    )
     turns = turn_table(episodes)
     assert [episode.returns[0] for episode in episodes] == [0.0, 0.0, 1.0, 1.0]
-    # the value is 1/2 at the start and after either colour: all of the credit is the needle's
+    # the value is 1/2 at the start and after the first step, so only the second step has credit
     assert spo_tree(turns).advantages.tolist() == [0, -0.5, 0, 0, -0.5, 0, 0, 0.5, 0, 0, 0.5, 0]
-    # leaves have -1/2, -1/2, 1/2, 1/2; a first turn is shared by a good and a bad one
+    # leaves have -1/2, -1/2, 1/2, 1/2; each first turn is shared by one of each sign, so it has 0
     assert branch_grpo(turns, divide_by_std=False).advantages.tolist() == [
         0,
         -0.5,
@@ -48,34 +50,36 @@ def test_by_hand():
         0.5,
         0.5,
     ]
-    # node rewards 1/2 at first turns; parents (1/2), siblings (0 or 1): r + 0.3 * (r - (parent + sibling) / 2), less the mean 1/2
-    after = 0.5 + 0.3 * (1.0 - 0.25)
-    assert mars2(turns, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx([0.0, -after, after])
+    # r + 0.3 * (r - (parent + sibling) / 2) less the mean 1/2: r = 1 has parent 1/2 and sibling 0
+    node_reward = 0.5 + 0.3 * (1.0 - 0.25)
+    assert mars2(turns, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx(
+        [0.0, -node_reward, node_reward]
+    )
 
 
 def expected_gradient(estimate, plan, needle, chance, size=4):
-    """Return the mean over all plays of a walk of two steps of the gradient per game, for the logit of green at each step."""
+    """Return the expected gradient per game of the logit of green, for each step, over all walks of two steps."""
     game = make_game("needle_chain", options={"length": 2, "needle": needle})
     total = np.zeros(2)
-    sampled = 6 if plan == TREE else 2 * size
-    for colours in itertools.product((0, 1), repeat=sampled):
+    num_sampled = 6 if plan == TREE else 2 * size
+    for colours in itertools.product((0, 1), repeat=num_sampled):
         due = specs(game, size, name="reader", group_size=size)
-        reader = Reader(("red", "green")[colour] for colour in colours)
-        episodes, _, _ = planned(plan, due, {"reader": reader}, group_size=size)
+        reader = ScriptedWalker(("red", "green")[colour] for colour in colours)
+        episodes, _, _ = play_by_plan(plan, due, {"reader": reader}, group_size=size)
         assert next(reader.moves, None) is None
         turns = turn_table(episodes)
         green = np.array([turns.action_names[action] == "green" for action in turns.action])
         probability = np.prod([chance if colour else 1 - chance for colour in colours])
-        weighted = estimate(turns) * (green - chance)
-        total += probability * np.array([weighted[turns.turn_index == step].sum() for step in (0, 1)]) / size
+        weighted_scores = estimate(turns) * (green - chance)
+        total += probability * np.array([weighted_scores[turns.turn_index == step].sum() for step in (0, 1)]) / size
     return total
 
 
-TREE, PLAIN = bound("tree", branching=(2, 2)), bound("none")
+TREE, PLAIN = plan_of("tree", branching=(2, 2)), plan_of("none")
 P = 0.3
 EXACT = P * (1 - P)
-# what of the exact gradient is left where it is not 0; four leaves, of which two share each first turn
-SECOND = 3 / 4 - 2 * EXACT / 4  # the other leaves of a node are three where both first turns were alike, else one
+# the share of the exact gradient that is estimated, with four leaves of which two share each first turn
+SECOND = 3 / 4 - 2 * EXACT / 4  # a node has three other leaves if both first turns are equal, else one
 
 
 @pytest.mark.always
@@ -89,64 +93,67 @@ SECOND = 3 / 4 - 2 * EXACT / 4  # the other leaves of a node are three where bot
     ],
     ids=["spo_tree", "branch_grpo", "grpo", "branch_grpo without a plan"],
 )
-def test_what_is_left_of_the_exact_gradient(estimate, plan, shares):
-    """With the needle at one step, the exact gradient is P (1 - P) there and 0 at the other."""
+def test_the_estimated_share_of_the_exact_gradient(estimate, plan, shares):
+    """With the needle at one step, the exact gradient is P (1 - P) at this step and 0 at the other."""
     assert expected_gradient(estimate, plan, 1, P) == pytest.approx([shares[0] * EXACT, 0.0], abs=1e-12)
     assert expected_gradient(estimate, plan, 2, P) == pytest.approx([0.0, shares[1] * EXACT], abs=1e-12)
 
 
-def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
+def test_a_first_turn_shared_by_the_whole_group_has_no_advantage():
     game = make_game("needle_chain", options={"length": 2, "needle": 1})
-    assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == [
+    assert walk_by_plan(game, plan_of("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[
+        0
+    ] == [
         "g r",
         "g g",
         "g r",
         "g r",
     ]
     due = specs(game, 4, name="reader", group_size=4)
-    reader = {"reader": Reader(["green", "red", "green", "red", "red"])}
-    turns = turn_table(planned(bound("tree", branching=(1, 4)), due, reader, group_size=4)[0])
+    reader = {"reader": ScriptedWalker(["green", "red", "green", "red", "red"])}
+    turns = turn_table(play_by_plan(plan_of("tree", branching=(1, 4)), due, reader, group_size=4)[0])
     assert not branch_grpo(turns).advantages.any() and not spo_tree(turns).advantages.any()
 
 
 @pytest.mark.always
 @pytest.mark.parametrize(
-    "plan", [bound("tree", branching=(2, 2, 2)), bound("branch", threshold=0.8)], ids=["tree", "branch"]
+    "plan", [plan_of("tree", branching=(2, 2, 2)), plan_of("branch", threshold=0.8)], ids=["tree", "branch"]
 )
 def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
-    """The update equals one over distinct turns, each weighted by the advantages of all the leaves below it."""
+    """The update equals one over distinct turns, each weighted by the advantages of all leaves below it."""
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "context": 96}
     run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
-    due = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)  # whose replies are actions, one to one
-    episodes, figures, _ = planned(plan, due, {"demonstrator": run.agent("demonstrator")}, group_size=8)
+    # its replies and actions correspond one to one
+    due = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)
+    episodes, figures, _ = play_by_plan(plan, due, {"demonstrator": run.agent("demonstrator")}, group_size=8)
     assert figures["shared_turns"] > 0.05
     turns, counts = turn_table(episodes), defaultdict(int)
-    shared, leaves = branch_grpo(turns).advantages, grpo(turns).advantages
+    branch_advantages, leaf_advantages = branch_grpo(turns).advantages, grpo(turns).advantages
     weights, leaf_weights, count, ids = defaultdict(float), defaultdict(float), 0, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
-        past = ids.setdefault((episode.episode_id, turn.seat), [])
+        context_ids = ids.setdefault((episode.episode_id, turn.seat), [])
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
-                    key = (episode.group_id, turn.seat, tuple(past), token)
-                    weights[key] += shared[row]
-                    leaf_weights[key] += leaves[row]
+                    key = (episode.group_id, turn.seat, tuple(context_ids), token)
+                    weights[key] += branch_advantages[row]
+                    leaf_weights[key] += leaf_advantages[row]
                     counts[key] += 1
                     count += 1
-                past.append(token)
+                context_ids.append(token)
     assert max(counts.values()) >= 3
     assert all(weights[key] == pytest.approx(leaf_weights[key], abs=1e-9) for key in weights)
     total = 0.0
-    for (_, _, past, token), weight in weights.items():
-        row = torch.tensor([past])
+    for (_, _, context_ids, token), weight in weights.items():
+        row = torch.tensor([context_ids])
         log_p = hugging_face(run.model.network)(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
         total = total - weight * log_p[token]
     (total / count).backward()
     expected = {name: parameter.grad.clone() for name, parameter in run.model.network.named_parameters()}
     run.model.network.zero_grad()
     data = pack(episodes)
-    losses = [WeightedLoss(bound=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
+    losses = [WeightedLoss(plan_of=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
     learner = Learner(run.model, LearnerConfig(gradient_norm=1e9), losses, temperature=1.0)
-    learner.update(data, shared[data.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
+    learner.update(data, branch_advantages[data.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
     for name, parameter in run.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name

@@ -18,7 +18,7 @@ from sparring.play.plans import base
 from sparring.report.explanations import glossary
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
-from tests.play.plans.planned import planned
+from tests.play.plans.planned import play_by_plan
 from tests.play.plays import specs
 
 BASE = {
@@ -38,19 +38,19 @@ QUICK = [
 ]
 
 
-def round_of(step=1, **changes):
+def play_step_and_calls(step=1, **changes):
     rollout = {"games_per_step": 16, "group_size": 4, **changes.pop("rollout", {})}
     config = resolve({**BASE, "rollout": rollout, **changes})
     engine = LocalEngine(config)
-    calls, usual = [], engine.play
-    engine.play = lambda specs, judging=None: calls.append(list(specs)) or usual(specs, judging)
+    calls, engine_play = [], engine.play
+    engine.play = lambda specs, judging=None: calls.append(list(specs)) or engine_play(specs, judging)
     return play_round(
         config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)
     ), calls
 
 
-def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
-    outcome, calls = round_of()
+def test_without_a_plan_a_step_plays_all_games_in_one_call():
+    outcome, calls = play_step_and_calls()
     config = resolve({**BASE, "rollout": {"games_per_step": 16, "group_size": 4}})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mirror")
@@ -71,27 +71,27 @@ def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
     assert not {"branches", "shared_turns"} & outcome.metrics.keys()
 
 
-def test_figures_of_a_plan_are_recorded_and_documented():
-    outcome, calls = round_of(rollout={"plan": TREE}, credit={"name": "spo_tree"})
+def test_metrics_of_a_plan_are_stored_and_documented():
+    outcome, calls = play_step_and_calls(rollout={"plan": TREE}, credit={"name": "spo_tree"})
     assert [len(call) for call in calls] == [8, 8]
     assert outcome.metrics["branches"] == 2.0 and 0.05 < outcome.metrics["shared_turns"] < 0.3
     assert {"branches", "shared_turns"} <= glossary().keys()
     assert len(outcome.episodes) == 16
 
 
-def test_refills_play_whole_plans():
-    outcome, calls = round_of(
+def test_refilled_groups_use_the_plan():
+    outcome, calls = play_step_and_calls(
         rollout={"plan": TREE, "refills": 1, "max_turns": 2},
         selection={"name": "equal_groups", "policy": "drop"},
         credit={"name": "grpo"},
     )
-    # cut after two turns every game is a draw, so that all groups are dropped and played again
+    # truncated after two turns, every game is a draw, so all groups are dropped and played again
     assert ([len(call) for call in calls], len(outcome.episodes)) == ([8, 8, 8, 8], 32)
     assert outcome.metrics["branches"] == 2.0
 
 
-def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
-    outcome, calls = round_of(
+def test_a_plan_works_with_bots_playouts_and_oracles():
+    outcome, calls = play_step_and_calls(
         rollout={"plan": {"name": "branch", "threshold": 1.0}, "playouts": 1, "starts": 2},
         matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
         environments=[{**BASE["environments"][0], "oracle": {"name": "minimax"}}],
@@ -124,28 +124,28 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
         ({"plan": {"name": "tree", "branching": "2 2"}, "group_size": 4}, "branching"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_runs(rollout, message):
+def test_wrong_options_of_a_plan_are_refused_in_the_configuration(rollout, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**BASE, "rollout": {"games_per_step": 16, **rollout}})
 
 
-def test_a_plan_that_is_none_is_an_unknown_name():
+def test_unknown_plans_and_options_are_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'branch'"):
         resolve({**BASE, "rollout": {"plan": {"name": "brunch"}}})
     with pytest.raises(UnknownNameError, match="Did you mean 'threshold'"):
         resolve({**BASE, "rollout": {"group_size": 2, "plan": {"name": "branch", "treshold": 0.5}}})
 
 
-def test_the_plan_of_ones_own_on_the_page_works():
+def test_the_plan_of_the_documentation_works():
     page = (Path(__file__).parents[3] / "docs" / "rollout-plans.md").read_text(encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
     names = {**vars(base), "Stream": Stream}
     exec("from __future__ import annotations\n" + code, names)
     game = make_game("tic_tac_toe")
     due = specs(game, 8, name="random", group_size=4)
-    last = names["last_turn"]
-    plan = lambda num_left, games, stream, progress: last(num_left, games, stream)  # noqa: E731
-    episodes, figures, waves = planned(plan, due, {"random": bind("players", "random")()}, group_size=4)
+    last_turn = names["last_turn"]
+    plan = lambda num_left, games, stream, progress: last_turn(num_left, games, stream)  # noqa: E731
+    episodes, figures, waves = play_by_plan(plan, due, {"random": bind("players", "random")()}, group_size=4)
     assert ([len(wave) for wave in waves], figures["branches"]) == ([2, 6], 3.0)
     assert {len(spec.prefix) + 1 for spec in waves[1]} == {len(episode.turns) for episode in (episodes[0], episodes[4])}
 
@@ -157,14 +157,14 @@ def call(*arguments):
 
 
 @pytest.mark.parametrize("recipe", ["arpo/tictactoe-tiny", "spo/tictactoe-tiny"])
-def test_recipes_train_and_show_their_plan_before(recipe, tmp_path):
+def test_recipes_with_a_plan_train_and_dry_run_shows_it(recipe, tmp_path):
     assert yaml.safe_load(call("train", recipe, "--dry-run"))["plan"]["plan"] != "none"
     call("train", recipe, *QUICK, "--run", tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert all(0.0 <= line["shared_turns"] < 1.0 and "branches" in line for line in lines) and len(lines) == 2
 
 
-def test_a_plan_by_its_name_on_any_recipe(tmp_path):
+def test_a_plan_can_be_added_to_any_recipe(tmp_path):
     changes = ["rollout.group_size=8", "rollout.plan.name=tree", "rollout.plan.branching=[4,2]", "credit.name=spo_tree"]
     call("train", "kuhn-tiny", *QUICK, *changes, "--run", tmp_path / "run")
     call("train", tmp_path / "run" / "config.yaml", "--run", tmp_path / "again")

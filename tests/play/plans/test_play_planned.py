@@ -8,7 +8,7 @@ from sparring.environments.catalogue import make_game
 from sparring.play.plans.base import FRESH, Origin, play_planned
 from sparring.play.players.random import random
 from sparring.play.rollout import Rollout, RolloutCounts, play, run_requests
-from tests.play.plans.planned import Reader, bound, moves, planned, walks
+from tests.play.plans.planned import ScriptedWalker, moves, plan_of, play_by_plan, walk_by_plan
 from tests.play.plays import learner, specs
 
 PLANS = [
@@ -22,8 +22,8 @@ CASES = list(zip(PLANS, SIZES, strict=True))
 IDS = [f"{name}-{size}" for (name, _), size in CASES]
 
 
-def waves_of(*answers):
-    """Return a plan that answers the same to every group, wave by wave, and a list of what it was asked."""
+def plan_of_waves(*answers):
+    """Return a plan with these answers for the waves of every group, and the list of its calls."""
     calls = []
 
     def plan(budget, games, stream, progress):
@@ -35,22 +35,22 @@ def waves_of(*answers):
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "tic_tac_toe"])
-def test_without_a_plan_games_are_played_in_one_go_as_they_were(name):
+def test_without_a_plan_all_games_are_played_in_one_wave(name):
     game = make_game(name, illegal={"rule": "random"})
     due = specs(game, 12, group_size=4)
-    episodes, figures, waves = planned(bound("none"), due, {"learner": learner(game)[0]}, group_size=4)
+    episodes, figures, waves = play_by_plan(plan_of("none"), due, {"learner": learner(game)[0]}, group_size=4)
     assert episodes == play(due, {"learner": learner(game)[0]})
     assert (figures, waves) == ({}, [due])
-    assert all(spec is sent for spec, sent in zip(waves[0], due, strict=True))
+    assert all(spec is spec_due for spec, spec_due in zip(waves[0], due, strict=True))
 
 
 def test_a_tree_by_hand():
     game = make_game("needle_chain", options={"length": 3})
-    plan, calls = waves_of([FRESH] * 2, [Origin(1, 1)], [Origin(2, 2), FRESH])
-    colours = ["red", "green", "red", "red", "green", "red"]  # games 0 and 1, turn by turn: r r g, g r r
-    colours += ["green", "green"]  # game 2 takes over g: g g g
-    colours += ["green", "red", "red", "red"]  # game 3 takes over g g, game 4 begins at the start: they go on in turns
-    lines, figures, waves = walks(game, plan, [*colours, "red", "green", "red", "green"], group_size=6)
+    plan, calls = plan_of_waves([FRESH] * 2, [Origin(1, 1)], [Origin(2, 2), FRESH])
+    colours = ["red", "green", "red", "red", "green", "red"]  # games 0 and 1, alternating turns: r r g and g r r
+    colours += ["green", "green"]  # game 2 continues after g: g g g
+    colours += ["green", "red", "red", "red"]  # game 3 continues after g g and game 4 begins at the start, alternating
+    lines, figures, waves = walk_by_plan(game, plan, [*colours, "red", "green", "red", "green"], group_size=6)
     assert lines[:3] == ["r r g", "g r r", "g g g"]
     assert lines[3].startswith("g g") and [len(wave) for wave in waves] == [2, 1, 2, 1]
     assert [(budget, games) for budget, games, _ in calls] == [(6, 0), (4, 2), (3, 3), (1, 5)]
@@ -58,24 +58,24 @@ def test_a_tree_by_hand():
     assert figures == {"branches": 2.0, "shared_turns": 3 / 18}
 
 
-def test_more_than_is_left_is_cut_and_what_nobody_wants_begins_at_the_start():
+def test_surplus_branches_are_dropped_and_missing_ones_begin_at_the_start():
     game = make_game("needle_chain", options=SHORT)
-    plan, calls = waves_of([FRESH], [Origin(0, 1)] * 9)
-    lines, figures, waves = walks(game, plan, ["red"] * 9, group_size=3)
+    plan, calls = plan_of_waves([FRESH], [Origin(0, 1)] * 9)
+    lines, figures, waves = walk_by_plan(game, plan, ["red"] * 9, group_size=3)
     assert (lines, [len(wave) for wave in waves], len(calls)) == (["r r"] * 3, [1, 2], 2)
     assert figures == {"branches": 2.0, "shared_turns": 2 / 6}
-    plan, _ = waves_of([FRESH])
-    _, figures, waves = walks(game, plan, ["red"] * 9, group_size=3)
+    plan, _ = plan_of_waves([FRESH])
+    _, figures, waves = walk_by_plan(game, plan, ["red"] * 9, group_size=3)
     assert ([len(wave) for wave in waves], figures) == ([1, 2], {"branches": 0.0, "shared_turns": 0.0})
 
 
 @pytest.mark.parametrize(("plan", "size"), CASES, ids=IDS)
 @pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
-def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
+def test_the_number_of_games_in_flight_changes_nothing(name, plan, size):
     game = make_game(name, illegal={"rule": "retry"})
     due = specs(game, 2 * size, group_size=size)
     rounds = [
-        planned(bound(plan[0], **plan[1]), due, {"learner": learner(game)[0]}, group_size=size, in_flight=number)
+        play_by_plan(plan_of(plan[0], **plan[1]), due, {"learner": learner(game)[0]}, group_size=size, in_flight=number)
         for number in (3, 1000)
     ]
     assert moves(rounds[0][0]) == moves(rounds[1][0])
@@ -88,11 +88,11 @@ def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
 
 @pytest.mark.parametrize(("plan", "size"), CASES, ids=IDS)
 @pytest.mark.parametrize("rule", ["retry", "random"])
-def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(rule, plan, size):
-    """Wherever two games of a group have gone alike, the next thing that either sees is the same: chance included."""
+def test_shared_turns_are_equal_token_by_token_and_chance_agrees(rule, plan, size):
+    """Two games of a group with equal turns so far see the same next observation, chance included."""
     game = make_game("leduc_poker", illegal={"rule": rule})
-    episodes, _, waves = planned(
-        bound(plan[0], **plan[1]),
+    episodes, _, waves = play_by_plan(
+        plan_of(plan[0], **plan[1]),
         specs(game, 6 * size, group_size=size),
         {"learner": learner(game)[0]},
         group_size=size,
@@ -102,17 +102,19 @@ def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(r
     assert len(branches) > 6
     for spec in branches:
         episode_of_spec = by_id[spec.episode_id]
-        for before, after in zip(spec.prefix, episode_of_spec.turns, strict=False):
-            assert before._replace(rewards={}) == after._replace(rewards={})
+        for prefix_turn, after in zip(spec.prefix, episode_of_spec.turns, strict=False):
+            assert prefix_turn._replace(rewards={}) == after._replace(rewards={})
         assert len(episode_of_spec.turns) > len(spec.prefix)
-    dealt = {}
+    public_cards = {}
     for episode in episodes:
-        dealt.setdefault(episode.group_id, set()).update(
+        public_cards.setdefault(episode.group_id, set()).update(
             turn.state_key.split("[Public: ")[1][:2] for turn in episode.turns if "[Round 2]" in turn.state_key
         )
-        assert {other.seed for other in episodes if other.group_id == episode.group_id} == {episode.seed}
-    assert any(dealt.values()) and all(len(cards) <= 1 for cards in dealt.values())
-    assert len({card for cards in dealt.values() for card in cards}) > 1
+        assert {group_member.seed for group_member in episodes if group_member.group_id == episode.group_id} == {
+            episode.seed
+        }
+    assert any(public_cards.values()) and all(len(cards) <= 1 for cards in public_cards.values())
+    assert len({card for cards in public_cards.values() for card in cards}) > 1
 
 
 class BreakingRules:
@@ -126,32 +128,32 @@ class BreakingRules:
         state = self.game.reset(deal)
         self.plays += 1
         if self.broken(self.plays):
-            state._position = None  # whatever is asked of it raises
+            state._position = None  # every call of this state raises
         return state
 
 
-def test_that_all_of_a_later_wave_fails_is_an_error_only_where_nothing_is_left():
-    whole = make_game("needle_chain", options=SHORT)
+def test_a_failed_wave_is_an_error_only_if_no_episode_is_left():
+    rules = make_game("needle_chain", options=SHORT)
 
     def plan(budget, games, stream, progress):
-        return [FRESH] * (budget if stream.key == first else 2)
+        return [FRESH] * (budget if stream.key == first_stream else 2)
 
-    game = BreakingRules(whole, lambda play: play > 5)  # the first group has played its three games by then
+    game = BreakingRules(rules, lambda play: play > 5)  # the first group has completed its three games before
     due = specs(game, 6, name="r", group_size=3)
-    first = due[0].stream.child("plan").key
-    episodes, _, waves = planned(plan, due, {"r": random()}, group_size=3, retries=0)
+    first_stream = due[0].stream.child("plan").key
+    episodes, _, waves = play_by_plan(plan, due, {"r": random()}, group_size=3, retries=0)
     assert ([episode.group_id for episode in episodes], [len(wave) for wave in waves]) == ([0] * 3, [5, 1])
-    first = None
-    game = BreakingRules(whole, lambda play: play > 4)
+    first_stream = None
+    game = BreakingRules(rules, lambda play: play > 4)
     with pytest.raises(RolloutError, match="failed beyond"):
-        planned(plan, specs(game, 6, name="r", group_size=3), {"r": random()}, group_size=3, retries=0)
+        play_by_plan(plan, specs(game, 6, name="r", group_size=3), {"r": random()}, group_size=3, retries=0)
 
 
-def test_a_player_that_gives_nothing_back_is_asked_once():
+def test_a_plan_ends_after_a_wave_without_episodes():
     games = specs(make_game("kuhn_poker"), 4, group_size=4)
     calls = []
     nothing = Rollout([], RolloutCounts())
-    asking = play_planned(bound("none"), games, group_size=4)
+    asking = play_planned(plan_of("none"), games, group_size=4)
     assert run_requests(asking, lambda due: calls.append(due) or nothing) == (nothing, {})
     assert len(calls) == 1
 
@@ -159,48 +161,47 @@ def test_a_player_that_gives_nothing_back_is_asked_once():
 @pytest.mark.parametrize(
     "plan",
     [
-        bound("branch", threshold=0.0, entropy_weight=0.0),
-        bound("tree", branching=(8,)),
-        bound("tree", branching=(8, 1)),
+        plan_of("branch", threshold=0.0, entropy_weight=0.0),
+        plan_of("tree", branching=(8,)),
+        plan_of("tree", branching=(8, 1)),
     ],
 )
-def test_where_nothing_branches_the_games_are_those_without_a_plan(plan):
+def test_a_plan_without_branches_gives_the_games_without_a_plan(plan):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     due = specs(game, 16, group_size=8)
-    episodes, figures, _ = planned(plan, due, {"learner": learner(game)[0]}, group_size=8)
+    episodes, figures, _ = play_by_plan(plan, due, {"learner": learner(game)[0]}, group_size=8)
     assert moves(episodes) == moves(play(due, {"learner": learner(game)[0]}))
     assert figures.get("branches", 0.0) == 0.0
 
 
-def test_blocks_that_share_a_start_are_planned_each_for_itself():
-    """Fixed starts make one group of several blocks; each has its own budget."""
+def test_blocks_with_one_initial_state_are_planned_separately():
+    """With rollout.starts a group has several blocks, each with its own budget of games."""
     game = make_game("needle_chain", options=SHORT)
     due = [replace(spec, group_id=0) for spec in specs(game, 8, name="reader", group_size=4)]
-    episodes, figures, waves = planned(
-        bound("tree", branching=(2, 2)), due, {"reader": Reader(["red"] * 99)}, group_size=4
+    episodes, figures, waves = play_by_plan(
+        plan_of("tree", branching=(2, 2)), due, {"reader": ScriptedWalker(["red"] * 99)}, group_size=4
     )
     assert ([len(wave) for wave in waves], len(episodes), figures["branches"]) == ([4, 4], 8, 2.0)
     assert math.isclose(figures["shared_turns"], 4 / 16)
 
 
-def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_finished():
+def test_a_failed_block_drops_all_blocks_of_its_group():
     def plan(budget, games, stream, progress):
-        return [FRESH] * (budget if stream.key == first else 1)
+        return [FRESH] * (budget if stream.key == first_stream else 1)
 
-    game = BreakingRules(
-        make_game("needle_chain", options=SHORT), lambda play: play == 5
-    )  # the second block's second wave
+    # play 5 is in the second wave of the second block
+    game = BreakingRules(make_game("needle_chain", options=SHORT), lambda play: play == 5)
     due = [replace(spec, group_id=spec.group_id // 2) for spec in specs(game, 6, name="r", group_size=2)]
-    first = due[0].stream.child("plan").key
-    episodes, _, waves = planned(plan, due, {"r": random()}, group_size=2, retries=0)
+    first_stream = due[0].stream.child("plan").key
+    episodes, _, waves = play_by_plan(plan, due, {"r": random()}, group_size=2, retries=0)
     assert [len(wave) for wave in waves] == [4, 2] and [spec.group_id for spec in waves[0]] == [0, 0, 0, 1]
     assert [episode.group_id for episode in episodes] == [1] * 2
 
 
-def test_every_branch_draws_on_streams_of_its_own():
+def test_every_branch_has_its_own_random_streams():
     game = make_game("needle_chain", options={"length": 12})
-    episodes, _, _ = planned(
-        bound("tree", branching=(1, 16)), specs(game, 16, name="r", group_size=16), {"r": random()}, group_size=16
+    episodes, _, _ = play_by_plan(
+        plan_of("tree", branching=(1, 16)), specs(game, 16, name="r", group_size=16), {"r": random()}, group_size=16
     )
     assert len({episode.turns[0].action for episode in episodes}) == 1
     assert len({tuple(turn.action for turn in episode.turns) for episode in episodes}) == 16

@@ -1,4 +1,4 @@
-"""A server on this machine that answers what a test tells it to."""
+"""A local model server whose answers are given by the test."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server:
-    """Answers request number i with ``answers(i, request)``: a body, or (status, body, headers); remembers what it was asked."""
+    """Answers request i with ``answers(i, request)``, a body or (status, body, headers), and stores the requests."""
 
     def __init__(self, answers):
         self.requests, self.paths, self.keys, self.lock = [], [], [], threading.Lock()
@@ -32,7 +32,7 @@ class Server:
                 }.items():
                     self.send_header(name, value)
                 self.end_headers()
-                with contextlib.suppress(ConnectionError):  # whoever asked has given up: some tests are about that
+                with contextlib.suppress(ConnectionError):  # in some tests the client has already given up
                     self.wfile.write(body)
 
             def log_message(self, *arguments):

@@ -15,7 +15,7 @@ from sparring.play.players.best_of_n import BestOfN
 
 
 def turns(name="tic_tac_toe", number=30):
-    game, out = make_game(name), []
+    game, pending = make_game(name), []
     for episode in range(number):
         state = game.reset(Stream.from_seed(episode))
         for ply in range(2 + episode % 4):
@@ -23,8 +23,8 @@ def turns(name="tic_tac_toe", number=30):
             if state.done:
                 break
         if not state.done:
-            out.append(PendingTurn(state=state, seat=state.seat, stream=Stream.from_seed(99).child(episode)))
-    return out
+            pending.append(PendingTurn(state=state, seat=state.seat, stream=Stream.from_seed(99).child(episode)))
+    return pending
 
 
 def best_of(**options):
@@ -37,12 +37,12 @@ def share_of_best(agent, pending):
     return sum(reply.text in verdict.best for verdict, reply in pairs) / len(pending)
 
 
-def test_one_reply_is_the_player_alone():
-    pending, alone = turns(), registry.bind("players", "random")()
-    assert best_of(count=1).act(pending) == alone.act(pending)
+def test_best_of_1_equals_the_player():
+    pending, random_player = turns(), registry.bind("players", "random")()
+    assert best_of(count=1).act(pending) == random_player.act(pending)
 
 
-def test_more_replies_are_better_and_many_are_best():
+def test_more_replies_are_better_and_many_are_optimal():
     pending = turns()
     shares = [share_of_best(best_of(count=count), pending) for count in (1, 4, 200)]
     assert shares[0] < shares[1] <= shares[2] == 1.0
@@ -60,7 +60,7 @@ class FixedReplies:
         return [Reply(self.texts[number % len(self.texts)]) for number in range(len(turns))]
 
 
-def judged(values):
+def judge_with_values(values):
     from sparring.methods.oracles.base import verdict
 
     return lambda game: (
@@ -75,23 +75,23 @@ def judged(values):
     ("texts", "values", "expected"),
     [
         (("a1", "b1", "c1"), [0.0, 2.0, 1.0], "b1"),
-        (("zz", "c1", "a1"), [5.0, 5.0, 5.0], "c1"),  # the first of equal ones; no legal action is below all
+        (("zz", "c1", "a1"), [5.0, 5.0, 5.0], "c1"),  # the first of equal values; an illegal reply is below all
         (("zz", "a1", "zz"), [-9.0, -1.0, -1.0], "a1"),
         (("c1", "b1", "a1"), None, "c1"),  # the oracle abstains
         (("zz", "zy", "zx"), [0.0, 1.0, 2.0], "zz"),
     ],
 )
-def test_which_reply_is_played(texts, values, expected):
+def test_the_chosen_reply_by_hand(texts, values, expected):
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
     values = None if values is None else [*values, *[0.0] * 6]
-    agent = BestOfN(FixedReplies(*texts), 3, judged(values))
+    agent = BestOfN(FixedReplies(*texts), 3, judge_with_values(values))
     (reply,) = agent.act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(0))])
     assert reply.text == expected
 
 
-def test_a_memory_is_written_once_and_a_play_that_cannot_be_copied_is_refused():
+def test_a_memory_is_one_reply_and_a_play_without_copies_is_refused():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
-    agent = BestOfN(FixedReplies("first", "second"), 2, judged(None))
+    agent = BestOfN(FixedReplies("first", "second"), 2, judge_with_values(None))
     (reply,) = agent.act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(0), memory="m")])
     assert reply.text == "first"
 
@@ -102,7 +102,7 @@ def test_a_memory_is_written_once_and_a_play_that_cannot_be_copied_is_refused():
         agent.act([PendingTurn(state=Uncopied(), seat=0, stream=Stream.from_seed(0))])
 
 
-def test_a_run_is_measured_by_the_best_of_its_replies(tmp_path):
+def test_evaluate_with_best_of_improves_a_run(tmp_path):
     config = {
         "threads": 1, "steps": 1, "warmup": {"updates": 2, "games": 8}, "rollout": {"games_per_step": 4},
         "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
@@ -137,35 +137,35 @@ GAMES = {
 }
 
 
-def chosen(inner, seed=0, **options):
+def choose_play(inner, seed=0, **options):
     return make_game("choose", options={"environment": inner, **options}).reset(Stream.from_seed(seed))
 
 
 @pytest.mark.parametrize("diverse", [True, False])
 @pytest.mark.parametrize("name", GAMES)
-def test_whoever_proposes_plays_as_the_seat_that_chooses_would(name, diverse):
+def test_bots_propose_and_choose_in_the_environment_choose(name, diverse):
     agent = bind("players", name, {})()
     for seed in range(4):
-        state = chosen(GAMES[name], seed, proposer="seat", count=2, diverse=diverse)
-        half = state.rules.inner.num_seats
+        state = choose_play(GAMES[name], seed, proposer="seat", count=2, diverse=diverse)
+        num_inner_seats = state.rules.inner.num_seats
         for moment in range(200):
             due = state.due()
-            if state.done or (name in ("searcher", "scheduler") and due[0] < half):
+            if state.done or (name in ("searcher", "scheduler") and due[0] < num_inner_seats):
                 break
             replies = {seat: agent.choose(state, seat, ROOT.child(moment).child(seat)) for seat in due}
             if not diverse or name not in ("searcher", "scheduler"):
                 assert all(replies[seat] in state.legal(seat) for seat in due if state.legal(seat) is not None)
             if any(replies[seat] not in state.legal(seat) for seat in due):
-                break  # the second proposal of one who knows one alone
+                break  # a bot with only one proposal repeats it, which is illegal
             state.step(replies)
         assert moment > 0
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_kuhn_bot_goes_by_what_its_candidates_are(shuffle):
+def test_kuhn_bot_chooses_candidates_by_their_meaning(shuffle):
     agent, numbers = bind("players", "kuhn_bot", {"style": "aggressive"})(), set()
     for seed in range(20):
-        state = chosen({"name": "kuhn_poker"}, seed, shuffle=shuffle)
+        state = choose_play({"name": "kuhn_poker"}, seed, shuffle=shuffle)
         legal, seat = state.legal(0), 0
         chances = agent.chances(state, seat)
         assert {actions_meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {
@@ -176,7 +176,7 @@ def test_kuhn_bot_goes_by_what_its_candidates_are(shuffle):
     assert len(numbers) == (2 if shuffle else 1)
 
 
-def test_fictitious_answers_among_candidates_and_inside_attempts():
+def test_fictitious_chooses_candidates_inside_a_trial():
     agent = bind("players", "fictitious", {})()
     trial = make_game(
         "trial",

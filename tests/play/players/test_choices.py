@@ -20,23 +20,23 @@ def biased_player(weights=None):
     return registry.bind("players", "biased", {} if weights is None else {"weights": weights})()
 
 
-def course(name="rock_paper_scissors", **options):
+def play_of(name="rock_paper_scissors", **options):
     return make_game(name, options=options).reset(ROOT)
 
 
-def test_chances_are_the_weights_and_one_for_those_that_are_not_named():
-    assert biased_player({"rock": 3, "paper": 1}).chances(course(), 0) == pytest.approx(
+def test_probabilities_follow_the_weights_with_1_for_unnamed_actions():
+    assert biased_player({"rock": 3, "paper": 1}).chances(play_of(), 0) == pytest.approx(
         {"rock": 0.6, "paper": 0.2, "scissors": 0.2}
     )
-    assert biased_player({"paper": 0, "scissors": 0.5}).chances(course(), 1) == pytest.approx(
+    assert biased_player({"paper": 0, "scissors": 0.5}).chances(play_of(), 1) == pytest.approx(
         {"rock": 2 / 3, "paper": 0, "scissors": 1 / 3}
     )
-    assert biased_player().chances(course("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
-    assert biased_player({"pass": 0, "bet": 0}).chances(course("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
+    assert biased_player().chances(play_of("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
+    assert biased_player({"pass": 0, "bet": 0}).chances(play_of("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
 
 
-def test_among_fewer_legal_actions_the_weights_are_of_those():
-    board = course("tic_tac_toe")
+def test_weights_apply_to_the_legal_actions_only():
+    board = play_of("tic_tac_toe")
     board.apply("b2")
     chances = biased_player({"b2": 100, "a1": 3}).chances(board, 1)
     assert "b2" not in chances and chances["a1"] == pytest.approx(0.3) and chances["c3"] == pytest.approx(0.1)
@@ -44,58 +44,59 @@ def test_among_fewer_legal_actions_the_weights_are_of_those():
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
 @pytest.mark.parametrize(
-    ("name", "wrong", "right"),
+    ("name", "unknown_action", "known_action"),
     [("rock_paper_scissors", "rok", "rock"), ("kuhn_poker", "bett", "bet"), ("tic_tac_toe", "a4", "a1")],
 )
-def test_a_name_that_is_no_action_is_an_error_inside_combinators_too(combinator, name, wrong, right):
-    for live in (course(name), course(combinator, environment={"name": name})):
-        with pytest.raises(UnknownNameError, match=f"action '{wrong}'"):
-            biased_player({wrong: 2}).choose(live, 0, ROOT)
-        assert biased_player({right: 2}).choose(live, 0, ROOT) in live.legal(0)
+def test_a_weight_of_an_unknown_action_is_an_error_also_in_combinators(combinator, name, unknown_action, known_action):
+    for live_play in (play_of(name), play_of(combinator, environment={"name": name})):
+        with pytest.raises(UnknownNameError, match=f"action '{unknown_action}'"):
+            biased_player({unknown_action: 2}).choose(live_play, 0, ROOT)
+        assert biased_player({known_action: 2}).choose(live_play, 0, ROOT) in live_play.legal(0)
 
 
-def test_a_word_of_the_combinator_is_no_action():
+def test_a_word_of_a_combinator_is_an_unknown_action():
     with pytest.raises(UnknownNameError, match="action 'note'"):
-        biased_player({"note": 2}).chances(course("trial", environment={"name": "rock_paper_scissors"}), 0)
+        biased_player({"note": 2}).chances(play_of("trial", environment={"name": "rock_paper_scissors"}), 0)
 
 
 @pytest.mark.parametrize("weight", [-1, float("inf"), float("nan")])
-def test_weights_that_are_none_are_refused(weight):
+def test_invalid_weights_are_refused(weight):
     with pytest.raises(
         ConfigError, match=r"biased: the weight of 'rock' is -1|'weights.rock': Input should be a finite number"
     ):
         biased_player({"rock": weight})
 
 
-def test_weights_whose_sum_is_no_number_are_refused():
+def test_weights_with_an_infinite_sum_are_refused():
     with pytest.raises(ConfigError, match=r"biased: .* sum is not finite"):
         registry.bind("players", "biased", {"weights": {"rock": 1e308, "paper": 1e308}})()
 
 
-def test_the_choice_is_the_streams_first_draw():
+def test_the_random_choice_is_the_first_draw_of_the_stream():
     state = make_game("connect_four").reset(Stream.from_seed(0))
     agent, stream = registry.bind("players", "random")(), Stream.from_seed(3)
     assert agent.choose(state, 0, stream) == state.legal_actions()[stream.integer(0, 7)]
 
 
-def say(state, **options):
+def scripted_reply(state, **options):
     return registry.bind("players", "scripted", options)().choose(state, state.seat, Stream.from_seed(0))
 
 
-def test_moves_are_said_in_order_legal_or_not():
+def test_scripted_moves_are_replied_in_order_even_if_illegal():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
-    assert say(state, moves=["b2", "nonsense"]) == "b2"
+    assert scripted_reply(state, moves=["b2", "nonsense"]) == "b2"
     state.apply("b2")
-    assert say(state, moves=["b2"]) == "b2"  # the other seat's first turn; illegal, said as written
+    # the first turn of the other seat: illegal, but replied as written
+    assert scripted_reply(state, moves=["b2"]) == "b2"
     state.apply("a1")
-    assert say(state, moves=["b2", "nonsense"]) == "nonsense"
+    assert scripted_reply(state, moves=["b2", "nonsense"]) == "nonsense"
 
 
 def test_after_the_moves_the_first_legal_preference_is_played():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
     state.apply("b2")
-    assert say(state, preference=["b2", "c3", "a1"]) == "c3"
-    assert say(state, preference=["b2"]) == say(state) == "a1"
+    assert scripted_reply(state, preference=["b2", "c3", "a1"]) == "c3"
+    assert scripted_reply(state, preference=["b2"]) == scripted_reply(state) == "a1"
 
 
 PREFERENCE = ["b2", "a1", "c3", "c1", "a3", "a2", "b1", "c2", "b3"]
@@ -105,7 +106,7 @@ def bot(**options):
     return registry.bind("players", "scripted", options)()
 
 
-def test_a_preferred_cell_player_plays_every_attempt_of_a_trial_alike():
+def test_a_player_by_preference_plays_every_attempt_the_same():
     game = make_game("trial", options={"environment": {"name": "tic_tac_toe"}, "reflect": False, "redeal": "fresh"})
     marks = {}
     (episode,) = play(
@@ -116,14 +117,14 @@ def test_a_preferred_cell_player_plays_every_attempt_of_a_trial_alike():
     assert len(marks) == 6
     for seat in (0, 1):
         assert marks[0, seat] == marks[1, seat] == marks[2, seat]
-    taken = []
+    taken_cells = []
     for number, cell in enumerate(turn.action for turn in episode.turns if turn.attempt == 0):
         order = PREFERENCE[::-1] if number % 2 == 0 else PREFERENCE
-        assert cell == next(place for place in order if place not in taken)
-        taken.append(cell)
+        assert cell == next(candidate_cell for candidate_cell in order if candidate_cell not in taken_cells)
+        taken_cells.append(cell)
 
 
-def test_it_says_exactly_how_it_plays_where_it_can():
+def test_a_scripted_player_gives_its_probabilities_if_the_move_is_legal():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
     assert bot(preference=["b2"]).chances(state, 0) == bot(moves=["b2", "a1"]).chances(state, 0) == {"b2": 1.0}
     state.apply("b2")
@@ -134,14 +135,14 @@ def test_it_says_exactly_how_it_plays_where_it_can():
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 
-def test_where_a_play_counts_no_turns_preferences_are_played_and_moves_are_refused():
-    throw = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
-    assert bot(preference=["scissors"]).choose(throw, 1, Stream.from_seed(0)) == "scissors"
+def test_moves_are_refused_if_the_play_does_not_count_turns():
+    play = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
+    assert bot(preference=["scissors"]).choose(play, 1, Stream.from_seed(0)) == "scissors"
     with pytest.raises(
         GameError,
         match=r"cannot choose from moves=\('rock',\): SimultaneousChoicePlay does not count.*write preference",
     ):
-        bot(moves=["rock"]).choose(throw, 0, Stream.from_seed(0))
+        bot(moves=["rock"]).choose(play, 0, Stream.from_seed(0))
 
 
 class Spelling:
@@ -156,17 +157,17 @@ def pending(count):
     ]
 
 
-def test_it_says_whole_legal_replies_in_the_renderers_tokens():
+def test_the_demonstrator_replies_legal_actions_as_tokens_of_the_renderer():
     for reply in demonstrator(renderer=Spelling()).act(pending(20)):
         assert reply.text in ("pass", "bet")
         assert reply.ids == (*reply.text.encode(), 0)
         assert reply.logprobs == (0.0,) * len(reply.ids)
 
 
-def test_legal_actions_are_equally_likely_and_drawn_from_the_turns_own_stream():
+def test_the_demonstrator_draws_legal_actions_uniformly_by_stream():
     agent, turns = demonstrator(renderer=Spelling()), pending(2000)
     replies = agent.act(turns)
-    assert 900 < Counter(reply.text for reply in replies)["bet"] < 1100  # 4.5 standard deviations
+    assert 900 < Counter(reply.text for reply in replies)["bet"] < 1100  # mean 1000, within 4.5 standard deviations
     assert [agent.act([turn])[0] for turn in turns[:50]] == replies[:50]
 
 
@@ -174,14 +175,14 @@ def imitating(name, **options):
     return demonstrator(renderer=Spelling(), player=imitated_player(bind("players", name, options)))
 
 
-def test_a_players_moves_are_said_in_the_renderers_tokens():
+def test_the_demonstrator_imitates_a_player():
     replies = imitating("biased", weights={"bet": 0}).act(pending(20))
     assert {(reply.text, reply.ids) for reply in replies} == {("pass", (*b"pass", 0))}
-    leaning = Counter(reply.text for reply in imitating("biased", weights={"bet": 3}).act(pending(2000)))
-    assert 1400 < leaning["bet"] < 1600  # 3 in 4; five standard deviations
+    counts = Counter(reply.text for reply in imitating("biased", weights={"bet": 3}).act(pending(2000)))
+    assert 1400 < counts["bet"] < 1600  # probability 3/4: mean 1500, within 5 standard deviations
 
 
-def test_a_player_without_a_leaning_is_random_legal_play():
+def test_imitating_a_uniform_player_equals_random_legal_play():
     assert (
         imitating("random").act(pending(50))
         == demonstrator(renderer=Spelling()).act(pending(50))
@@ -189,12 +190,12 @@ def test_a_player_without_a_leaning_is_random_legal_play():
     )
 
 
-def test_a_memory_is_written_as_it_is_asked_for_whoever_is_imitated():
+def test_an_imitated_memory_is_the_example_of_the_request():
     (turn,) = pending(1)
     assert imitating("biased", weights={"bet": 0}).act([turn._replace(memory="all")])[0].text == "all"
 
 
-def test_a_player_that_needs_what_a_seat_was_told_is_refused():
+def test_imitating_a_player_that_needs_prompts_is_refused():
     with pytest.raises(ConfigError, match=r"warmup.player: 'mixture' replies to prompts.*biased, scripted"):
         imitated_player(bind("players", "mixture", {"players": {"random": 1.0}}))
 
@@ -217,7 +218,7 @@ def state_of(style, *moves):
 
 
 @pytest.mark.parametrize("style", ["full", "brief"])
-def test_it_asks_again_until_the_action_is_legal(style):
+def test_a_person_is_asked_again_until_the_action_is_legal(style):
     agent, texts = person("b2", "what?", "", "I take A1.")
     assert agent.choose(state_of(style, "b2"), 1, Stream.from_seed(0)) == "a1"
     assert texts[0].startswith("The player 'X' chose b2.") and "2 . X ." in texts[0]
@@ -236,7 +237,7 @@ def test_a_question_mark_shows_the_rules_and_all_actions(word):
     assert texts[1].startswith("We play tic-tac-toe.") and "1 . . ." in texts[1] and "c3" in texts[1]
 
 
-def test_later_turns_show_only_what_is_new():
+def test_a_person_sees_only_new_text_in_later_turns():
     agent, texts = person(" c1 ")
     assert agent.choose(state_of("brief", "b2", "a1", "c3"), 1, Stream.from_seed(0)) == "c1"
     board = "The board:\n  a b c\n1 O . .\n2 . X .\n3 . . X"
@@ -244,7 +245,7 @@ def test_later_turns_show_only_what_is_new():
     assert texts == [f"The player 'X' chose c3.\n\n{board}\n\n{legal}\n> "]
 
 
-def test_the_end_of_input_is_passed_on_and_a_word_that_leaves_is_one():
+def test_the_end_of_input_or_the_word_q_raises_eof():
     with pytest.raises(EOFError):
         person("q")[0].choose(state_of("brief"), 0, Stream.from_seed(0))
 
@@ -256,13 +257,13 @@ def test_the_end_of_input_is_passed_on_and_a_word_that_leaves_is_one():
         agent.choose(state_of("brief"), 0, Stream.from_seed(0))
 
 
-def test_it_says_what_the_play_says():
+def test_the_environment_partner_replies_as_the_play_says():
     play, stream = make_game("bargain").reset(Stream.from_seed(1)), Stream.from_seed(2)
     (reply,) = house().act([PendingTurn(state=play, seat=0, stream=stream)])
     assert reply.text == play.house(0, stream) and reply.text.startswith("offer ")
 
 
-def test_a_game_without_one_is_refused_by_name():
+def test_a_game_without_a_scripted_partner_is_refused():
     play = make_game("kuhn_poker").reset(Stream.from_seed(1))
     with pytest.raises(GameError, match=r"State in .* has no scripted partner"):
         registry.bind("players", "house", {})().act([PendingTurn(state=play, seat=0, stream=Stream.from_seed(2))])

@@ -40,31 +40,33 @@ def mixture(folders, tmp_path):
     return shutil.copytree(folders / "mixture", tmp_path / "my mixture")
 
 
-def test_it_says_and_plays_what_the_run_does(engine, folders):
-    for name, who in (("policy", engine.agent("policy")), ("mixture", answer_of(engine, CYCLE, "nash"))):
-        alone = exported(folder=str(folders / name))
-        for row, other in zip(alone.action_logprobs(STATES.queries), who.action_logprobs(STATES.queries), strict=True):
-            assert row == pytest.approx(other, abs=1e-5)
+def test_exported_players_equal_those_of_the_run(engine, folders):
+    for name, agent_of_run in (("policy", engine.agent("policy")), ("mixture", answer_of(engine, CYCLE, "nash"))):
+        exported_agent = exported(folder=str(folders / name))
+        for row, row_of_run in zip(
+            exported_agent.action_logprobs(STATES.queries), agent_of_run.action_logprobs(STATES.queries), strict=True
+        ):
+            assert row == pytest.approx(row_of_run, abs=1e-5)
         replies = [
             [turn.reply for play in sparring.play_episodes(GAME, [agent, "random"], plays=40) for turn in play.turns]
-            for agent in (alone, who)
+            for agent in (exported_agent, agent_of_run)
         ]
         assert replies[0] == replies[1]
     assert not is_mixture(str(folders / "policy")) and is_mixture(str(folders / "mixture"))
 
 
-def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
-    alone, labels = exported(folder=str(folders / "mixture")), []
-    inner = alone._agent_of
-    alone._agent_of = lambda who: labels.append(alone.label(who)) or inner(who)
-    episodes = sparring.play_episodes(GAME, [alone, alone], plays=60)
+def test_a_mixture_draws_a_member_for_each_episode_by_its_weights(folders):
+    exported_agent, labels = exported(folder=str(folders / "mixture")), []
+    agent_of = exported_agent._agent_of
+    exported_agent._agent_of = lambda who: labels.append(exported_agent.label(who)) or agent_of(who)
+    episodes = sparring.play_episodes(GAME, [exported_agent, exported_agent], plays=60)
     assert {episode.agents for episode in episodes} == {("ExportedMembers", "ExportedMembers")}
     counts = [labels.count(str(member)) for member in MEMBERS]
     assert min(counts) > 20 and max(counts) < 80
-    assert str(alone) == "0.333 past-000000, 0.333 past-000001, 0.333 past-000002"
+    assert str(exported_agent) == "0.333 past-000000, 0.333 past-000001, 0.333 past-000002"
 
 
-def test_it_is_measured_in_the_wording_that_it_knows(folders):
+def test_an_exported_player_is_measured_in_its_style(folders):
     result = measure(
         None,
         f"exported folder={folders / 'mixture'}",
@@ -79,7 +81,7 @@ def test_it_is_measured_in_the_wording_that_it_knows(folders):
     assert parse_agent("random").style == "full" and parse_agent("random").words is None
 
 
-def test_a_run_meets_it_as_a_bot(folders, tmp_path):
+def test_an_exported_player_can_be_a_bot_of_a_run(folders, tmp_path):
     bots = {
         "crowd": {"name": "exported", "folder": str(folders / "mixture")},
         "one": {"name": "exported", "folder": str(folders / "policy")},
@@ -110,16 +112,18 @@ def test_a_run_meets_it_as_a_bot(folders, tmp_path):
     assert names == {"learner", "bot-one", *map(str, MEMBERS)}
 
 
-def test_what_it_depends_on_is_known_by_its_digest(mixture):
-    before = identity_of(str(mixture))
+def test_the_identity_has_a_digest_of_every_file(mixture):
+    digests_before = identity_of(str(mixture))
     weights = mixture / "past-000001" / "model.safetensors"
     tensors = load_file(weights)
     save_file({name: tensor + 1 for name, tensor in tensors.items()}, weights, metadata={"format": "pt"})
-    after = identity_of(str(mixture))
-    assert {name for name in before if before[name] != after[name]} == {"past-000001/model.safetensors"}
+    digests_after = identity_of(str(mixture))
+    assert {name for name in digests_before if digests_before[name] != digests_after[name]} == {
+        "past-000001/model.safetensors"
+    }
 
 
-def written(folder, **changes):
+def change_manifest(folder, **changes):
     data = json.loads((folder / FILE).read_text()) | changes
     (folder / FILE).write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
 
@@ -136,7 +140,7 @@ def two_sides(*sides):
     ("changes", "message"),
     [
         ({"version": 3}, "has version 3, and this Sparring reads versions 1 and 2"),
-        ({"version": 2}, "sides: Field required"),  # whose weights are those of sides
+        ({"version": 2}, "sides: Field required"),  # version 2 has weights of sides, not of members
         ({"version": 2, "kind": "policy"}, "in version 2 it must be mixture"),
         ({"version": 1, "sides": [{}, {}]}, "'sides'"),
         ({"version": None}, "has version None"),
@@ -161,30 +165,31 @@ def two_sides(*sides):
         (two_sides(HALVES, None), "sides.1"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_with_what_to_do(mixture, changes, message):
-    written(mixture, **changes)
-    with pytest.raises(ModelError, match=message) as caught:
+def test_a_wrong_manifest_is_refused_with_advice(mixture, changes, message):
+    change_manifest(mixture, **changes)
+    with pytest.raises(ModelError, match=message) as error:
         exported(folder=str(mixture))
-    assert "\n" not in str(caught.value) and "sparring export RUN FOLDER" in str(caught.value)
+    assert "\n" not in str(error.value) and "sparring export RUN FOLDER" in str(error.value)
 
 
-def test_a_file_of_two_sides_says_who_is_where(mixture):
-    written(mixture, **two_sides(HALVES, {"past-000001": 0.25, "past-000002": 0.75}))
+def test_a_manifest_of_two_sides_has_members_by_side(mixture):
+    change_manifest(mixture, **two_sides(HALVES, {"past-000001": 0.25, "past-000002": 0.75}))
     agent = exported(folder=str(mixture))
     assert (
         str(agent)
         == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
     )
     assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
-    inner = agent._agent_of
+    agent_of = agent._agent_of
     for seats, names in (([agent, "random"], (0, 1)), (["random", agent], (1, 2))):
         labels = []
-        agent._agent_of = lambda who, labels=labels: labels.append(agent.label(who)) or inner(who)
+        agent._agent_of = lambda who, labels=labels: labels.append(agent.label(who)) or agent_of(who)
         sparring.play_episodes(GAME, seats, plays=40)
-        assert set(labels[3:]) == {str(MEMBERS[n]) for n in names}  # each is made once before
+        # the first three labels are from loading each member once
+        assert set(labels[3:]) == {str(MEMBERS[index]) for index in names}
 
 
-def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):
+def test_missing_folders_and_broken_members_are_refused(mixture, tmp_path):
     with pytest.raises(ModelError, match="nowhere is not a folder"):
         exported(folder=str(tmp_path / "nowhere"))
     with pytest.raises(ModelError, match=f"has no {FILE}"):
@@ -220,17 +225,17 @@ def test_a_mixture_in_a_mixture_is_refused(folders):
         sparring.play_episodes(GAME, [parse_agent(f"mixture 'players={{\"{text}\": 1}}'").make(), "random"])
 
 
-def test_the_command_writes_the_answer_that_is_asked_for(tmp_path):
+def test_export_writes_the_requested_answer(tmp_path):
     path, engine = run_of(tmp_path / "run", learner={"average": 0.9})
     run = sparring.load_run(path)
     for name in ("policy", "average", "last"):
         run.export(tmp_path / name, answer=name)
-    first = [
+    logprobs = [
         exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0]
         for name in ("policy", "average", "last")
     ]
-    assert np.array_equal(first[0], first[1]) and not np.allclose(first[0], first[2])
-    assert first[2] == pytest.approx(engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5)
+    assert np.array_equal(logprobs[0], logprobs[1]) and not np.allclose(logprobs[0], logprobs[2])
+    assert logprobs[2] == pytest.approx(engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5)
     run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")
     assert json.loads((tmp_path / "delta" / FILE).read_text())["members"] == {"past-000002": 1.0}
     with pytest.raises(SparringError, match="answer of a run"):

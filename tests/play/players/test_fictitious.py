@@ -12,11 +12,13 @@ AGENT = bind("players", "fictitious", {})()
 STREAM = Stream.from_seed(0)
 
 
-def after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
-    """Return a play in which the other seat threw these before, and this one rock."""
+def play_after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
+    """Return a play in which the other seat has thrown ``throws`` and this seat rock."""
     key = "attempts" if combinator == "trial" else "rounds"
-    more = {"carry": ["left", "right"], "reflect": False} if combinator == "trial" else {}
-    state = make_game(combinator, options={"environment": {"name": name}, key: 9, **more, **options}).reset(STREAM)
+    extra_options = {"carry": ["left", "right"], "reflect": False} if combinator == "trial" else {}
+    state = make_game(combinator, options={"environment": {"name": name}, key: 9, **extra_options, **options}).reset(
+        STREAM
+    )
     for word in throws:
         state.step({seat: "rock", 1 - seat: word})
     return state
@@ -30,23 +32,23 @@ def after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
         (("rock",), {"paper"}),
         (("scissors",), {"rock"}),
         (("rock", "rock", "paper"), {"paper"}),
-        (("rock", "paper"), {"paper"}),  # wins once and draws once
+        (("rock", "paper"), {"paper"}),  # the answer wins once and draws once
         (("rock", "paper", "scissors"), {"rock", "paper", "scissors"}),
         ((), {"rock", "paper", "scissors"}),
     ],
 )
-def test_it_answers_what_was_thrown_so_far(combinator, seat, throws, best):
-    state = after(combinator, *throws, seat=seat)
+def test_it_plays_the_best_response_to_earlier_throws(combinator, seat, throws, best):
+    state = play_after(combinator, *throws, seat=seat)
     counts = Counter(AGENT.choose(state, seat, STREAM.child(n)) for n in range(60))
     assert set(counts) == best and min(counts.values()) >= 60 / len(best) / 2
 
 
-def test_in_the_game_of_five_it_takes_the_best_of_all_words():
-    assert AGENT.choose(after("trial", "rock", "scissors", name="rps_spock_lizard"), 0, STREAM) == "spock"
+def test_in_the_game_of_five_throws_it_plays_the_best_response():
+    assert AGENT.choose(play_after("trial", "rock", "scissors", name="rps_spock_lizard"), 0, STREAM) == "spock"
 
 
-def test_between_attempts_it_notes_what_it_was_told():
-    state = after(
+def test_its_note_is_the_example_of_the_prompt():
+    state = play_after(
         "trial", "paper", reflect=True, environment={"name": "rock_paper_scissors", "options": {"style": "full"}}
     )
     assert AGENT.choose(state, 0, STREAM).startswith("You chose rock, the other player chose paper.")

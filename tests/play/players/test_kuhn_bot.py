@@ -8,8 +8,8 @@ from sparring.play.players.base import PendingTurn
 from sparring.play.players.chances import chances_of
 
 CARDS = "JQK"
-# by style: P(bet) with J, Q, K where nobody has bet, and where somebody has; SYSTEMS-GAMES 1.3 for the first three
-WANTED = {
+# style -> P(bet) with J, Q, K before a bet, and after a bet
+BET_PROBABILITIES = {
     "conservative": ([0, 0, 1], [0, 0, 1]),
     "aggressive": ([1, 1, 1], [0, 1, 1]),
     "intermediate": ([0, 1, 1], [0, 0, 1]),
@@ -34,14 +34,14 @@ def state(cards, *moves, style="brief"):
     return play
 
 
-@pytest.mark.parametrize("style", WANTED)
+@pytest.mark.parametrize("style", BET_PROBABILITIES)
 @pytest.mark.parametrize("wording", ["brief", "full"])
-def test_each_style_bets_and_calls_as_it_is_described(style, wording):
-    bot, (bets, calls) = bot_of(style=style), WANTED[style]
-    for card, other in ("JK", "QJ", "KQ"):
+def test_each_style_bets_and_calls_with_its_probabilities(style, wording):
+    bot, (bets, calls) = bot_of(style=style), BET_PROBABILITIES[style]
+    for card, other_card in ("JK", "QJ", "KQ"):
         for seat, cards, moves, bet_chances in (
-            (0, card + other, [], bets), (0, card + other, ["pass", "bet"], calls),
-            (1, other + card, ["pass"], bets), (1, other + card, ["bet"], calls),
+            (0, card + other_card, [], bets), (0, card + other_card, ["pass", "bet"], calls),
+            (1, other_card + card, ["pass"], bets), (1, other_card + card, ["bet"], calls),
         ):  # fmt: skip
             chances = bot.chances(state(cards, *moves, style=wording), seat)
             assert chances == {"pass": 1 - bet_chances[CARDS.index(card)], "bet": bet_chances[CARDS.index(card)]}, (
@@ -51,16 +51,16 @@ def test_each_style_bets_and_calls_as_it_is_described(style, wording):
             )
 
 
-def test_the_card_of_the_other_is_not_looked_at():
+def test_the_bot_does_not_use_the_card_of_the_other_seat():
     assert bot_of().style == "conservative"
-    for style in WANTED:
+    for style in BET_PROBABILITIES:
         assert bot_of(style=style).chances(state("QJ", "bet"), 1) == bot_of(style=style).chances(state("KJ", "bet"), 1)
 
 
 @pytest.mark.parametrize(
     ("combinator", "options"), [("trial", {"attempts": 3}), ("repeated", {"rounds": 3}), ("talk", {})]
 )
-def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
+def test_inside_combinators_it_plays_the_inner_game(combinator, options):
     course = make_game(combinator, options={**KUHN, **options}).reset(Stream.from_seed(3))
     bot, stream, cases, count = bot_of(style="aggressive"), Stream.from_seed(4), set(), 0
     while not course.done:
@@ -70,7 +70,7 @@ def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
             inner = course.play
             card = CARDS[inner.trail[seat].action]
             faced = "bet" in [inner.game.words[event.action] for event in inner.trail[2:]]
-            chance = WANTED["aggressive"][faced][CARDS.index(card)]
+            chance = BET_PROBABILITIES["aggressive"][faced][CARDS.index(card)]
             assert chances_of("aggressive", bot, course, seat) == {"pass": 1 - chance, "bet": chance}
             cases.add((card, faced))
         reply = bot.choose(course, seat, stream.child(count))
@@ -80,7 +80,7 @@ def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
     assert len(cases) >= 2
 
 
-def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
+def test_other_games_seats_and_styles_are_refused():
     for game, options in (
         ("tic_tac_toe", {}),
         ("leduc_poker", {}),
@@ -94,12 +94,12 @@ def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
         bot_of(style="wild")
 
 
-def test_replies_are_one_per_turn_depend_on_the_turn_alone_and_leave_the_state():
+def test_replies_depend_only_on_the_turn_and_do_not_change_the_state():
     states = [
         state(cards, *moves) for cards in ("JK", "QJ", "KQ") for moves in ([], ["pass"], ["bet"], ["pass", "bet"])
     ]
     pending = [PendingTurn(play, play.seat, Stream.from_seed(7).child(number)) for number, play in enumerate(states)]
-    together = [reply.text for reply in bot_of(style="loose").act(pending)]
+    joint_replies = [reply.text for reply in bot_of(style="loose").act(pending)]
     agent = bot_of(style="loose")
-    assert together == [agent.act([turn])[0].text for turn in reversed(pending)][::-1] and agent.act([]) == []
-    assert [len(play.trail) for play in states] == [2, 3, 3, 4] * 3 and {*together} == {"pass", "bet"}
+    assert joint_replies == [agent.act([turn])[0].text for turn in reversed(pending)][::-1] and agent.act([]) == []
+    assert [len(play.trail) for play in states] == [2, 3, 3, 4] * 3 and {*joint_replies} == {"pass", "bet"}

@@ -33,7 +33,7 @@ TINY = {
 CROWD = {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 1.0}}}
 
 
-def run(players, **changes):
+def config_of(players, **changes):
     return resolve({**TINY, **CROWD, "bots": {"crowd": {"name": "mixture", "players": players}}, **changes})
 
 
@@ -54,7 +54,7 @@ def test_players_are_drawn_by_their_weights():
     assert stats.chisquare([counts[player] for player in expected], [*expected.values()]).pvalue > 0.01
 
 
-def test_one_player_is_always_drawn_and_a_league_without_snapshots_gives_the_learner():
+def test_without_snapshots_their_share_goes_to_the_learner():
     assert draws(Mixture({"random": 7.0}), 20) == {bot("random"): 20}
     assert draws(Mixture({"bot-random": 7.0}), 20) == {bot("random"): 20}
     assert draws(Mixture({"past": 1, "past-000030": 5}), 20) == {LEARNER: 20}
@@ -67,16 +67,18 @@ def test_one_player_is_always_drawn_and_a_league_without_snapshots_gives_the_lea
     ),
     st.integers(0, 99),
 )
-def test_nobody_without_a_weight_is_drawn_and_the_scale_does_not_matter(weights, number):
-    who = Mixture(weights).draw(ROOT.child(number), 0, MEMBERS)
+def test_players_of_weight_0_are_not_drawn_and_the_scale_does_not_matter(weights, number):
+    player = Mixture(weights).draw(ROOT.child(number), 0, MEMBERS)
     shares = Mixture(weights).shares(MEMBERS)
-    assert shares[who] > 0
-    assert Mixture({name: 2.0 * weight for name, weight in weights.items()}).draw(ROOT.child(number), 0, MEMBERS) == who
+    assert shares[player] > 0
+    assert (
+        Mixture({name: 2.0 * weight for name, weight in weights.items()}).draw(ROOT.child(number), 0, MEMBERS) == player
+    )
     assert math.fsum(shares.values()) == pytest.approx(math.fsum(weights.values()) or 1.0)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "weights",
     [
         {},
         {"random": 0},
@@ -86,74 +88,73 @@ def test_nobody_without_a_weight_is_drawn_and_the_scale_does_not_matter(weights,
         {"random": 1e308, "biased": 1e308},
     ],
 )
-def test_weights_that_draw_nobody_are_refused(wrong):
+def test_invalid_weights_of_a_mixture_are_refused(weights):
     with pytest.raises(ConfigError, match="mixture: "):
-        mixture(players=wrong)
+        mixture(players=weights)
 
 
-def test_each_play_draws_anew_and_records_name_who_was_drawn():
-    config = run({"random": 1, "cfr": 1, "past": 2})
+def test_each_episode_draws_a_player_and_stores_its_name():
+    config = config_of({"random": 1, "cfr": 1, "past": 2})
     engine = LocalEngine(config)
     methods = Methods.of(config)
     engine.take_member(snapshot(1))
-    played = play_step(config, engine, methods, RunState(step=1))
-    others = [str(player) for episode in played.episodes for player in episode.players if player != LEARNER]
+    step = play_step(config, engine, methods, RunState(step=1))
+    others = [str(player) for episode in step.episodes for player in episode.players if player != LEARNER]
     assert len(others) == 32 and set(others) == {"bot-random", "bot-cfr", "past-000001"}
-    of_groups = {
-        group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)
+    players_of_groups = {
+        group: {str(p) for e in step.episodes if e.group_id == group for p in e.players} for group in range(8, 16)
     }
-    assert (
-        max(map(len, of_groups.values())) > 2
-    )  # plays of one group, which share their seating, draw each for themselves
+    # episodes of one group have one seating, but each draws its own player
+    assert max(map(len, players_of_groups.values())) > 2
 
 
-def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():
+def test_all_seats_of_a_team_get_one_drawn_player():
     config = resolve(TINY)
     game = _FourSeats()
     mixture = Mixture({"random": 1, "minimax": 1, "mcts": 1})
 
-    def seated(request, **_):
+    def seat_mixtures(request, **_):
         return Seating(seats=(mixture, LEARNER, mixture, mixture), trained=(False, True, False, False))
 
     specs = step_specs(
-        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
+        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seat_mixtures, members=(), root=ROOT, progress=0.0
     )
     assert all(spec.seats[0] == spec.seats[2] and spec.seats[1] == LEARNER for spec in specs)
     assert any(spec.seats[0] != spec.seats[3] for spec in specs)
-    again = step_specs(
-        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
+    specs_again = step_specs(
+        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seat_mixtures, members=(), root=ROOT, progress=0.0
     )
-    assert [spec.seats for spec in specs] == [spec.seats for spec in again]
+    assert [spec.seats for spec in specs] == [spec.seats for spec in specs_again]
 
 
 class _FourSeats(Environment):
     name, label, roles, num_seats, teams = "four", None, ("a", "b", "c", "d"), 4, (0, 1, 0, 1)
 
 
-def test_a_mixture_of_the_learner_alone_is_self_play_in_which_one_side_learns():
+def test_a_mixture_of_only_the_learner_is_self_play_with_one_trained_side():
     plays = []
     for players in ({"learner": 1.0}, {"learner": 3.0, "random": 0.0}):
-        config = run(players)
+        config = config_of(players)
         engine = LocalEngine(config)
-        played = play_step(config, engine, Methods.of(config), RunState())
-        plays.append(played.episodes)
-        assert all(set(episode.players) == {LEARNER} and sum(episode.trained) == 1 for episode in played.episodes)
+        step = play_step(config, engine, Methods.of(config), RunState())
+        plays.append(step.episodes)
+        assert all(set(episode.players) == {LEARNER} and sum(episode.trained) == 1 for episode in step.episodes)
     assert plays[0] == plays[1]
 
 
-def test_a_matchmaker_may_seat_a_mixture_of_its_own_and_only_of_players_that_there_are():
-    ask = match_request(2, members=MEMBERS)
+def test_a_matchmaker_may_seat_a_mixture_of_known_players():
+    seat_players = match_request(2, members=MEMBERS)
     bound = bind("league.matchmakers", "mirror")
-    good = Seating(seats=(LEARNER, Mixture({"past": 1, "random": 1, "policy": 0})), trained=(True, False))
-    check_output(bound, good, ask)
+    valid_seating = Seating(seats=(LEARNER, Mixture({"past": 1, "random": 1, "policy": 0})), trained=(True, False))
+    check_output(bound, valid_seating, seat_players)
     with pytest.raises(PluginError, match="'bot-rndom' into seat 1"):
-        check_output(bound, Seating(seats=(LEARNER, Mixture({"rndom": 1})), trained=(True, False)), ask)
+        check_output(bound, Seating(seats=(LEARNER, Mixture({"rndom": 1})), trained=(True, False)), seat_players)
     with pytest.raises(PluginError, match="trains 'mixture of past' in seat 1"):
-        check_output(bound, Seating(seats=(LEARNER, Mixture({"past": 1})), trained=(True, True)), ask)
+        check_output(bound, Seating(seats=(LEARNER, Mixture({"past": 1})), trained=(True, True)), seat_players)
 
 
 @pytest.mark.parametrize(
-    ("players", "error", "says"),
+    ("players", "error", "message"),
     [
         ({"rndom": 1}, UnknownNameError, "rndom"),
         ({"crowd": 1}, ConfigError, "'crowd' is itself a mixture"),
@@ -165,12 +166,12 @@ def test_a_matchmaker_may_seat_a_mixture_of_its_own_and_only_of_players_that_the
         ({"random": -1}, ConfigError, "at least 0"),
     ],
 )
-def test_players_that_there_are_not_are_refused_before_anything_is_played(players, error, says):
-    with pytest.raises(error, match=says):
-        run(players)
+def test_unknown_players_of_a_mixture_are_refused(players, error, message):
+    with pytest.raises(error, match=message):
+        config_of(players)
 
 
-def test_members_may_be_bots_of_the_run_with_their_options():
+def test_a_mixture_may_name_bots_of_the_run():
     bots = {
         "deep": {"name": "mcts", "simulations": 7},
         "crowd": {"name": "mixture", "players": {"deep": 1, "mcts simulations=9": 1}},
@@ -186,17 +187,17 @@ def test_members_may_be_bots_of_the_run_with_their_options():
     assert names == {"learner", "bot-deep", "bot-mcts simulations=9"}
 
 
-def test_a_mixture_of_one_plays_as_that_one():
+def test_a_mixture_of_one_player_equals_that_player():
     game = make_game("kuhn_poker")
     agent = registry.bind("players", "cfr")()
-    alone, mixed = (
+    match_alone, match_of_mixture = (
         play_matches(game, agent, parse_agent(text).make(), games_per_seat=50, stream=ROOT)
         for text in ("random", "mixture 'players={random: 1}'")
     )
-    assert mixed.seats == alone.seats and mixed.opponent == "mixture"
+    assert match_of_mixture.seats == match_alone.seats and match_of_mixture.opponent == "mixture"
 
 
-def test_players_of_a_run_are_refused_in_a_match_and_a_mixture_does_not_act():
+def test_a_mixture_with_players_of_a_run_is_refused_in_a_match():
     game = make_game("kuhn_poker")
     with pytest.raises(ConfigError, match="'learner' is a player of a run"):
         play_matches(

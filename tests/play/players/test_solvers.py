@@ -9,17 +9,17 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import solvers
 
 
-def cfr_made(**options):
+def cfr_solver(**options):
     return registry.bind("players", "cfr", options)()
 
 
-@pytest.mark.parametrize(("variant", "most"), [("cfr", 0.01), ("cfr_plus", 0.001)])
-def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, most):
+@pytest.mark.parametrize(("variant", "max_nash_conv"), [("cfr", 0.01), ("cfr_plus", 0.001)])
+def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, max_nash_conv):
     game = make_game("kuhn_poker")
-    policy = cfr_made(variant=variant, iterations=400).policy(game)
-    assert exploitability.nash_conv(game.spiel, policy) < most
+    policy = cfr_solver(variant=variant, iterations=400).policy(game)
+    assert exploitability.nash_conv(game.spiel, policy) < max_nash_conv
     value = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy, policy])
-    assert value[0] == pytest.approx(-1 / 18, abs=most)
+    assert value[0] == pytest.approx(-1 / 18, abs=max_nash_conv)
 
 
 @pytest.mark.parametrize("variant", ["cfr", "cfr_plus"])
@@ -33,64 +33,67 @@ def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, mos
         ("repeated_dilemma", {}),
     ],
 )
-def test_the_policy_is_that_of_openspiels_solver(name, options, variant):
+def test_the_policy_equals_that_of_openspiel(name, options, variant):
     game = make_game(name, options=options)
     solver = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}[variant](game.spiel)
     for _ in range(25):
         solver.evaluate_and_update_policy()
-    theirs = solver.tabular_average_policy()
-    ours = cfr_made(variant=variant, iterations=25).policy(game)
+    openspiel_policy = solver.tabular_average_policy()
+    policy = cfr_solver(variant=variant, iterations=25).policy(game)
     stack, visited = [game.spiel.new_initial_state()], set()
     while stack:
         state = stack.pop()
         if not (state.is_terminal() or state.is_chance_node()):
             visited.add(state.information_state_string())
-            assert ours.action_probabilities(state) == pytest.approx(theirs.action_probabilities(state), abs=1e-9)
+            assert policy.action_probabilities(state) == pytest.approx(
+                openspiel_policy.action_probabilities(state), abs=1e-9
+            )
         stack += [state.child(action) for action in state.legal_actions()]
     assert len(visited) > 1
 
 
 def test_a_game_of_one_seat_is_solved():
-    """OpenSpiel's solver comes to 0.5 here: it does not look below actions that no seat takes, and one seat is all of them."""
+    """OpenSpiel's solver gives 0.5 here, as it skips actions of probability 0, which a single seat would still need."""
     game = make_game("urn", options={"urns": 2, "draws": 2})
-    policy = cfr_made(iterations=200).policy(game)
+    policy = cfr_solver(iterations=200).policy(game)
     (value,) = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy])
     best = solvers.best_response_value(game, 0, policy)
     assert best == pytest.approx(0.742125) and value == pytest.approx(best, abs=1e-3)
 
 
-def test_a_game_is_solved_once_per_rules_not_per_object():
-    agent = cfr_made(iterations=2)
+def test_equal_rules_are_solved_once():
+    agent = cfr_solver(iterations=2)
     assert agent.policy(make_game("kuhn_poker")) is agent.policy(make_game("kuhn_poker", options={"style": "full"}))
     assert agent.policy(make_game("kuhn_poker")) is not agent.policy(make_game("kuhn_poker", options={"players": 3}))
 
 
-def test_cfr_games_it_does_not_fit_are_refused():
+def test_cfr_refuses_games_that_do_not_fit():
     with pytest.raises(TooLargeError, match="max_histories=1000"):
-        cfr_made(max_histories=1000).policy(make_game("connect_four"))
+        cfr_solver(max_histories=1000).policy(make_game("connect_four"))
     with pytest.raises(GameError, match="information states"):
-        cfr_made().policy(make_game("hanabi"))
+        cfr_solver().policy(make_game("hanabi"))
     with pytest.raises(ConfigError, match="iterations"):
-        cfr_made(iterations=0)
+        cfr_solver(iterations=0)
     with pytest.raises(ConfigError, match="variant"):
-        cfr_made(variant="cfr++")
+        cfr_solver(variant="cfr++")
 
 
 def test_the_size_limit_counts_histories():
     from sparring.play.players.cfr import has_at_most
 
     game = make_game("kuhn_poker")
+    # 1 + 3 + 6 chance histories, then 8 action histories per deal
     assert (has_at_most(game, 58), has_at_most(game, 57)) == (
         True,
         False,
-    )  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
+    )
 
 
-def mcts_made(**options):
+def mcts_player(**options):
     return registry.bind("players", "mcts", options)()
 
 
-def after(*moves, name="tic_tac_toe"):
+def state_after(*moves, name="tic_tac_toe"):
     state = make_game(name).reset(Stream.from_seed(0))
     for move in moves:
         state.apply(move)
@@ -99,12 +102,12 @@ def after(*moves, name="tic_tac_toe"):
 
 @pytest.mark.parametrize("options", [{}, {"solve": True}, {"rollouts": 4, "uct_c": 1.4}])
 def test_it_takes_a_win_and_blocks_a_loss(options):
-    agent = mcts_made(simulations=1000, **options)
+    agent = mcts_player(simulations=1000, **options)
     for seed in range(5):
         stream = Stream.from_seed(seed)
-        assert agent.choose(after("a1", "a2", "b1", "b2"), 0, stream) == "c1"
-        assert agent.choose(after("a1", "b2", "b1"), 1, stream) == "c1"
-        assert agent.choose(after(*"112233", name="connect_four"), 0, stream) == "4"
+        assert agent.choose(state_after("a1", "a2", "b1", "b2"), 0, stream) == "c1"
+        assert agent.choose(state_after("a1", "b2", "b1"), 1, stream) == "c1"
+        assert agent.choose(state_after(*"112233", name="connect_four"), 0, stream) == "4"
 
 
 def test_search_and_rollouts_are_both_seeded_by_the_stream(monkeypatch):
@@ -112,29 +115,29 @@ def test_search_and_rollouts_are_both_seeded_by_the_stream(monkeypatch):
     monkeypatch.setattr(pyspiel, "MCTSBot", lambda *args: seeds.append(args[6]) or bot(*args))
     monkeypatch.setattr(pyspiel, "RandomRolloutEvaluator", lambda *args: seeds.append(args[1]) or evaluator(*args))
     for seed in (0, 1, 0):
-        mcts_made(simulations=2).choose(after(), 0, Stream.from_seed(seed))
+        mcts_player(simulations=2).choose(state_after(), 0, Stream.from_seed(seed))
     assert seeds[:2] == seeds[4:]
     assert len(set(seeds)) == 4
 
 
 def test_hidden_information_is_refused():
     with pytest.raises(GameError, match="write agent cfr or random"):
-        mcts_made().choose(make_game("kuhn_poker").reset(Stream.from_seed(0)), 0, Stream.from_seed(0))
+        mcts_player().choose(make_game("kuhn_poker").reset(Stream.from_seed(0)), 0, Stream.from_seed(0))
 
 
-def minimax_made(**options):
+def minimax_player(**options):
     return registry.bind("players", "minimax", options)()
 
 
-AGENT = minimax_made()
+AGENT = minimax_player()
 
 
 def test_tic_tac_toe_is_a_draw_from_every_first_cell():
-    assert set(AGENT.action_values(after()).values()) == {0.0}
+    assert set(AGENT.action_values(state_after()).values()) == {0.0}
 
 
-def test_values_are_the_moving_seats():
-    assert AGENT.action_values(after("a1", "b1")) == {
+def test_values_are_those_of_the_seat_to_move():
+    assert AGENT.action_values(state_after("a1", "b1")) == {
         "c1": 0.0,
         "a2": 1.0,
         "b2": 1.0,
@@ -143,13 +146,13 @@ def test_values_are_the_moving_seats():
         "b3": 0.0,
         "c3": 0.0,
     }
-    values = AGENT.action_values(after("b2"))  # the centre is answered by a corner
+    values = AGENT.action_values(state_after("b2"))  # after the centre only corners draw
     assert {action for action, value in values.items() if value == 0.0} == {"a1", "c1", "a3", "c3"}
     assert {value for action, value in values.items() if action[0] == "b" or action[1] == "2"} == {-1.0}
 
 
-def test_random_moves_are_as_many_as_asked_for():
-    state, root, agent = after("a1", "b1"), Stream.from_seed(1), minimax_made(random_moves=0.4)
+def test_the_share_of_random_moves_is_the_option():
+    state, root, agent = state_after("a1", "b1"), Stream.from_seed(1), minimax_player(random_moves=0.4)
     actions = [agent.choose(state, 0, root.child(number)) for number in range(4000)]
     for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
         assert actions.count(action) / 4000 == pytest.approx(share, abs=0.03)
@@ -158,13 +161,13 @@ def test_random_moves_are_as_many_as_asked_for():
         ConfigError,
         match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0",
     ):
-        minimax_made(random_moves=2.0)
+        minimax_player(random_moves=2.0)
 
 
-def test_minimax_games_it_does_not_fit_are_refused():
+def test_minimax_refuses_games_that_do_not_fit():
     with pytest.raises(GameError, match="write agent mcts or cfr"):
         AGENT.choose(make_game("kuhn_poker").reset(Stream.from_seed(0)), 0, Stream.from_seed(0))
     with pytest.raises(TooLargeError, match="max_states=500"):
-        minimax_made(max_states=500).choose(after(), 0, Stream.from_seed(0))
+        minimax_player(max_states=500).choose(state_after(), 0, Stream.from_seed(0))
     with pytest.raises(ConfigError, match="max_states"):
-        minimax_made(max_states=0)
+        minimax_player(max_states=0)

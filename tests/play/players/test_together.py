@@ -20,16 +20,16 @@ class Server:
     def __init__(self):
         self.calls = []
 
-    def submit(self, lots):
-        self.calls.append([(lot.sampler.name, len(lot.requests)) for lot in lots])
+    def submit(self, batches):
+        self.calls.append([(batch.sampler.name, len(batch.requests)) for batch in batches])
         results = [
-            SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False)
-            for lot in lots
-            for request in lot.requests
+            SampleResult((ord(batch.sampler.name), *request.ids), (-1.0,), False)
+            for batch in batches
+            for request in batch.requests
         ]
-        for place in range(len(results))[::-1]:
+        for index in range(len(results))[::-1]:
             yield []
-            yield [(place, results[place])]
+            yield [(index, results[index])]
 
 
 class NamedSampler:
@@ -50,16 +50,16 @@ class NamedSampler:
         pass
 
 
-class Plain:
+class IdRenderer:
     stop_ids = (0,)
 
     def parse(self, ids):
         return ",".join(map(str, ids))
 
 
-def agent(name, backend=None, kind=PolicyAgent):
-    return kind(
-        name=name, sampler=NamedSampler(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4)
+def agent(name, backend=None, agent_class=PolicyAgent):
+    return agent_class(
+        name=name, sampler=NamedSampler(name, backend), renderer=IdRenderer(), params=SamplingParams(max_new_tokens=4)
     )
 
 
@@ -67,23 +67,23 @@ def turns(*lengths):
     return [PendingTurn(state=None, seat=0, stream=Stream.from_seed(0), ids=tuple(range(length))) for length in lengths]
 
 
-class Quiet(PolicyAgent):
+class AgentWithOwnAct(PolicyAgent):
     def act(self, turns):
         return [Reply("") for _ in turns]
 
 
-def test_those_with_one_backend_are_one_party_in_the_order_of_the_first():
-    first, other = Server(), Server()
+def test_agents_with_one_backend_are_joined_in_order():
+    first_server, second_server = Server(), Server()
     agents = {
-        "a": agent("a", first), "b": agent("b"), "c": agent("c", other), "d": agent("d", first), "e": agent("e", first, Quiet), "f": agent("f", first),
+        "a": agent("a", first_server), "b": agent("b"), "c": agent("c", second_server), "d": agent("d", first_server), "e": agent("e", first_server, AgentWithOwnAct), "f": agent("f", first_server),
     }  # fmt: skip
     parties = list(joint_agents(dict.fromkeys(agents, 1), agents))
     assert [names for names, _ in parties] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
     assert isinstance(parties[0][1], JointAgent)
-    assert [party for _, party in parties[1:]] == [agents[name] for name in "bce"], "alone they are asked as ever"
+    assert [party for _, party in parties[1:]] == [agents[name] for name in "bce"], "a party of one is the agent itself"
 
 
-def test_each_turn_gets_the_reply_of_its_own_agent():
+def test_each_turn_gets_the_reply_of_its_agent():
     server = Server()
     agents = {name: agent(name, server) for name in "abc"}
     due = {"b": turns(2, 7, 3), "a": turns(9), "c": turns(1, 4)}
@@ -94,10 +94,12 @@ def test_each_turn_gets_the_reply_of_its_own_agent():
     assert [reply.ids for reply in replies] == [(98, 0, 1), (), (98, 0, 1, 2), (), (99, 0), (99, 0, 1, 2, 3)]
     assert [reply.truncated for reply in replies] == [False, True, False, True, False, False]
     assert {reply.weights_version for reply in replies} == {3}
-    assert replies == [reply for name, pending in due.items() for reply in agents[name].act(pending)], "as each alone"
+    assert replies == [reply for name, pending in due.items() for reply in agents[name].act(pending)], (
+        "equal to the replies of each agent"
+    )
 
 
-def test_one_agent_under_two_names_is_asked_once():
+def test_one_agent_with_two_names_is_called_once():
     server = Server()
     player = agent("a", server)
     ((names, party),) = joint_agents({"x": 1, "y": 2}, {"x": player, "y": player})
@@ -106,14 +108,14 @@ def test_one_agent_under_two_names_is_asked_once():
     assert server.calls == [[("a", 1), ("a", 2)]]
 
 
-def test_a_backend_that_leaves_a_request_out_is_named(monkeypatch):
-    monkeypatch.setattr(Server, "submit", lambda self, lots: iter([[]]))
+def test_a_backend_that_leaves_a_request_out_is_an_error(monkeypatch):
+    monkeypatch.setattr(Server, "submit", lambda self, batches: iter([[]]))
     server = Server()
     agents = {name: agent(name, server) for name in "ab"}
     ((_, party),) = joint_agents({"a": 1, "b": 1}, agents)
-    with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as caught:
+    with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as error:
         party.act(turns(1, 1))
-    assert not isinstance(caught.value, PluginError)
+    assert not isinstance(error.value, PluginError)
 
 
 ROOT = Stream.from_seed(11)
@@ -130,39 +132,39 @@ CASES = [
 ]
 
 
-def courses(name):
-    """The environment itself, and the same inside combinators: at the start of the second play, and a turn later."""
+def plays_of(name):
+    """Yield a play of the environment, and plays inside combinators at the start of the second inner play and a turn later."""
     yield make_game(name).reset(ROOT)
     for combinator, options in (("trial", {"reflect": False}), ("repeated", {})):
-        course = make_game(combinator, options={"environment": {"name": name}, **options}).reset(ROOT)
-        first, count = course.play, 0
-        while course.play is first:
-            course.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
+        play = make_game(combinator, options={"environment": {"name": name}, **options}).reset(ROOT)
+        first_play, count = play.play, 0
+        while play.play is first_play:
+            play.step({seat: play.sample(seat, ROOT.child(count)) for seat in play.due()})
             count += 1
-        yield course
-        later = course.clone()
-        later.step({seat: course.sample(seat, ROOT.child(count)) for seat in course.due()})
-        yield later
+        yield play
+        play_one_turn_later = play.clone()
+        play_one_turn_later.step({seat: play.sample(seat, ROOT.child(count)) for seat in play.due()})
+        yield play_one_turn_later
 
 
 @pytest.mark.parametrize(("name", "options", "game"), CASES, ids=str)
-def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
+def test_an_agent_acts_by_its_stated_probabilities_also_in_combinators(name, options, game):
     agent = registry.bind("players", name, options)()
     assert isinstance(agent, HasChances)
-    for course in courses(game):
-        for seat in course.due():
-            chances = chances_of(name, agent, course, seat)
-            assert list(chances) == list(course.legal(seat)) and sum(chances.values()) == pytest.approx(1)
-            turns = [PendingTurn(course, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
+    for play in plays_of(game):
+        for seat in play.due():
+            chances = chances_of(name, agent, play, seat)
+            assert list(chances) == list(play.legal(seat)) and sum(chances.values()) == pytest.approx(1)
+            turns = [PendingTurn(play, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
             counts = Counter(reply.text for reply in agent.act(turns))
             for action, share in chances.items():
                 assert abs(counts[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (
-                    course,
+                    play,
                     action,
                 )
 
 
-def test_a_table_says_its_rows():
+def test_the_probabilities_of_a_table_agent_are_its_rows():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
     table = random_table(states, ROOT)
@@ -174,7 +176,7 @@ def test_a_table_says_its_rows():
             assert list(chances_of("table", TableAgent(table), state, 0).values()) == pytest.approx(row.tolist())
 
 
-def test_who_cannot_be_described_is_named():
+def test_an_agent_without_probabilities_is_refused_by_name():
     state = make_game("tic_tac_toe").reset(ROOT)
     with pytest.raises(GameError, match="'deep' cannot be measured exactly, as it has no method chances"):
         chances_of("deep", registry.bind("players", "mcts")(), state, 0)
@@ -188,19 +190,19 @@ def test_who_cannot_be_described_is_named():
 @pytest.mark.parametrize(
     "chances", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}]
 )
-def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(chances):
-    odd = SimpleNamespace(chances=lambda state, seat: chances)
+def test_invalid_probabilities_are_refused(chances):
+    agent = SimpleNamespace(chances=lambda state, seat: chances)
     with pytest.raises(GameError, match="'odd': chances gave"):
-        chances_of("odd", odd, make_game("tic_tac_toe").reset(ROOT), 0)
+        chances_of("odd", agent, make_game("tic_tac_toe").reset(ROOT), 0)
 
 
 @pytest.mark.parametrize("chances", [lambda state, seat: 1 / 0, lambda state, seat: {"pass": "half", "bet": "half"}])
-def test_an_agent_whose_code_fails_is_named(chances):
+def test_an_agent_with_an_error_is_named(chances):
     with pytest.raises(PluginError, match=r"player 'broken' .* failed"):
         chances_of("broken", SimpleNamespace(chances=chances), make_game("kuhn_poker").reset(ROOT), 0)
 
 
 def test_solvers_play_inside_a_trial():
     for name, options in (("minimax", {}), ("mcts", {"simulations": 5})):
-        course = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
-        assert registry.bind("players", name, options)().choose(course, 0, ROOT) in course.legal(0)
+        play = make_game("trial", options={"environment": {"name": "tic_tac_toe"}}).reset(ROOT)
+        assert registry.bind("players", name, options)().choose(play, 0, ROOT) in play.legal(0)

@@ -8,39 +8,39 @@ from sparring.environments.werewolf.sentences import phrase_meant, victim_in
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 
-def day(look="p1", kill="p3", **options):
-    """Wolf p1, seer p2, villagers p3 and p4, after the first night."""
+def first_day(look="p1", kill="p3", **options):
+    """Return a play after the first night; p1 is the wolf, p2 the seer, p3 and p4 are villagers."""
     play = werewolf(**options).begin((0, 1, 2, 3), Stream.from_seed(0))
     play.step({0: kill, 1: look})
     return play
 
 
-def test_nights():
+def test_actions_at_night():
     play = werewolf().begin((0, 1, 2, 3), Stream.from_seed(0))
     bot = werewolf_bot()
     assert bot.chances(play, 0) == dict.fromkeys(("p2", "p3", "p4"), 1 / 3) == {**bot.chances(play, 0)}
     assert set(bot.chances(play, 1)) == {"p1", "p3", "p4"}
-    seven = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))
-    assert bot.chances(seven, 3) == {"p4": 1.0}  # the doctor itself
-    seven.step({0: "p6", 2: "p1", 3: "p4"})
-    assert bot.chances(seven, 1) == {"p6": 1.0}  # as its mate proposes
+    play_of_seven = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))
+    assert bot.chances(play_of_seven, 3) == {"p4": 1.0}  # the doctor p4 protects itself
+    play_of_seven.step({0: "p6", 2: "p1", 3: "p4"})
+    assert bot.chances(play_of_seven, 1) == {"p6": 1.0}  # the victim that the other wolf proposes
 
 
-def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
+def test_talking_wolves_name_a_victim_and_follow_each_other():
     play = werewolf(players=7, wolves_talk=True).begin(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     bot = werewolf_bot()
-    assert set(bot.chances(play, 0)) == {f"kill p{n}" for n in range(3, 8)}
+    assert set(bot.chances(play, 0)) == {f"kill p{number}" for number in range(3, 8)}
     assert bot.chances(play.clone(), 0) != werewolf_bot(style="silent").chances(play, 0) == {"silence": 1.0}
     play.step({0: "kill p6"})
     assert bot.chances(play, 1) == {"kill p6": 1.0}
     play.step({1: "silence"})
     assert bot.chances(play, 0) == {"p6": 1.0} and set(bot.chances(play, 2)) == {"p1", "p2", "p4", "p5", "p6", "p7"}
     play.step({0: "p6", 2: "p1", 3: "p6"})
-    play.step({1: "p6"})  # saved
+    play.step({1: "p6"})  # the doctor protects p6
     while play.position.phase == "speak":
         play.step({seat: "claim seer" if seat == 4 else "silence" for seat in play.due()})
     play.step(dict.fromkeys(play.due(), "abstain"))
-    assert bot.chances(play, 0) == {"kill p5": 1.0}  # by what was said this night, and a seer first
+    assert bot.chances(play, 0) == {"kill p5": 1.0}  # p5 claimed to be the seer this day, so wolves prefer it
     for _ in range(2):
         play.step({play.due()[0]: "kill p7"})
     assert bot.chances(play, 0) == {"p5": 1.0}
@@ -58,8 +58,8 @@ def test_free_text_by_night_names_a_victim(speech, names):
     play.step({0: speech})
     bot = werewolf_bot(sentences=True)
     assert set(bot.chances(play, 1)) == {f"kill {name}" for name in names}
-    spoken = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
-    assert len(spoken) == 3 * len(names) and {victim_in(text) for text in spoken} == names
+    speeches = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
+    assert len(speeches) == 3 * len(names) and {victim_in(text) for text in speeches} == names
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_free_text_by_night_names_a_victim(speech, names):
     ],
 )
 def test_speeches_and_votes_by_style(style, wolf, seer, villager):
-    play, bot = day(), werewolf_bot(style=style)
+    play, bot = first_day(), werewolf_bot(style=style)
     assert set(bot.chances(play, 0)) == wolf
     play.step({0: "silence"})
     assert set(bot.chances(play, 1)) == seer
@@ -79,19 +79,19 @@ def test_speeches_and_votes_by_style(style, wolf, seer, villager):
     assert set(bot.chances(play, 3)) == villager
     play.step({3: "silence"})
     assert bot.chances(play, 1) == bot.chances(play, 3) == {"p1": 1.0}
-    # who is told to be a wolf and is none knows that the speaker lies; so the wolf says as well
+    # an accused villager would vote against the accuser, so the wolf does the same
     assert bot.chances(play, 0) == {"p2": 1.0}
 
 
-def test_the_silent_abstain_without_a_reason():
-    play = day(look="p4")
+def test_the_silent_style_abstains_without_evidence():
+    play = first_day(look="p4")
     while play.position.phase == "speak":
         play.step(dict.fromkeys(play.due(), "silence"))
     assert werewolf_bot(style="silent").chances(play, 3) == {"abstain": 1.0}
     assert set(werewolf_bot().chances(play, 3)) == {"p1", "p2"}
 
 
-def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
+def test_wolves_kill_a_claimed_seer_and_do_not_vote_for_each_other():
     play = werewolf(players=7).begin(tuple(range(7)), Stream.from_seed(0))  # wolves p1, p2
     play.step({0: "p7", 2: "p1", 3: "p4"})
     play.step({1: "p7"})
@@ -113,24 +113,24 @@ def test_wolves_kill_who_claims_to_be_the_seer_and_spare_their_mate():
         ("p2 p2 p2", {"p1", "p2"}),
     ],
 )
-def test_free_text_is_read_as_what_it_means(speech, votes):
-    play, bot = day(style="full", speech="text"), werewolf_bot()
+def test_free_text_is_read_by_its_meaning(speech, votes):
+    play, bot = first_day(style="full", speech="text"), werewolf_bot()
     for seat, text in ((0, speech), (1, "good morning"), (3, "nothing")):
         play.step({seat: text})
-    assert set(bot.chances(play, 3)) == votes  # of p4, who lives with p1 and p2
+    assert set(bot.chances(play, 3)) == votes  # the votes of p4; p1 and p2 are alive
 
 
 @pytest.mark.parametrize("sentences", [False, True])
-def test_it_says_phrases_or_sentences_that_mean_them(sentences):
-    play, bot = day(style="full", speech="text"), werewolf_bot(sentences=sentences)
+def test_it_speaks_in_phrases_or_in_sentences_of_equal_meaning(sentences):
+    play, bot = first_day(style="full", speech="text"), werewolf_bot(sentences=sentences)
     play.step({0: "I have nothing to say."})
     texts = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
     assert {phrase_meant(text) for text in texts} == {"seer p1 wolf"}
     assert len(texts) == (3 if sentences else 1) and ("seer p1 wolf" in texts) is not sentences
-    wolf = day(style="full", speech="text")
+    wolf = first_day(style="full", speech="text")
     accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
-    assert len(accused) == (8 if sentences else 2)  # whom it accuses does not say in which words
-    words = day()  # by words there is nothing but the grammar
+    assert len(accused) == (8 if sentences else 2)  # either target, in several wordings
+    words = first_day()  # with phrases as speech only the grammar is used
     words.step({0: "silence"})
     assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"
 
@@ -140,19 +140,19 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
     ("style", "wolf", "villager"),
     [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")],
 )
-def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, villager, order):
-    play, bot = day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
+def test_every_style_has_equal_meanings_in_sentences_and_phrases(style, wolf, villager, order):
+    play, bot = first_day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
     meanings = {}
     while play.position.phase == "speak":
         texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
         meanings |= {seat: phrase_meant(text) for seat, text in texts.items()}
         play.step(texts)
     assert meanings[1] == "seer p1 wolf" and (meanings[0].split()[0], meanings[3].split()[0]) == (wolf, villager)
-    assert "p1" in bot.chances(play, 3)  # it has understood the seer
+    assert "p1" in bot.chances(play, 3)  # it read the seer's accusation of p1
 
 
-def test_free_text_is_read_where_it_begins_as_a_phrase():
-    play, bot = day(style="full", speech="text"), werewolf_bot()
+def test_free_text_that_begins_with_a_phrase_is_read():
+    play, bot = first_day(style="full", speech="text"), werewolf_bot()
     play.step({0: "seer p4 wolf, believe me"})
     assert bot.choose(play, 1, Stream.from_seed(0)) == "seer p1 wolf"
     play.step({1: "p1 p1 p1 \u00b2 seer"})
@@ -160,6 +160,6 @@ def test_free_text_is_read_where_it_begins_as_a_phrase():
     assert bot.chances(play, 3) == {"p1": 1.0}
 
 
-def test_it_plays_werewolf_alone():
+def test_werewolf_bot_plays_only_werewolf():
     with pytest.raises(GameError, match="plays only werewolf"):
         werewolf_bot().chances(make_game("nim").reset(Stream.from_seed(0)), 0)

@@ -1,6 +1,6 @@
-"""W&B and trackio themselves, in runs that are whole, killed, and without them: `make sinks-test`.
+"""The real packages W&B and trackio in complete, killed and failing runs, tested by `make sinks-test`.
 
-Nothing here needs an account or a network. The name of this file keeps it out of the other tests.
+No test needs an account or a network. The file name keeps pytest from collecting it with the other tests.
 """
 
 import json
@@ -23,8 +23,8 @@ SMALL = (
     "warmup.updates=1",
 )
 BOTH = "logging.sinks=[wandb, trackio]"
-BLOCK = 32_768  # bytes of a block of W&B's file, which is LevelDB's log format
-HEADER = 7  # bytes of the file's header, and of a record's
+BLOCK = 32_768  # bytes per block of W&B's file, in the log format of LevelDB
+HEADER = 7  # bytes of the file header, and of a record header
 
 
 def command(path, *words):
@@ -33,7 +33,7 @@ def command(path, *words):
 
 
 @pytest.fixture
-def surroundings(tmp_path):
+def environment(tmp_path):
     settings = {
         "WANDB_MODE": "online",
         "TRACKIO_SPACE_ID": "someone/space",
@@ -45,29 +45,29 @@ def surroundings(tmp_path):
 
 
 def trained(path, env, *words):
-    done = subprocess.run(
+    process = subprocess.run(
         command(path, *words), env=env, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stderr
+    assert process.returncode == 0, process.stderr[-2000:]
+    return process.stderr
 
 
 def records(path):
-    """Yield the records of a file of W&B; a torn last one is left out."""
+    """Yield the records of a file of W&B, without a truncated last one."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    data, at, whole = path.read_bytes(), HEADER, b""
-    while at + HEADER <= len(data):
-        if BLOCK - at % BLOCK < HEADER:
-            at += BLOCK - at % BLOCK
+    data, position, record = path.read_bytes(), HEADER, b""
+    while position + HEADER <= len(data):
+        if BLOCK - position % BLOCK < HEADER:
+            position += BLOCK - position % BLOCK
             continue
-        length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
-        if at + HEADER + length > len(data):
+        length, record_type = int.from_bytes(data[position + 4 : position + 6], "little"), data[position + 6]
+        if position + HEADER + length > len(data):
             return
-        whole = (whole if kind in (3, 4) else b"") + data[at + HEADER : at + HEADER + length]
-        at += HEADER + length
-        if kind in (1, 4):
-            yield Record.FromString(whole)
+        record = (record if record_type in (3, 4) else b"") + data[position + HEADER : position + HEADER + length]
+        position += HEADER + length
+        if record_type in (1, 4):
+            yield Record.FromString(record)
 
 
 def in_wandb(run):
@@ -96,12 +96,12 @@ def journal(run, name):
     return json.loads((run / "sinks" / f"{name}.jsonl").read_text().splitlines()[0])
 
 
-def written(run, name="metrics.jsonl"):
+def metrics_by_step(run, name="metrics.jsonl"):
     return [json.loads(line) for line in (run / name).read_text().splitlines()]
 
 
 def check(run, env):
-    lines = {line.pop("step"): line for line in written(run)}
+    lines = {line.pop("step"): line for line in metrics_by_step(run)}
     ids, rows = in_wandb(run)
     assert set(ids) == {journal(run, "wandb")["run"]}
     for figures in (rows, in_trackio(env, run)):
@@ -113,35 +113,37 @@ def check(run, env):
             assert row["seconds/round"] > 0
 
 
-def test_both_have_the_figures_and_nothing_is_asked_or_sent(tmp_path, surroundings):
+def test_both_sinks_have_the_metrics_and_send_nothing(tmp_path, environment):
     run = tmp_path / "run"
-    stderr = trained(run, surroundings)
-    check(run, surroundings)
+    stderr = trained(run, environment)
+    check(run, environment)
     assert "wandb" not in stderr.lower() and "trackio" not in stderr.lower()
     assert not [path for path in run.rglob("*") if path.is_symlink()]
-    assert not any("failed_sinks" in line for line in written(run, "timing.jsonl"))
+    assert not any("failed_sinks" in line for line in metrics_by_step(run, "timing.jsonl"))
 
 
-@pytest.mark.parametrize("after", [3, 14, 27])
-def test_a_run_that_is_killed_and_goes_on_is_the_same_run_without_doubled_steps(tmp_path, surroundings, after):
+@pytest.mark.parametrize("num_steps_before_kill", [3, 14, 27])
+def test_a_killed_and_resumed_run_has_every_step_once(tmp_path, environment, num_steps_before_kill):
     run = tmp_path / "run"
-    process = subprocess.Popen(command(run), env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(run), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     metrics, limit = run / "metrics.jsonl", time.monotonic() + 240
-    while time.monotonic() < limit and not (metrics.exists() and len(metrics.read_bytes().splitlines()) >= after):
+    while time.monotonic() < limit and not (
+        metrics.exists() and len(metrics.read_bytes().splitlines()) >= num_steps_before_kill
+    ):
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    time.sleep(2)  # W&B's own process ends its file
-    trained(run, surroundings, BOTH, "--resume")
-    assert len(written(run)) == 40 and len(list(run.glob("wandb/offline-run-*"))) == 2
-    check(run, surroundings)
+    time.sleep(2)  # the process of W&B completes its file
+    trained(run, environment, BOTH, "--resume")
+    assert len(metrics_by_step(run)) == 40 and len(list(run.glob("wandb/offline-run-*"))) == 2
+    check(run, environment)
 
 
-def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surroundings):
+def test_a_failing_sink_is_counted_and_the_run_continues(tmp_path, environment):
     (tmp_path / "trackio").mkdir()
     (tmp_path / "trackio" / "sparring.db").write_bytes(b"no database" * 1000)
     done = subprocess.run(
-        command(tmp_path / "refused"), env=surroundings, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        command(tmp_path / "refused"), env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert (
         done.returncode == 2
@@ -151,7 +153,7 @@ def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surrounding
     (tmp_path / "trackio" / "sparring.db").unlink()
     run = tmp_path / "run"
     process = subprocess.Popen(
-        command(run), env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command(run), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     metrics, limit = run / "metrics.jsonl", time.monotonic() + 240
     while time.monotonic() < limit and not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
@@ -162,21 +164,21 @@ def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surrounding
     (tmp_path / "trackio").write_text("a file where the folder was")
     stderr = process.communicate(timeout=240)[1]
     assert process.returncode == 0, stderr
-    missed = [line["step"] for line in written(run, "timing.jsonl") if line.get("failed_sinks")]
+    missed = [line["step"] for line in metrics_by_step(run, "timing.jsonl") if line.get("failed_sinks")]
     assert missed and missed == list(range(missed[0], 41)) and "sink 'trackio' (logging.sinks) failed" in stderr
     assert [step for step, _ in in_wandb(run)[1]] == list(range(1, 41))
     assert f"The figures of {len(missed)} steps did not reach a sink" in (run / "report.html").read_text()
 
 
-def test_online_without_credentials_is_refused_at_once_and_asks_nobody(tmp_path, surroundings):
+def test_online_mode_without_credentials_is_refused_without_a_prompt(tmp_path, environment):
     words = ("kuhn-tiny", *SMALL, "logging.sinks=[wandb mode=online]")
-    done = subprocess.run(
+    process = subprocess.run(
         command(tmp_path / "run", *words),
-        env=surroundings,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 2 and "there are no credentials; set WANDB_API_KEY" in done.stderr
+    assert process.returncode == 2 and "there are no credentials; set WANDB_API_KEY" in process.stderr
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

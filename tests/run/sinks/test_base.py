@@ -1,3 +1,5 @@
+"""The base of sinks: a journal keeps the run id and the newest step, and a plug-in must return a sink."""
+
 import pytest
 
 from sparring.config.plugins import registry
@@ -6,28 +8,28 @@ from sparring.core.errors import PluginError
 from sparring.run.sinks.base import Journal, RunStart
 
 
-def test_a_journal_remembers_the_run_and_its_newest_step(tmp_path):
-    first = Journal(tmp_path, "x")
+def test_a_reopened_journal_has_the_run_id_and_the_newest_step(tmp_path):
+    journal = Journal(tmp_path, "x")
     for step in (1, 2, 3, 2):
-        first.note(step)
-    again = Journal(tmp_path, "x")
-    assert (again.run, again.last) == (first.run, 3) and first.last == 3
-    assert Journal(tmp_path, "y").run != first.run
+        journal.note(step)
+    reopened = Journal(tmp_path, "x")
+    assert (reopened.run, reopened.last) == (journal.run, 3) and journal.last == 3
+    assert Journal(tmp_path, "y").run != journal.run
 
 
-@pytest.mark.parametrize("cut", range(1, 12))
-def test_a_torn_last_line_of_a_journal_is_none_and_what_follows_is_whole(tmp_path, cut):
-    first = Journal(tmp_path, "x")
+@pytest.mark.parametrize("num_bytes_removed", range(1, 12))
+def test_a_truncated_last_line_is_ignored_and_later_lines_are_complete(tmp_path, num_bytes_removed):
+    journal = Journal(tmp_path, "x")
     for step in (1, 2):
-        first.note(step)
-    first.path.write_bytes(first.path.read_bytes()[:-cut])
-    again = Journal(tmp_path, "x")
-    assert again.run == first.run and again.last in (1, 2)
-    again.note(3)
-    assert (Journal(tmp_path, "x").run, Journal(tmp_path, "x").last) == (first.run, 3)
+        journal.note(step)
+    journal.path.write_bytes(journal.path.read_bytes()[:-num_bytes_removed])
+    reopened = Journal(tmp_path, "x")
+    assert reopened.run == journal.run and reopened.last in (1, 2)
+    reopened.note(3)
+    assert (Journal(tmp_path, "x").run, Journal(tmp_path, "x").last) == (journal.run, 3)
 
 
-def test_a_plugin_that_gives_no_sink_is_named(tmp_path, monkeypatch):
+def test_a_plug_in_that_returns_no_sink_is_refused_by_name(tmp_path, monkeypatch):
     plugin = registry.load("run.sinks", "tensorboard")
     monkeypatch.setattr(
         "sparring.config.plugins.plugin.base_attribute",

@@ -28,14 +28,14 @@ def in_a_child(function):
 
 
 @pytest.mark.parametrize("saved_step", [0, 1, 2])
-def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, saved_step):
+def test_a_killed_and_resumed_run_has_every_step_once(tmp_path, saved_step):
     def first_life():
         sink = tensorboard(RunStart(folder=tmp_path))
         for step in (1, 2, 3):
             sink.write(step, {"a": float(step)})
 
     in_a_child(first_life)
-    time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
+    time.sleep(1.0)  # TensorBoard orders files of the same second by process id
     sink = tensorboard(RunStart(folder=tmp_path, step=saved_step))
     for step in range(saved_step + 1, 5):
         sink.write(step, {"a": float(step)})

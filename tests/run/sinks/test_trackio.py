@@ -1,4 +1,4 @@
-"""The sink against a small module in the place of trackio; `make sinks-test` takes the real one."""
+"""The trackio sink with a fake module; `make sinks-test` uses the real package."""
 
 import json
 import sqlite3
@@ -47,17 +47,17 @@ def database(monkeypatch, tmp_path):
     return path
 
 
-def opened(start, **options):
+def open_sink(start, **options):
     return registry.bind("run.sinks", "trackio", options)(start)
 
 
-def rows(path, what="run_name, step, metrics", table="metrics"):
+def rows(path, columns="run_name, step, metrics", table="metrics"):
     with sqlite3.connect(path) as connection:
-        return connection.execute(f"SELECT {what} FROM {table}").fetchall()
+        return connection.execute(f"SELECT {columns} FROM {table}").fetchall()
 
 
-def test_figures_and_configuration_are_in_the_database(database, tmp_path):
-    sink = opened(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}))
+def test_metrics_and_configuration_are_in_the_database(database, tmp_path):
+    sink = open_sink(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}))
     sink.write(1, {"a": 0.5})
     sink.write(2, {"a": 0.25})
     sink.close()
@@ -67,18 +67,18 @@ def test_figures_and_configuration_are_in_the_database(database, tmp_path):
     assert [json.loads(text) for (text,) in rows(database, "config", "configs")] == [{"steps": 5}]
 
 
-def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_path):
-    other = (
-        opened(RunStart(folder=tmp_path / "other"), project="sparring")
+def test_a_resumed_run_has_the_same_id_and_every_step_once(database, tmp_path):
+    sink_of_other_run = (
+        open_sink(RunStart(folder=tmp_path / "other"), project="sparring")
         if (tmp_path / "other").mkdir() is None
         else None
     )
-    other.write(3, {"a": 9.0})
-    first = opened(RunStart(folder=tmp_path))
+    sink_of_other_run.write(3, {"a": 9.0})
+    first_sink = open_sink(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
-        first.write(step, {"a": float(step)})
-    second = opened(RunStart(folder=tmp_path, step=1))
-    second.write(2, {"a": 2.5})
+        first_sink.write(step, {"a": float(step)})
+    resumed_sink = open_sink(RunStart(folder=tmp_path, step=1))
+    resumed_sink.write(2, {"a": 2.5})
     stored = [row for row in rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
     assert [(step, json.loads(text)["a"]) for _, step, text in stored] == [(1, 1.0), (2, 2.5)]
-    assert len({run for run, *_ in stored}) == 1 and len(rows(database)) == 3  # the other run's step stays
+    assert len({run for run, *_ in stored}) == 1 and len(rows(database)) == 3  # the step of the other run stays

@@ -1,4 +1,4 @@
-"""The sink against a small module in the place of W&B; `make sinks-test` takes the real one."""
+"""The W&B sink with a fake module; `make sinks-test` uses the real package."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from sparring.core.trust import trust_typed
 from sparring.run.sinks.base import RunStart
 
 
-class Run:
+class FakeRun:
     def __init__(self):
         self.rows, self.finished = [], False
 
@@ -25,13 +25,13 @@ class Run:
 
 
 @pytest.fixture
-def library(monkeypatch):
+def fake_wandb(monkeypatch):
     module = types.ModuleType("wandb")
     module.runs, module.logins, module.logged_in = [], [], True
     module.Settings = lambda **settings: settings
 
     def init(**options):
-        module.runs.append((options, Run()))
+        module.runs.append((options, FakeRun()))
         return module.runs[-1][1]
 
     def login(**options):
@@ -46,52 +46,58 @@ def library(monkeypatch):
     return module
 
 
-def opened(start, **options):
+def open_sink(start, **options):
     return registry.bind("run.sinks", "wandb", options)(start)
 
 
-def test_it_stays_on_this_machine_and_asks_nobody(library, tmp_path):
-    sink = opened(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}), project="mine")
+def test_the_sink_is_offline_and_never_prompts(fake_wandb, tmp_path):
+    sink = open_sink(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}), project="mine")
     sink.write(1, {"a": 0.5})
     sink.close()
-    ((options, run),) = library.runs
+    ((options, run),) = fake_wandb.runs
     assert (options["mode"], options["dir"], options["project"], options["name"]) == (
         "offline",
         str(tmp_path),
         "mine",
         "kuhn-seed3",
     )
-    assert options["config"] == {"steps": 5} and options["resume"] is None and library.logins == []
+    assert options["config"] == {"steps": 5} and options["resume"] is None and fake_wandb.logins == []
     assert options["settings"]["console"] == "off" and options["settings"]["x_disable_stats"]
     assert os.environ["WANDB_ERROR_REPORTING"] == "false"
     assert run.rows == [(1, {"a": 0.5})] and run.finished
 
 
-def test_a_run_that_goes_on_is_the_same_run_and_sends_no_step_twice(library, tmp_path):
-    first = opened(RunStart(folder=tmp_path))
+def test_a_resumed_run_has_the_same_id_and_sends_every_step_once(fake_wandb, tmp_path):
+    first_sink = open_sink(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
-        first.write(step, {"a": step})
-    second = opened(RunStart(folder=tmp_path, step=1))  # killed after step 3, saved after step 1
+        first_sink.write(step, {"a": step})
+    # the run was killed after step 3 and its checkpoint is of step 1
+    resumed_sink = open_sink(RunStart(folder=tmp_path, step=1))
     for step in (2, 3, 4):
-        second.write(step, {"a": step})
-    (earlier, before), (later, after) = library.runs
-    assert earlier["id"] == later["id"] and [step for step, _ in before.rows + after.rows] == [1, 2, 3, 4]
+        resumed_sink.write(step, {"a": step})
+    (first_options, first_run), (resumed_options, resumed_run) = fake_wandb.runs
+    assert first_options["id"] == resumed_options["id"] and [step for step, _ in first_run.rows + resumed_run.rows] == [
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
-def test_online_in_a_recipe_is_not_enough(library, tmp_path, monkeypatch):
+def test_online_mode_in_a_recipe_is_refused_without_permission(fake_wandb, tmp_path, monkeypatch):
     for mode in (None, "offline"):
         if mode:
             monkeypatch.setenv("WANDB_MODE", mode)
         with pytest.raises(ConfigError, match=r"may be a stranger's.*or WANDB_MODE=online before"):
-            opened(RunStart(folder=tmp_path), mode="online")
-    assert library.runs == [] and library.logins == []
+            open_sink(RunStart(folder=tmp_path), mode="online")
+    assert fake_wandb.runs == [] and fake_wandb.logins == []
 
 
 @pytest.mark.parametrize(
     "text",
     ["logging.sinks=[wandb mode=online]", "logging.sinks=[{name: wandb, mode: online}]", "logging.sinks.0.mode=online"],
 )
-def test_online_may_be_typed(text, monkeypatch):
+def test_online_mode_may_be_given_as_a_typed_argument(text, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "x")
     monkeypatch.delenv("WANDB_MODE")
     trust_typed(["kuhn-tiny", "mode=offline", "explore_mode=online"])
@@ -100,18 +106,18 @@ def test_online_may_be_typed(text, monkeypatch):
     assert os.environ["WANDB_MODE"] == "online"
 
 
-def test_online_is_asked_for_and_needs_credentials_that_are_there(library, tmp_path, monkeypatch):
+def test_online_mode_needs_permission_and_credentials(fake_wandb, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
-    opened(RunStart(folder=tmp_path), mode="online")
-    assert library.logins == [{"prompt": False}] and library.runs[0][0]["resume"] == "allow"
-    library.logged_in = False
+    open_sink(RunStart(folder=tmp_path), mode="online")
+    assert fake_wandb.logins == [{"prompt": False}] and fake_wandb.runs[0][0]["resume"] == "allow"
+    fake_wandb.logged_in = False
     with pytest.raises(ConfigError, match=r"logging\.sinks.*no credentials; set WANDB_API_KEY"):
-        opened(RunStart(folder=tmp_path), mode="online")
+        open_sink(RunStart(folder=tmp_path), mode="online")
     with pytest.raises(ConfigError, match="mode"):
-        opened(RunStart(folder=tmp_path), mode="cloud")
+        open_sink(RunStart(folder=tmp_path), mode="cloud")
 
 
-def test_what_the_package_raises_names_the_sink(library, tmp_path, monkeypatch):
-    monkeypatch.setattr(library, "init", lambda **options: 1 / 0)
+def test_an_error_of_the_package_names_the_sink(fake_wandb, tmp_path, monkeypatch):
+    monkeypatch.setattr(fake_wandb, "init", lambda **options: 1 / 0)
     with pytest.raises(PluginError, match=r"sink 'wandb' \(logging.sinks\) failed.*ZeroDivisionError"):
-        opened(RunStart(folder=tmp_path))
+        open_sink(RunStart(folder=tmp_path))

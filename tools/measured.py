@@ -25,10 +25,10 @@ sys.path.insert(0, str(ROOT))
 from studies.common.result_figures import (
     Results,
     Row,
-    clipped,
+    clip_interval,
     interval,
     interval_text,
-    less,
+    paired_difference,
     markdown,
     spread,
     values,

@@ -2,7 +2,7 @@
 
 from measured import interval_text, less, markdown, results, rows, source, spread
 
-from studies.common.result_figures import sides, worded
+from studies.common.result_figures import sides, table_with_words
 from studies.common.vpr_figures import TRAINED
 from studies.vpr_methods.tables import GAMES, OUTCOMES_OF, cell
 from studies.vpr_released.tables import ARMS
@@ -115,7 +115,7 @@ def claims():
             second,
             "solved",
         )
-    return worded(
+    return table_with_words(
         ("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind")
     )
 

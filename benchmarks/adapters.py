@@ -89,7 +89,7 @@ def compared(models, requests, rounds):
     return seconds, replies["eight in one batch"] == replies["eight one by one"]
 
 
-def measured(models, requests, threads, rounds):
+def measure_threads(models, requests, threads, rounds):
     """Return the rows of a number of threads."""
     torch.set_num_threads(threads)
     by_arm, same = compared(models, requests, rounds)
@@ -119,7 +119,7 @@ if __name__ == "__main__":
         [
             row
             for threads in options.threads
-            for row in measured(models, requests, threads, options.rounds)
+            for row in measure_threads(models, requests, threads, options.rounds)
         ],
         options,
     )

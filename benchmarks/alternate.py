@@ -50,7 +50,7 @@ def module_of(name):
 
 
 def one_round(recipe, *overrides):
-    """Return a round of a recipe's loop, whatever this checkout's loop is handed."""
+    """Return one step of a recipe's loop for the interface of this checkout."""
     import efficiency
 
     recipes = module_of("recipe")

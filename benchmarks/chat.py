@@ -28,15 +28,15 @@ RECIPES = ("mars/tictactoe-smol", "mars/kuhn-smol")
 GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way
 
 
-def timed(work):
-    """Return what a call gives, and its seconds."""
+def time_call(work):
+    """Return the result of a call, and its seconds."""
     began = time.perf_counter()
     outcome = work()
     return outcome, time.perf_counter() - began
 
 
 def peak_gib():
-    """Return the most memory that this process has held so far."""
+    """Return the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
@@ -51,7 +51,7 @@ def measure(recipe, games):
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.environments[0][0], games, "learner")
-    episodes, playing = timed(lambda: engine.play(specs).episodes)
+    episodes, playing = time_call(lambda: engine.play(specs).episodes)
     after_play = peak_gib()
     sampler = engine.agent("learner").sampler
     segments = [
@@ -64,7 +64,7 @@ def measure(recipe, games):
     batch = engine.batch(episodes, progress=0.0)
     data = batch.pack
     with torch.no_grad():
-        _, forward = timed(
+        _, forward = time_call(
             lambda: [
                 engine.learner._forward(engine.model, part)
                 for part in engine.learner._parts(data, _all(data))
@@ -72,7 +72,7 @@ def measure(recipe, games):
         )
     noise = np.random.default_rng(0).standard_normal(len(data.turn_of))
     credit = Credit(advantages=noise, level="token")
-    _, update = timed(lambda: engine.learn(batch, credit, step=0, progress=0.0))
+    _, update = time_call(lambda: engine.learn(batch, credit, step=0, progress=0.0))
     return {
         "recipe": recipe,
         "games": games,

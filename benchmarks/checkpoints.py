@@ -1,4 +1,4 @@
-"""What saving a checkpoint costs: memory beyond what training holds, seconds, and bytes written.
+"""The cost of saving a checkpoint: memory beyond what training holds, seconds, and bytes written.
 
     python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 snapshots
     python benchmarks/checkpoints.py --quick    a small model, for a moment
@@ -59,8 +59,8 @@ def run(model, members, folder):
     return config, engine, state
 
 
-def measured(model, members, pipe):
-    """Save two checkpoints and send what each cost."""
+def measure_saves(model, members, pipe):
+    """Save two checkpoints and send the cost of each."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         _, engine, state = run(model, members, folder)
@@ -98,7 +98,7 @@ def rows(options):
     for members in (0, 3 if options.quick else 30):
         here, there = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(
-            target=measured, args=(model, members, there)
+            target=measure_saves, args=(model, members, there)
         )
         process.start()
         first, again = here.recv()

@@ -1,4 +1,4 @@
-"""What the benchmarks share: repeated timing, peers, games of one agent with itself."""
+"""Helpers of the benchmarks: repeated timing, compared packages (peers), self-play of one agent."""
 
 from __future__ import annotations
 

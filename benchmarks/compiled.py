@@ -64,7 +64,7 @@ def step(model, ids, mask):
     return logprobs.detach()
 
 
-def measured(name, rounds):
+def measure_model(name, rounds):
     """Return the rows of a model."""
     models = {arm: made(name, arm) for arm in ARMS}
     data = list(batches(name, models["sdpa"].config.vocab_size))
@@ -110,5 +110,5 @@ if __name__ == "__main__":
     parser.add_argument("--models", nargs="+", default=list(LENGTHS))
     options = settings(parser, quick={"rounds": 1, "models": ["tiny"]})
     torch.set_num_threads(options.threads)
-    rows = [row for name in options.models for row in measured(name, options.rounds)]
+    rows = [row for name in options.models for row in measure_model(name, options.rounds)]
     record("compiled", rows, options)

@@ -1,4 +1,4 @@
-"""What fresh order gains over pinned order where some plays take ten times as long as others.
+"""The gain of fresh order over pinned order if some episodes take ten times as long as others.
 
     python benchmarks/fresh.py
 

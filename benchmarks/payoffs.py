@@ -58,7 +58,7 @@ def halves(book, members):
     return np.array(widths)
 
 
-def played(config, engine, half, at_once):
+def play_until_precise(config, engine, half, at_once):
     """Return the book of as many plays as are needed, the seconds, and the plays."""
     pairs = len(engine.members) * (len(engine.members) - 1) // 2
     league = config.league.model_copy(update={"plays": at_once * pairs})
@@ -87,12 +87,12 @@ def illegal_of(engine, states):
     return max(float(query_policy(agent, states)[1].mean()) for agent in agents)
 
 
-def measured(options):
+def measure_row(options):
     """Return the row."""
     with tempfile.TemporaryDirectory() as folder:
         config, engine = engine_of(options, Path(folder) / "run")
     members, game = engine.members, engine.environments[0][0]
-    book, seconds, plays = played(config, engine, options.half, options.at_once)
+    book, seconds, plays = play_until_precise(config, engine, options.half, options.at_once)
     began = time.perf_counter()
     exact = with_exact(config, engine, Payoffs())
     exact_seconds = time.perf_counter() - began
@@ -125,4 +125,4 @@ if __name__ == "__main__":
         "--at-once", type=int, default=AT_ONCE, help="plays per cell between two looks at widths"
     )
     options = settings(parser, quick={"members": 3, "every": 1, "games": 16, "half": 1.0})
-    record("payoffs", [measured(options)], options)
+    record("payoffs", [measure_row(options)], options)

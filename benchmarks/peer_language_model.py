@@ -23,10 +23,10 @@ torch.set_num_threads(THREADS)
 
 
 class Library:
-    """Two facts that may be searched, and an answer that is checked exactly."""
+    """An environment of two facts to search and one exactly checked answer."""
 
     def reset(self, **kwargs):
-        """Begin anew."""
+        """Start a new episode."""
         self.said = ""
         return "What is the weight of the thing in the white box?"
 
@@ -77,7 +77,7 @@ def trainer(output, clock):
 
 
 def main():
-    """Print the seconds of a step, or why there is none."""
+    """Print the seconds of a step, or the error."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as output:
         try:

@@ -1,4 +1,4 @@
-"""What the scripts that time TRL share: prompts, the reward, a clock, the settings of a step.
+"""Helpers of the scripts that time TRL: prompts, the reward, a clock, the settings of a step.
 
 It is imported in the peers' environment.
 """

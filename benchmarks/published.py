@@ -21,7 +21,7 @@ from studies.common.results_file import (
     as_text,
     faults,
     row_faults,
-    surroundings,
+    software_and_machine,
 )
 
 __all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
@@ -80,7 +80,7 @@ def provenance():
     return {
         "command": shlex.join(command).replace(str(ROOT) + os.sep, ""),
         "commit": code_commit(),
-        **surroundings(),
+        **software_and_machine(),
         "date": time.strftime("%Y-%m-%d"),
     }
 

@@ -1,4 +1,4 @@
-"""What several learners change in a run: no byte, and how long a step takes.
+"""Several learners: the bytes of a run stay the same, and the seconds of a step.
 
 The same run with one, two and four learners and equal leaves, by turns. ``digest`` is of the last
 weights and their average, the optimiser's state, and all metrics. ``seconds`` are those of an
@@ -103,7 +103,7 @@ def run(changes, path):
     return digest_of(path), learn, step, memory
 
 
-def measured(model, changes, what, rounds):
+def measure_model(model, changes, what, rounds):
     """Return the rows of a model: one for each number of learners."""
     arms = ARMS[what]
     by_learners = {learners: [] for learners in arms}
@@ -151,6 +151,6 @@ if __name__ == "__main__":
     rows = [
         row
         for model, changes in models.items()
-        for row in measured(model, changes, options.what, rounds)
+        for row in measure_model(model, changes, options.what, rounds)
     ]
     record(options.what, rows, options)

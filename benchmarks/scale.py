@@ -1,4 +1,4 @@
-"""What workers change in a run: no byte, and how long it takes.
+"""Workers: the bytes of a run stay the same, and its seconds.
 
     python benchmarks/scale.py digests     the same bytes whoever plays and whoever is killed
     python benchmarks/scale.py latency     seconds of a run whose answers are held back, by lag
@@ -70,7 +70,7 @@ def configured(recipe, changes):
 
 
 def arms():
-    """Return what is run: (recipe, lag, who plays, harm)."""
+    """Return all arms: (recipe, lag, fleet, faults)."""
     return [
         (recipe, lag, *arm)
         for recipe in RECIPES
@@ -318,7 +318,7 @@ def workers(options):
 
 
 def thousand(options):
-    """Return what the event model says of 1,000 workers."""
+    """Return the event model's figures for 1,000 workers."""
     small = {"workers": 20, "lags": (0, 1), "steps": 2, "seeds": 1} if options.quick else {}
     return thousand_workers(**small)
 

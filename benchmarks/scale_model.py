@@ -35,7 +35,7 @@ RESTARTS = 1_000  # of a worker in an hour
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """What a run is like.
+    """The settings of a simulated run.
 
     Args:
         workers: how many there are.
@@ -69,7 +69,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How the run went.
+    """The figures of a simulated run.
 
     Shares are of the time after the first ``lag + 1`` steps, and until nothing more is opened.
 
@@ -113,7 +113,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Sums:
-    """Seconds so far, at a time."""
+    """Return the accumulated seconds at a time."""
 
     time: float = 0.0
     played: float = 0.0
@@ -133,7 +133,7 @@ class _Learning:
 
 
 def simulate(setting: Setting) -> Outcome:
-    """Return how a run of a setting goes.
+    """Simulate a run and return its figures.
 
     Raises:
         RolloutError: the scheduler gives up.
@@ -182,7 +182,7 @@ class Model:
         )
 
     def _at(self, time: float, happen: Callable[[], None]) -> None:
-        """Let something happen at a time."""
+        """Schedule an event at a time."""
         heapq.heappush(self._events, (time, next(self._order), happen))
 
     def _open(self) -> None:
@@ -198,7 +198,7 @@ class Model:
             self._at(self.now + setting.learner, self._learnt)
 
     def _learnt(self) -> None:
-        """Take note that a step was learnt from."""
+        """Record that a step was learned from."""
         learning = self._learning
         learning.busy = False
         del learning.units_left[learning.next]
@@ -211,7 +211,7 @@ class Model:
         self._open()
 
     def _do(self, commands: Sequence[Command]) -> None:
-        """Do what the scheduler says."""
+        """Execute the scheduler's commands."""
         for command in commands:
             if isinstance(command, SendUnits):
                 self._send(command)
@@ -269,7 +269,7 @@ class Model:
         self._open()
 
     def _came(self, units: Sequence[int]) -> None:
-        """Take note of units that have come."""
+        """Record received units."""
         for unit in units:
             self._learning.units_left[unit // self.setting.units] -= 1
 
@@ -296,7 +296,7 @@ def _given_up(command: AbandonRun) -> RolloutError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshOutcome:
-    """How a run in fresh order went.
+    """The figures of a simulated run in fresh order.
 
     Args:
         outcome: as in pinned order.
@@ -312,7 +312,7 @@ class FreshOutcome:
 
 
 def simulate_fresh(setting: Setting) -> FreshOutcome:
-    """Return how a run of a setting goes in fresh order.
+    """Simulate a run in fresh order and return its figures.
 
     Raises:
         RolloutError: the scheduler gives up.
@@ -360,7 +360,7 @@ class _FreshModel(Model):
                 return
 
     def _learnt(self) -> None:
-        """Take note that a step was learnt from."""
+        """Record that a step was learned from."""
         self._taken = 0
         self.admission.begin(self._learning.next + 1)
         super()._learnt()
@@ -374,7 +374,7 @@ class _FreshModel(Model):
         return self._learning.next
 
     def _came(self, units: Sequence[int]) -> None:
-        """Take note of units that have come."""
+        """Record received units."""
         for unit in units:
             self.admission.answer(unit, {unit: 1})
 

@@ -1,4 +1,4 @@
-"""How far policies of the study `vpr-released` come in Sokoban, and what they do where they do not.
+"""Completion of Sokoban by policies of the study `vpr-released`, and their errors.
 
     sparring reproduce vpr-released          # first: its runs are kept
     python benchmarks/sokoban_walks.py
@@ -27,7 +27,7 @@ from sparring.measure.matches import succeeded
 from sparring.play.replay import final_play
 from sparring.run.events import METRICS, read_figures
 from studies.common.study import load
-from studies.vpr_released.state_groups import moves_left, played
+from studies.vpr_released.state_groups import moves_left, play_starts
 from studies.vpr_released.study import recipe_of
 
 STUDY = load("vpr-released")
@@ -42,10 +42,10 @@ def plays_of(run, plays):
     config, engine, _ = load_run(run)
     games = [game for game, _ in engine.environments]
     starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
-    return starts.game, played(starts, engine.agent(PUBLISHED), plays)
+    return starts.game, play_starts(starts, engine.agent(PUBLISHED), plays)
 
 
-def walked(game, episode):
+def episode_walk(game, episode):
     """Return of a play the moves that it took at best, how it ended, and which moves went back."""
     with final_play(game, episode) as play:
         best, moves_after = moves_left(play.table)
@@ -63,7 +63,7 @@ def walked(game, episode):
 def figures_of(run, plays):
     """Return the figures of a kept run."""
     game, episodes = plays_of(run, plays)
-    walks = [walked(game, episode) for episode in episodes]
+    walks = [episode_walk(game, episode) for episode in episodes]
     figures = {}
     for best in sorted({best for best, _, _ in walks}):
         solved = [end == "solved" for at, end, _ in walks if at == best]

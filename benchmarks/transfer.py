@@ -1,4 +1,4 @@
-"""What SmolLM2 learns of three puzzles, and what that does to word problems: suite vpr-transfer.
+"""Training of SmolLM2 on three puzzles, and its transfer to word problems: suite vpr-transfer.
 
     python benchmarks/transfer.py                         all arms, trained and measured: hours
     python benchmarks/transfer.py --arms start "warm-up"  some of them, written to runs/results
@@ -36,7 +36,7 @@ def sparring(*words):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def trained(arm, folder, changes):
+def train_arm(arm, folder, changes):
     """Return the run folder of an arm, which is trained unless it is there."""
     run = folder / arm.replace(" ", "-").lower()
     if not (run / "checkpoints").exists():
@@ -68,7 +68,7 @@ def source(run):
     return {"trained by": shlex.join(words_to_type), "trained at": first["commit"][:8]}
 
 
-def measured(arm, run, more):
+def measure_run(arm, run, more):
     """Return the rows of a run: what it solves of each game, legal replies and best moves."""
     how = ["--suite", SUITE, "--temperature", TEMPERATURE, "--workers", "1", "--json"]
     stdout = sparring("evaluate", str(run), *how, *more)
@@ -98,7 +98,9 @@ if __name__ == "__main__":
     small = {"arms": ["start"], "folder": TRIALS.parent / "quick" / "transfer"}
     options = settings(parser, quick=small)
     changes, more = (QUICK, ["--games", "2"]) if options.quick else ([], [])
-    runs = {arm: trained(arm, options.folder, changes) for arm in options.arms}
+    runs = {arm: train_arm(arm, options.folder, changes) for arm in options.arms}
     record(
-        "vpr-transfer", [entry for arm in runs for entry in measured(arm, runs[arm], more)], options
+        "vpr-transfer",
+        [entry for arm in runs for entry in measure_run(arm, runs[arm], more)],
+        options,
     )

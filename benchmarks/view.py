@@ -1,4 +1,4 @@
-"""What the viewer costs: its index, a filter beside the same by pandas, its share of a training.
+"""Cost of the viewer: its index, a filter compared with pandas, its CPU share beside a training.
 
     python benchmarks/view.py                      200,000 episodes, and a training beside a page
     python benchmarks/view.py --quick              for a moment
@@ -129,8 +129,8 @@ def served(folder):
     return process, address.rstrip("/"), token
 
 
-def asked(address, token, path):
-    """Return what an address answers, empty where nothing is new."""
+def request_answer(address, token, path):
+    """Return the answer of an address, empty if nothing is new."""
     request = urllib.request.Request(address + path, headers={"Authorization": f"Bearer {token}"})
     try:
         with urllib.request.urlopen(request) as answer:
@@ -148,17 +148,19 @@ def version_of(text):
 
 def watched(page, server, address, token, training):
     """Return the CPU seconds of the server and of the training while a page watches it."""
-    version = max(version_of(asked(address, token, path)) for path in page)  # the page opens
+    version = max(
+        version_of(request_answer(address, token, path)) for path in page
+    )  # the page opens
     time.sleep(SETTLED)
     before, first = seconds_of(server.pid), seconds_of(training.pid)
     last, cursor = first, ""
     while training.poll() is None:
         time.sleep(1)
-        change = asked(address, token, f"/api/changes?since={version}")
+        change = request_answer(address, token, f"/api/changes?since={version}")
         if change:
             version = version_of(change)
             for path in page:
-                answer = json.loads(asked(address, token, path + cursor))
+                answer = json.loads(request_answer(address, token, path + cursor))
                 cursor = answer.get("cursor", "")
         last = seconds_of(training.pid) if training.poll() is None else last
     return seconds_of(server.pid) - before, last - first

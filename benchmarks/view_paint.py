@@ -1,4 +1,4 @@
-"""How soon the viewer's pages are seen: the largest contentful paint in a headless Chromium.
+"""The time until the viewer's pages are visible: the largest contentful paint in headless Chromium.
 
     python benchmarks/view_paint.py              20 runs, five visits of each page
     python benchmarks/view_paint.py --quick      for a moment
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 from published import record, settings
-from view import asked, served
+from view import request_answer, served
 
 AIM_MS = 1000.0
 SETTLED = 400  # ms after the page is drawn until the browser has told of its paints
@@ -53,7 +53,7 @@ def visit(browser, address):
     return paint
 
 
-def measured(pages, token, visits):
+def measure_pages(pages, token, visits):
     """Return rows of the medians over visits; the first visit of a page is not counted."""
     rows = []
     with sync_playwright() as driver:
@@ -71,7 +71,7 @@ def measured(pages, token, visits):
     return rows
 
 
-def trained(folder, copies):
+def train_and_copy(folder, copies):
     """Train a short run and copy it."""
     command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "train", *TRAIN]
     first = folder / "run-0"
@@ -85,17 +85,17 @@ def rows_of(options):
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         folder.mkdir()
-        trained(folder, options.runs)
+        train_and_copy(folder, options.runs)
         server, base, token = served(folder)
         try:
-            asked(base, token, "/api/episodes?limit=50")
+            request_answer(base, token, "/api/episodes?limit=50")
             pages = {
                 f"table of {options.runs} runs": f"{base}/?view=runs",
                 "finder": f"{base}/?view=replay",
                 "replay": f"{base}/?view=replay&run=0&step=20&episode=1216",
                 "curves": f"{base}/?view=curves&runs=0&metrics=loss,legal_rate,sampled_entropy",
             }
-            return measured(pages, token, options.visits)
+            return measure_pages(pages, token, options.visits)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(20)

@@ -50,10 +50,10 @@ def lines() -> list[Episode]:
     """Return random plays, with tokens and verdicts."""
     game = make_game("kuhn_poker")
     specs = self_play_specs(game, LINES, "random")
-    return [filled(episode) for episode in play(specs, {"random": random()})]
+    return [fill_columns(episode) for episode in play(specs, {"random": random()})]
 
 
-def filled(episode: Episode) -> Episode:
+def fill_columns(episode: Episode) -> Episode:
     """Return a play whose turns have what a language model's would have."""
     return replace(episode, turns=tuple(map(_turn, episode.turns)))
 

@@ -48,7 +48,7 @@ def difference(model, requests, replies):
     return float(np.abs(expected - values).max())
 
 
-def measured(model, samplers, counts, rounds):
+def measure_rows(model, samplers, counts, rounds):
     """Return the rows."""
     vocabulary, rows = len(model.tokenizer), []
     for count in counts:
@@ -86,4 +86,4 @@ if __name__ == "__main__":
     samplers = {"in_process": in_process(model), "vllm": vllm(model, threads=options.threads)}
     for sampler in samplers.values():  # what is measured, or started, once per process
         sample(sampler, conversations(len(model.tokenizer), 4, ROUNDS), PARAMS, ())
-    record("vllm", measured(model, samplers, options.conversations, options.rounds), options)
+    record("vllm", measure_rows(model, samplers, options.conversations, options.rounds), options)

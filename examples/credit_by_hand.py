@@ -1,4 +1,4 @@
-"""Use the estimators on episodes of your own: play random Kuhn poker and compare what they say of
+"""Use the estimators on your own episodes: play random Kuhn poker and compare the advantages of
 the same turns.
 """
 

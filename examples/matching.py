@@ -15,10 +15,10 @@ class Matching:
     roles, max_turns = ("left", "right"), 2
     min_utility, max_utility, zero_sum, brief = -1.0, 1.0, True, True
 
-    def vocabulary(self):  # every word that is told or said, for a tiny model trained from nothing
+    def vocabulary(self):  # all words of prompts and replies, for a tiny model without pretraining
         return ("name", *SIDES)
 
-    def reset(self, stream):  # chance, where there is any, is drawn from the stream
+    def reset(self, stream):  # random draws, if any, come from the stream
         return Play()
 
 

@@ -25,12 +25,12 @@ class DrawnPlay(Play, PaintedPlay):
         super().step(replies)
         self.said = dict(replies)
 
-    def paint(self, canvas, seat):  # seat: who looks; None: a reader from whom nothing is hidden
+    def paint(self, canvas, seat):  # seat: the viewer's seat; None: a reader who sees everything
         seats(canvas, Drawn.roles, self.due())
         for place, role in enumerate(Drawn.roles):
             cards(canvas, role, [Card(self.said.get(place, ""))], colour=seat_colour(place))
 
-    def described(self, seat):  # the same in words, for who cannot see it
+    def described(self, seat):  # the picture in words, for people who cannot see it
         if self.done:
             return f"left said {self.said[0]}, right said {self.said[1]}."
         return "left and right are to choose a side at once."

@@ -1,4 +1,4 @@
-"""Published claims, and what a race of estimators says of them."""
+"""Published claims, and the verdicts of a race of estimators on them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from sparring.core.records import Interval
 from sparring.ops.statistics import mean_interval
-from studies.common.result_figures import decided
+from studies.common.result_figures import decide_comparisons
 from studies.common.significance import holm, rank_correlation, zero_probability
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
-FEWEST = 3  # seeds that decide: means of games are few numbers, so two may differ alike by chance
+FEWEST = 3  # seeds needed for a verdict; with fewer, differences may agree by chance
 CLAIMS = (
     ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
     ("mars", "grpo", "turn-level, agent-specific credit beats GRPO (MARS)"),
@@ -39,9 +39,9 @@ CLAIMS = (
 
 
 def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return, for every claim, the difference by seed and what it says.
+    """Return for every claim the difference by seed and the verdict.
 
-    Claims whose estimators did not both race are left out.
+    Claims without results of both estimators are omitted.
     """
     ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
     raced = [claim for claim in CLAIMS if claim[0] in ends and claim[1] in ends]
@@ -49,14 +49,14 @@ def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
     gains = [mean_interval([b - a for a, b in pair]) for pair in pairs]
     return [
         {"claim": claim, "compared": f"{worse} - {better}", **verdict}
-        for (better, worse, claim), verdict in zip(raced, judged(gains), strict=True)
+        for (better, worse, claim), verdict in zip(raced, judge_differences(gains), strict=True)
     ]
 
 
-def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
-    """Return what each of several comparisons says: difference, p, corrected p, verdict.
+def judge_differences(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
+    """Return difference, p, corrected p and verdict of each comparison.
 
-    Fewer than ``FEWEST`` seeds decide nothing: their p is given as 1.
+    With fewer than ``FEWEST`` seeds, p is 1.
 
     Args:
         gains: paired differences over seeds; above 0 is in favour of the claim.
@@ -65,7 +65,7 @@ def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
     chances = [zero_probability(gain) if gain.count >= FEWEST else 1.0 for gain in gains]
     words = [
         ("held" if gain.mean > 0 else "the reverse") if known else "not decided"
-        for gain, known in zip(gains, decided(chances), strict=True)
+        for gain, known in zip(gains, decide_comparisons(chances), strict=True)
     ]
     return [
         {
@@ -79,7 +79,7 @@ def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
 
 
 def _span(gain: Interval, digits: int) -> str:
-    """Return a difference with its interval; alone where one seed leaves that open."""
+    """Return a difference with its interval, or without one for a single seed."""
     low, high = (f"{end:.{digits}f}" for end in (gain.low, gain.high))
     return f"{gain.mean:.{digits}f}" + (
         f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else ""

@@ -1,4 +1,4 @@
-"""What `sparring reproduce` does: list studies, or run one and write its results."""
+"""The command `sparring reproduce`: list studies, or run one and write its results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(
 def _document(
     name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool
 ) -> dict[str, Any]:
-    """Run a study; an interrupt leaves what is done, and says how to go on."""
+    """Run a study; after an interrupt, finished cells stay, and the error says how to continue."""
     command = f"sparring reproduce {name}" + (" --quick" if quick else "")
     try:
         return reproduce(
@@ -75,7 +75,7 @@ def _document(
 
 
 def print_list(as_json: bool) -> None:
-    """Print what there is."""
+    """Print the list of studies."""
     rows = [_row(name, load(name)) for name in names()]
     if as_json:
         print(json.dumps(rows))

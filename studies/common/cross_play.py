@@ -1,8 +1,8 @@
 """Policies of several runs in one game of two teams: each as either team against each other.
 
-A run's environment is the game with what its policy needs: candidates to choose among (``choose``
-around it), or deductions within (``deduce`` of ``werewolf``). In a match the roles of a team have
-what their player needs, and the other team's what theirs does.
+A policy may need additions to the game: candidates to choose from (the wrapper ``choose``), or
+deductions (the option ``deduce`` of ``werewolf``). In a match, the roles of each team have the
+additions that their player needs.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ FIRST, SECOND = "first", "second"  # the two players, in a match's records
 
 
 class Needs(NamedTuple):
-    """What a policy needs in the game, beside the game itself.
+    """The additions to the game that a policy needs.
 
     Args:
-        candidates: the options of ``choose``; None where it says its actions itself.
+        candidates: the options of ``choose``; None if the policy writes its actions itself.
         deduces: whether its roles deduce.
-        strict: whether a malformed deduction was an illegal reply where it was trained.
+        strict: whether a malformed deduction was an illegal reply in training.
     """
 
     candidates: Mapping[str, Any] | None = None
@@ -51,12 +51,12 @@ class Needs(NamedTuple):
 
 
 class SpeechCounts(NamedTuple):
-    """How varied the texts of a player are, names of players taken out.
+    """The variety of a player's texts, with names of players masked.
 
     Args:
         texts: replies where any text was legal.
         distinct: patterns among them.
-        commonest: of how many texts is the commonest pattern.
+        commonest: number of texts with the commonest pattern.
     """
 
     texts: int
@@ -65,10 +65,10 @@ class SpeechCounts(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What comes of a match.
+    """The result of a match.
 
     Args:
-        won: the share of games that the first team wins; one in which nobody wins is half a win.
+        won: the share of games that the first team wins; a game without a winner counts half.
         legal: the share of each player's replies that were legal.
         speeches: of each player.
     """
@@ -79,7 +79,7 @@ class Match(NamedTuple):
 
 
 class Base(NamedTuple):
-    """The game beneath: as an environment is written."""
+    """The base game, as in a configuration's environment section."""
 
     name: str
     options: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Base(NamedTuple):
 
 
 def read(config: RunConfig) -> tuple[Base, Needs]:
-    """Return the game beneath a run's first environment, and what its policy needs there."""
+    """Return the base game of a run's first environment, and the needs of its policy."""
     section = config.environments[0]
     beneath: dict[str, Any] = {"name": section.name, "options": section.options}
     candidates = None
@@ -107,10 +107,10 @@ def read(config: RunConfig) -> tuple[Base, Needs]:
 
 
 def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
-    """Return the game in which the roles of each team have what their player needs.
+    """Return the game with the additions that each team's player needs.
 
     Args:
-        base: the game beneath.
+        base: the base game.
         needs: of the player of each team.
 
     Raises:
@@ -142,7 +142,7 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
 
 
 def match(game: Environment, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
-    """Return what comes of games of two players.
+    """Play games of two players and return the result.
 
     Matches with one stream have the same deals, where their games are drawn alike.
 
@@ -162,12 +162,12 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
         own_turns = [turn for play in episodes for turn in play.turns if names[turn.seat] == name]
         illegal, replies = illegal_replies(own_turns)
         legal.append(1.0 - illegal / max(replies, 1))
-        spoken.append(_spoken(own_turns, tuple(getattr(game, "called", ()))))
+        spoken.append(_count_speeches(own_turns, tuple(getattr(game, "called", ()))))
     return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
 
 
-def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCounts:
-    """Return how varied a player's texts are."""
+def _count_speeches(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCounts:
+    """Count a player's different texts."""
     texts = [turn.action for turn in turns if not turn.legal_actions and turn.event == "ok"]
     counts = Counter(pattern(text, called) for text in texts if text is not None)
     return SpeechCounts(counts.total(), len(counts), max(counts.values(), default=0))
@@ -182,7 +182,7 @@ def matrix(
     seed: int,
     starts: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what comes of each pair: "first" and "second", and as in ``Match``.
+    """Return the result of each pair: "first", "second" and the fields of ``Match``.
 
     Args:
         runs: folder of each run, by the name of its player.
@@ -226,7 +226,7 @@ def matrix(
 
 
 def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
-    """Return every pair of main players, both ways, and of each other one with each main one."""
+    """Return all ordered pairs of main players, and all pairs of a main and another player."""
     beside = [
         pair
         for first, two in itertools.product(others, main)

@@ -1,4 +1,4 @@
-"""What studies share whose runs meet each other: cells of runs and of their matches, and rows."""
+"""Cells and rows of studies whose runs play matches against each other."""
 
 from __future__ import annotations
 
@@ -84,16 +84,18 @@ def _matches(
 
     Args:
         inputs: the inputs of ``cross_play``, except the pairs.
-        pairs: who meets whom; share k has every ``shares``th from the k-th on.
+        pairs: who meets whom; share k has the pairs k, k + shares, k + 2 shares, ...
         seed: of the runs.
         shares: number of cells.
         after: keys of the runs.
     """
     result = []
     for share in range(shares):
-        part = {**inputs, "pairs": [list(pair) for pair in pairs[share::shares]]}
+        pair_inputs = {**inputs, "pairs": [list(pair) for pair in pairs[share::shares]]}
         name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
-        result.append(module_cell(PLAYED, part, key=(MATRIX, seed, share), name=name, after=after))
+        result.append(
+            module_cell(PLAYED, pair_inputs, key=(MATRIX, seed, share), name=name, after=after)
+        )
     return result
 
 
@@ -107,7 +109,7 @@ def rows(
 ) -> list[Row]:
     """Return a row for each arm's runs, and one for each pair, with the values of each seed.
 
-    Starts are "all": deals are drawn, and are no bank of starts that could be met in training.
+    The column `starts` is "all": deals are drawn at random and not from a bank of initial states.
 
     Args:
         setting: of the study.
@@ -119,9 +121,11 @@ def rows(
     runs = {key: record for key, record in records.items() if key[0] != MATRIX}
     result = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
     shares = 1 + max(key[2] for key in records if key[0] == MATRIX)
-    for place, pair in enumerate(pairs):
-        each, share = divmod(place, shares)
-        matches = [records[MATRIX, seed, share]["found"][each] for seed in range(setting["seeds"])]
+    for pair_index, pair in enumerate(pairs):
+        match_index, share = divmod(pair_index, shares)
+        matches = [
+            records[MATRIX, seed, share]["found"][match_index] for seed in range(setting["seeds"])
+        ]
         values = by_seed([figures(record) for record in matches])
         games = setting["games"] * setting["seeds"]
         result.append({**labels(pair), "starts": "all", "games": games, "values": values})

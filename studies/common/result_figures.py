@@ -1,4 +1,4 @@
-"""What tables of measurements need: rows of a results file, intervals over seeds, differences.
+"""Helpers for tables of measurements: rows of a results file, intervals over seeds, differences.
 
 A results file is what ``studies.common.results_file`` writes; the repository keeps its own in
 benchmarks/results, and `sparring reproduce` writes one into its folder.
@@ -25,7 +25,7 @@ CORRECTED = (
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The content of a results file, asked by labels.
+    """The content of a results file, with rows selected by labels.
 
     Args:
         document: the content.
@@ -66,9 +66,11 @@ class Results:
         packages = self.document["versions"].items()
         versions = ", ".join(f"{package} {version}" for package, version in packages)
         commit, _, dirty = (self.document["commit"] or "").partition("-")
-        changed = " with changes" if dirty else ""
-        at = f"at commit {commit[:7]}{changed}" if commit else "from an installed package"
-        return f"{at}, {self.document['date']}; {versions}."
+        note_on_changes = " with changes" if dirty else ""
+        commit_text = (
+            f"at commit {commit[:7]}{note_on_changes}" if commit else "from an installed package"
+        )
+        return f"{commit_text}, {self.document['date']}; {versions}."
 
 
 Maker = Callable[[Results], str]
@@ -76,7 +78,7 @@ Maker = Callable[[Results], str]
 
 
 def seeds_of(of: Row, figure: str = "seconds") -> list[str]:
-    """Return the seeds that a figure of a row was kept of, in order."""
+    """Return the sorted seeds for which a row has this figure."""
     return sorted(of["values"][figure], key=int)
 
 
@@ -87,7 +89,7 @@ def seeds_in_words(of: Row) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share, or a dash where there is none."""
+    """Return a share as text, or a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -107,7 +109,7 @@ def points(of: Row, prefix: str) -> list[tuple[int, str]]:
 
     Args:
         of: a row with `values`.
-        prefix: what their names begin with, before a number of plays, say.
+        prefix: the beginning of their names, before a number (of games, for example).
     """
     names = (name for name in of["values"] if name.startswith(prefix))
     return sorted((int(name.removeprefix(prefix)), name) for name in names)
@@ -119,23 +121,23 @@ def curve(of: Row, prefix: str) -> list[tuple[float, float]]:
 
 
 def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math.inf) -> Interval:
-    """Return the mean over seeds with Student's 95 % interval, held to what the figure can be.
+    """Return the mean over seeds with Student's 95 % interval, clipped to the range of the figure.
 
     Args:
         of: a row with `values`, or with `intervals` of one run.
         figure: its name in the row.
-        low: the least that the figure can be.
-        high: the most.
+        low: the smallest possible value.
+        high: the largest possible value.
     """
     estimate = mean_interval(values(of, figure))
     if figure in of.get("intervals", {}):
         ends = of["intervals"][figure]
         estimate = Interval(mean=estimate.mean, low=ends[0], high=ends[1], count=1, level=0.95)
-    return clipped(estimate, low, high)
+    return clip_interval(estimate, low, high)
 
 
-def clipped(estimate: Interval, low: float, high: float) -> Interval:
-    """Return an interval with its ends held to [low, high]; one that is open stays open."""
+def clip_interval(estimate: Interval, low: float, high: float) -> Interval:
+    """Return an interval clipped to [low, high]; infinite ends stay infinite."""
     if not math.isfinite(estimate.high - estimate.low):
         return estimate
     ends = {"low": min(max(estimate.low, low), high), "high": max(min(estimate.high, high), low)}
@@ -153,26 +155,26 @@ def interval_text(estimate: Interval, digits: int = 2) -> str:
 
 
 def spread(of: Row, figure: str, digits: int = 2, **ends: float) -> str:
-    """Return a figure of a row as text: `text` as it was kept, or mean and interval over seeds."""
+    """Return a figure of a row as text: the stored `text`, or mean and interval over seeds."""
     text = of.get("text", {}).get(figure)
     return str(text) if text is not None else interval_text(interval(of, figure, **ends), digits)
 
 
-def less(row: Row, other: Row, figure: str) -> Interval:
-    """Return by how much a figure is larger in one row, paired by the seeds that both have.
+def paired_difference(row: Row, other: Row, figure: str) -> Interval:
+    """Return the difference of a figure between two rows, paired by common seeds.
 
     Raises:
         ValueError: they share no seed.
     """
-    ours, theirs = row["values"][figure], other["values"][figure]
-    shared = sorted(ours.keys() & theirs.keys(), key=int)
+    values_of_row, values_of_other = row["values"][figure], other["values"][figure]
+    shared = sorted(values_of_row.keys() & values_of_other.keys(), key=int)
     if not shared:
         raise ValueError(f"The rows share no seed for {figure}, so nothing can be paired.")
-    return mean_interval([ours[seed] - theirs[seed] for seed in shared])
+    return mean_interval([values_of_row[seed] - values_of_other[seed] for seed in shared])
 
 
-def decided(chances: Sequence[float]) -> list[bool]:
-    """Return which comparisons of one table are decided, corrected for their number (Holm).
+def decide_comparisons(chances: Sequence[float]) -> list[bool]:
+    """Return which comparisons of one table are significant after Holm's correction.
 
     Args:
         chances: p of each.
@@ -183,11 +185,11 @@ def decided(chances: Sequence[float]) -> list[bool]:
 def sides(
     differences: Sequence[Interval], above: str, below: str, neither: str = "not decided"
 ) -> list[str]:
-    """Return for each difference of one table on which side of 0 it is, or that it is not decided.
+    """Return for each difference of one table the word of its side of 0, or "not decided".
 
     The words are corrected for the number of the differences; a table says so by ``CORRECTED``.
     """
-    decisions = decided([zero_probability(difference) for difference in differences])
+    decisions = decide_comparisons([zero_probability(difference) for difference in differences])
     return [
         (above if difference.mean > 0.0 else below) if known else neither
         for difference, known in zip(differences, decisions, strict=True)
@@ -195,7 +197,7 @@ def sides(
 
 
 def chance_beyond(estimate: Interval, level: float = 0.0, *, above: bool = True) -> float:
-    """Return the two-sided p that a mean is at a level; 1 where it is not beyond it.
+    """Return the two-sided p that a mean equals a level; 1 if the mean is not beyond it.
 
     Args:
         estimate: the mean with its interval, by ``mean_interval``.
@@ -216,7 +218,9 @@ def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
-def worded(head: Iterable[str], body: Iterable[Iterable[str]], words: Iterable[str]) -> str:
-    """Return a table in Markdown whose last column are corrected words, and that says so."""
+def table_with_words(
+    head: Iterable[str], body: Iterable[Iterable[str]], words: Iterable[str]
+) -> str:
+    """Return a Markdown table whose last column has corrected words, with a note on them."""
     lines = [(*line, word) for line, word in zip(body, words, strict=True)]
     return f"{markdown(head, lines)}\n\n{CORRECTED}" if lines else markdown(head, lines)

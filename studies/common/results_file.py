@@ -56,7 +56,7 @@ def as_text(document: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join([*lines, f' "rows": [\n{rows}\n ]']) + "\n}\n"
 
 
-def surroundings() -> dict[str, Any]:
+def software_and_machine() -> dict[str, Any]:
     """Return the versions and the machine of this process."""
     installed = {
         distribution.metadata["Name"].replace("-", "_") for distribution in metadata.distributions()
@@ -77,7 +77,7 @@ def processor() -> str:
 
 
 def faults(document: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the content of a results file that is published, in words."""
+    """Return the errors of a published results file, in words."""
     messages = [f"It lacks '{key}'." for key in KEYS if key not in document]
     if len(str(document.get("command", "")).split()) < 2:
         messages.append("Its 'command' is not a whole command line.")
@@ -94,12 +94,12 @@ def faults(document: Mapping[str, Any]) -> list[str]:
 
 
 def row_faults(row: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with one row."""
+    """Return the errors of one row."""
     return [*_faults_of_starts(row), *_faults_of_values(row)]
 
 
 def _faults_of_starts(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the starts that a row names, or does not name."""
+    """Yield errors in a row's column `starts`."""
     skill = ", ".join(f"'{name}'" for name in row if not speed(name, row))
     if "starts" not in row and skill:
         yield f"{skill} may be figures of skill; say on which 'starts' they were measured."
@@ -108,7 +108,7 @@ def _faults_of_starts(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_values(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a row's figures."""
+    """Yield errors in a row's figures."""
     for name, value in row.items():
         if isinstance(value, str) and INTERVAL.search(value):
             yield f"'{name}' is an interval in words; keep 'values' per seed."

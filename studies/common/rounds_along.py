@@ -1,4 +1,4 @@
-"""What a round of a repeated game pays along a run, for the curves of studies."""
+"""Points per round of a repeated game during a run, for the curves of studies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparring.api.cells import metrics
 from sparring.run.folder import RunFolder
 
 ALONG = "points a round after "  # and a number of steps
-SHOWN = 10  # every so many steps
+SHOWN = 10  # steps between two points of the curve
 
 
 def points_along(run: Path, game: str, roles: tuple[str, str]) -> dict[str, float]:

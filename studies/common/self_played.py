@@ -1,4 +1,4 @@
-"""What studies of teams share: the cells of their arms, and plays of a run's policies together."""
+"""Shared parts of team studies: cells of arms, and self-play of a run's policies."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ TOKENS = "tokens sampled in training"
 Arm = tuple[str, tuple[str, ...]]
 """A recipe's name, and changes to it."""
 
-UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that leave what the warm-up left
-RATE = "{schedule: linear, start: 0.0015, end: 0.0003}"  # of the recipes of teams
+UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that keep the weights after warm-up
+RATE = "{schedule: linear, start: 0.0015, end: 0.0003}"  # learning rate of the team recipes
 
 
-def staying(policy: str) -> str:
-    """Return the change by which a policy stays as the warm-up left it."""
+def freeze_change(policy: str) -> str:
+    """Return the change that freezes a policy after the warm-up."""
     return f"policies.{policy}.learner={{learning_rate: 0.0}}"
 
 
-def learning(policy: str) -> str:
-    """Return the change by which a policy that stays in a recipe learns."""
+def unfreeze_change(policy: str) -> str:
+    """Return the change that trains a policy that the recipe freezes."""
     return f"policies.{policy}.learner.learning_rate={RATE}"
 
 
-def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:
-    """Return the cell of an arm and a seed, which is measured at its end alone.
+def arm_cell(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:
+    """Return the cell of an arm and a seed, which is evaluated only at its end.
 
     Args:
         arm: its name.
@@ -47,7 +47,7 @@ def trained(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) ->
 def self_played(
     run: Path, run_command: RunCommand, *, plays: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return what ``sparring evaluate RUN --self-plays`` finds, environment by environment.
+    """Return the results of ``sparring evaluate RUN --self-plays`` per environment.
 
     Args:
         run: its folder.
@@ -55,17 +55,19 @@ def self_played(
         plays: of each environment, the run's policies in all seats.
         seed: of these plays.
     """
-    return played(run_command(["sparring", "evaluate", str(run), *playing(plays, seed)]))
+    return parse_self_plays(
+        run_command(["sparring", "evaluate", str(run), *self_play_options(plays, seed)])
+    )
 
 
-def playing(plays: int, seed: int) -> list[str]:
-    """Return the words of `sparring evaluate` that ask for self-play and little else."""
+def self_play_options(plays: int, seed: int) -> list[str]:
+    """Return the options of `sparring evaluate` for self-play with few other figures."""
     few = ["--games", "2", f"--seed={seed}", "--oracle=none"]
     return ["--self-plays", str(plays), *few, "--json"]
 
 
-def played(stdout: str) -> list[dict[str, Any]]:
-    """Return what `sparring evaluate` has said of self-play, environment by environment."""
+def parse_self_plays(stdout: str) -> list[dict[str, Any]]:
+    """Return the self-play results in the output of `sparring evaluate`, per environment."""
     rows: list[dict[str, Any]] = json.loads(stdout)["self_plays"]
     return rows
 

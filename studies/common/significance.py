@@ -48,15 +48,15 @@ def holm(probabilities: Sequence[float]) -> list[float]:
     With p_(1) <= ... <= p_(m): corrected p_(k) = max over j <= k of min(1, (m - j + 1) p_(j)).
     """
     order = sorted(range(len(probabilities)), key=lambda index: probabilities[index])
-    corrected, least = [0.0] * len(order), 0.0
-    for place, index in enumerate(order):
-        least = max(least, min(1.0, (len(order) - place) * probabilities[index]))
-        corrected[index] = least
+    corrected, running_maximum = [0.0] * len(order), 0.0
+    for rank, index in enumerate(order):
+        running_maximum = max(running_maximum, min(1.0, (len(order) - rank) * probabilities[index]))
+        corrected[index] = running_maximum
     return corrected
 
 
 def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Spearman's rank correlation of pairs; None where one side never changes."""
+    """Return Spearman's rank correlation of pairs; None if one side is constant."""
     sides = [set(side) for side in zip(*pairs, strict=True)]
     if len(sides) < 2 or any(len(side) < 2 for side in sides):
         return None

@@ -26,7 +26,7 @@ from sparring.api.cells import (
 )
 from sparring.core.errors import UnknownNameError
 from sparring.core.files import disk_errors
-from studies.common.results_file import surroundings
+from studies.common.results_file import software_and_machine
 
 Setting = Mapping[str, Any]
 FOLDER = Path(__file__).resolve().parents[1]
@@ -103,7 +103,7 @@ def reproduce(
     quick: bool = False,
     watch: Watch = lambda line: None,
 ) -> dict[str, Any]:
-    """Run what is not done of a study, and return the content of its results file.
+    """Run the unfinished cells of a study, and return the content of its results file.
 
     Args:
         study: what is run.
@@ -124,7 +124,7 @@ def reproduce(
     document = {
         "command": command,
         "setting": dict(setting),
-        **surroundings(),
+        **software_and_machine(),
         **origin(records.values()),
         "rows": study.rows(setting, records),
         **study.fields(setting, records),

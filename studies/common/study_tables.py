@@ -1,4 +1,4 @@
-"""What `sparring reproduce` writes of a study: tables and charts; and how it compares."""
+"""Files that `sparring reproduce` writes for a study, and the comparison with published results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from studies.common.study import FOLDER, QUICK, Study, folder_of, published
 
 RESULTS, TABLES = "results.json", "tables.md"
 ROOT = FOLDER.parent
-LABELS = (str, int, float)  # what tells rows apart; maps and lists are figures
+LABELS = (str, int, float)  # types of labels; maps and lists are figures
 TIMES = {"seconds"}  # figures that differ when a study is run again
 
 
@@ -33,10 +33,10 @@ def write(name: str, document: Mapping[str, Any], folder: Path) -> list[Path]:
     results = Results(document, str(folder / RESULTS))
     files = {RESULTS: as_text(document), TABLES: text(name, results)}
     files |= {f"images/{image}": f"{svg}\n" for image, svg in charts(name, results).items()}
-    return _written(folder, files)
+    return _write_files(folder, files)
 
 
-def _written(folder: Path, files: Mapping[str, str]) -> list[Path]:
+def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write files into a folder and return their paths."""
     for path, content in files.items():
         with disk_errors(folder / path):
@@ -88,7 +88,7 @@ def plain(results: Results) -> str:
 
 
 def labels_of(row: Row) -> dict[str, Any]:
-    """Return what tells a row from others."""
+    """Return the labels that identify a row."""
     return {name: value for name, value in row.items() if isinstance(value, LABELS)}
 
 
@@ -112,12 +112,12 @@ def publish_results(name: str, document: Mapping[str, Any]) -> list[Path]:
     Raises:
         ConfigError: the document is not what a published file may hold.
     """
-    if wrong := faults(document):
-        raise ConfigError(f"These results cannot be published: {' '.join(wrong)}")
+    if errors := faults(document):
+        raise ConfigError(f"These results cannot be published: {' '.join(errors)}")
     images = charts(name, Results(document))
     files = {_place(published(name)): as_text(document)}
     files |= {f"docs/images/{image}": f"{svg}\n" for image, svg in images.items()}
-    return _written(ROOT, files)
+    return _write_files(ROOT, files)
 
 
 def comparison(name: str, document: Mapping[str, Any]) -> list[str]:
@@ -139,30 +139,30 @@ def _place(path: Path) -> str:
 
 
 def _differences(document: Mapping[str, Any], published: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many values per seed are the published ones, and where the others differ most."""
-    pairs = list(paired(document, published))
+    """Yield the number of values equal to the published ones, and the largest differences."""
+    pairs = list(pair_values(document, published))
     if not pairs:
         yield "no value per seed is in both."
         return
-    apart = [pair for pair in pairs if pair[2] != pair[3]]
-    yield f"{len(pairs) - len(apart)} of {len(pairs)} values per seed are equal to the digit."
-    by_distance = sorted(apart, key=lambda pair: abs(pair[2] - pair[3]), reverse=True)
-    for row, figure, ours, theirs in by_distance[:5]:
-        yield f"{row}: {figure} {ours:.4g}, published {theirs:.4g}"
+    different = [pair for pair in pairs if pair[2] != pair[3]]
+    yield f"{len(pairs) - len(different)} of {len(pairs)} values per seed are equal to the digit."
+    by_distance = sorted(different, key=lambda pair: abs(pair[2] - pair[3]), reverse=True)
+    for row, figure, own_value, published_value in by_distance[:5]:
+        yield f"{row}: {figure} {own_value:.4g}, published {published_value:.4g}"
 
 
-def paired(
+def pair_values(
     document: Mapping[str, Any], published: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, float, float]]:
     """Yield (row, figure and seed, ours, published) of every value that both files have."""
-    known = {_key(row): row.get("values", {}) for row in published["rows"]}
+    published_values = {_key(row): row.get("values", {}) for row in published["rows"]}
     for row in document["rows"]:
-        theirs = known.get(_key(row), {})
+        values_of_row = published_values.get(_key(row), {})
         for figure, by_seed in row.get("values", {}).items():
             for seed, value in by_seed.items():
-                other = theirs.get(figure, {}).get(seed)
-                if figure not in TIMES and value is not None and other is not None:
-                    yield ", ".join(_key(row)), f"{figure} (seed {seed})", value, other
+                published_value = values_of_row.get(figure, {}).get(seed)
+                if figure not in TIMES and value is not None and published_value is not None:
+                    yield ", ".join(_key(row)), f"{figure} (seed {seed})", value, published_value
 
 
 def _key(row: Row) -> tuple[str, ...]:

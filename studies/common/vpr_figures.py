@@ -1,10 +1,10 @@
-"""What the tables of studies/vpr_methods/page.md share."""
+"""Helpers of the tables of studies/vpr_methods/page.md."""
 
 from __future__ import annotations
 
 from studies.common.result_figures import Row, points, spread
 
-TRAINED = ("seen", "all")  # what the starts of training can be
+TRAINED = ("seen", "all")  # values of `starts` for training states
 METHODS = {
     "vpr": "VPR",
     "outcome": "outcome",

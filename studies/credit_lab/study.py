@@ -36,11 +36,11 @@ def comparison(game: str, setting: Setting) -> Cell:
         folder=re.sub(r"[^A-Za-z0-9_]+", "-", f"lab {game}").strip("-"),
         command=("sparring", "credit", "compare", "--environment", game, *options),
         path_words=(),
-        measure=measured,
+        measure=read_comparison,
     )
 
 
-def measured(folder: Path, stdout: str, run_command: RunCommand) -> Any:
+def read_comparison(folder: Path, stdout: str, run_command: RunCommand) -> Any:
     """Return a comparison, without the figures of single seats."""
     document = parse_json(stdout)
     (report,) = document["games"]

@@ -25,9 +25,12 @@ from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
-DISTANCES = ("optimality_gap/", "nash_conv/")  # the first that a run measures is what is raced for
-JUDGED = "best_action"  # the reward that estimators of judged turns read
-ORACLE = {"name": "cfr"}  # who judges them, where the recipe names nobody
+DISTANCES = (
+    "optimality_gap/",
+    "nash_conv/",
+)  # the race uses the first of these that a run measures
+JUDGED = "best_action"  # the reward that estimators with verdicts read
+ORACLE = {"name": "cfr"}  # the default oracle
 
 
 def run_config(recipe: str, changes: Sequence[str], estimator: str, seed: int) -> RunConfig:
@@ -64,7 +67,7 @@ def _add_judge(data: dict[str, Any]) -> None:
     data["environments"] = [
         game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["environments"]
     ]
-    data["reorder_outcomes"] = True  # the estimators want components whole: they weigh them
+    data["reorder_outcomes"] = True  # the estimators weight unscaled components
 
 
 def curve(lines: Sequence[Mapping[str, Any]], games_per_step: int) -> list[list[float]]:
@@ -90,7 +93,7 @@ def curve(lines: Sequence[Mapping[str, Any]], games_per_step: int) -> list[list[
 
 
 def run(folder: Path, recipe: str, changes: Sequence[str], estimator: str, seed: int) -> Any:
-    """Train one run and return its curve, or why the estimator cannot use what the recipe gives.
+    """Train one run and return its curve, or the reason why the estimator is refused.
 
     Args:
         folder: of the run; what is there is replaced.

@@ -1,4 +1,4 @@
-"""Does truth pay? Every estimator trains one recipe; what the lab says of it is set beside.
+"""Do exact advantages help? Every estimator trains one recipe; figures of the credit lab are added.
 
 Starts are "all": NashConv is computed over every deal.
 """
@@ -30,14 +30,14 @@ LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells: the lab, and the runs of every estimator, one seed after the other."""
     runs = [
-        raced(estimator, seed, setting)
+        race_cell(estimator, seed, setting)
         for seed in range(setting["seeds"])
         for estimator in estimator_names(setting["estimators"])
     ]
     return [comparison(GAME, setting), *runs]
 
 
-def raced(estimator: str, seed: int, setting: Setting) -> Cell:
+def race_cell(estimator: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of an estimator and a seed."""
     options = {
         "recipe": RECIPE,
@@ -79,7 +79,7 @@ def lab_of(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def rank(row: Mapping[str, Any]) -> tuple[bool, float, str]:
-    """Return what rows are sorted by."""
+    """Return the sort key of a row."""
     refused = "refused" in row
     return refused, 0.0 if refused else float(np.mean(row["ends"])), row["estimator"]
 

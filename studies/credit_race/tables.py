@@ -55,7 +55,7 @@ def kept_claims(results: Results) -> list[dict[str, str]]:
     document = results.document
     spans = [text_ends(claim["difference"]) for claim in document["claims"]]
     gains = [Interval(**span, count=document["setting"]["seeds"], level=0.95) for span in spans]
-    verdict_rows = race_claims.judged(gains)
+    verdict_rows = race_claims.judge_differences(gains)
     return [
         {**verdict, **claim}
         for claim, verdict in zip(document["claims"], verdict_rows, strict=True)

@@ -17,37 +17,37 @@ from typing import Any
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed_rows, training_cell
 from studies.common.study import Setting, Study
 
-LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # the NashConv that every seed should end at or below
-LEVEL = 0.10  # of other recipes
+LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # goal: every seed ends at this NashConv or below
+LEVEL = 0.10  # goal of other recipes
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
-    most = max(count for _, count in setting["recipes"])
+    max_seeds = max(count for _, count in setting["recipes"])
     return [
         training_cell(
             (recipe, seed),
             f"{recipe}-{seed}",
             recipe,
             [f"seed={seed}", "threads=1", *setting["changes"]],
-            partial(measured, level=LEVELS.get(recipe, LEVEL)),
+            partial(run_figures, level=LEVELS.get(recipe, LEVEL)),
         )
-        for seed in range(most)
+        for seed in range(max_seeds)
         for recipe, count in setting["recipes"]
         if seed < count
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand, *, level: float) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand, *, level: float) -> dict[str, Any]:
     """Return the figures of a run."""
     lines = metrics(run)
     name = next(key for line in lines for key in line if key.startswith("nash_conv/"))
     points = [(line["step"], line[name]) for line in lines if name in line]
     first = next((step for step, value in points if value <= level), None)
-    after = [value for step, value in points if first is not None and step >= first]
+    later_values = [value for step, value in points if first is not None and step >= first]
     return {
         "nash_conv": points[-1][1],
-        "worst from the level on": max(after, default=None),
+        "worst from the level on": max(later_values, default=None),
         "first step at the level": first,
         "legal replies": lines[-1]["legal_rate"],
     }

@@ -21,22 +21,27 @@ def seeds(results: Results, recipe: str) -> str:
     lines = []
     for seed in seeds_of(row, "nash_conv"):
         last, first, worst, legal, seconds = (figures[name].get(seed) for name in FIGURES)
-        cells = (f"{last:.3f}", text(first, "d"), text(worst, ".3f"), text(legal, ".2%"))
-        lines.append((seed, *cells, text(seconds, ".0f")))
+        cells = (
+            f"{last:.3f}",
+            figure_text(first, "d"),
+            figure_text(worst, ".3f"),
+            figure_text(legal, ".2%"),
+        )
+        lines.append((seed, *cells, figure_text(seconds, ".0f")))
     return markdown(head, lines)
 
 
-def text(value: float | None, form: str) -> str:
-    """Return a figure, or a dash where there is none."""
+def figure_text(value: float | None, form: str) -> str:
+    """Return a figure as text, or a dash for None."""
     return "-" if value is None else f"{value:{form}}"
 
 
-def reached(results: Results, recipe: str) -> str:
+def count_reached(results: Results, recipe: str) -> str:
     """Return how many seeds end at or below the recipe's level, in words."""
     row = results.row(recipe=recipe)
     last, level = values(row, "nash_conv"), row["level"]
-    within = f"{sum(value <= level for value in last)} of {len(last)}"
-    return f"{within} seeds end at {level:g} or below, the worst at {max(last):.3f}"
+    count_text = f"{sum(value <= level for value in last)} of {len(last)}"
+    return f"{count_text} seeds end at {level:g} or below, the worst at {max(last):.3f}"
 
 
 def average(results: Results, recipe: str) -> str:
@@ -52,20 +57,22 @@ def seconds(results: Results, recipe: str) -> str:
     return f"{min(numbers):.0f} to {max(numbers):.0f} seconds"
 
 
-def every(results: Results) -> str:
-    """Return for each recipe that was run what its seeds reached, and their table."""
-    parts = []
+def all_recipes(results: Results) -> str:
+    """Return for each recipe the number of seeds that reached its level, and their table."""
+    sections = []
     for row in results.rows():
         recipe = row["recipe"]
-        parts.append(f"`{recipe}`: {reached(results, recipe)}.\n\n{seeds(results, recipe)}")
-    return "\n\n".join(parts)
+        sections.append(
+            f"`{recipe}`: {count_reached(results, recipe)}.\n\n{seeds(results, recipe)}"
+        )
+    return "\n\n".join(sections)
 
 
 MADE: dict[str, Maker] = {
     **{f"seeds {recipe}": partial(seeds, recipe=recipe) for recipe in RECIPES},
-    **{f"seeds {recipe} reached": partial(reached, recipe=recipe) for recipe in RECIPES},
+    **{f"seeds {recipe} reached": partial(count_reached, recipe=recipe) for recipe in RECIPES},
     "seeds leduc-tiny mean": partial(average, recipe="leduc-tiny"),
     "seeds demo seconds": partial(seconds, recipe="demo"),
     "seeds source": Results.source,
 }
-SHOWN = {"By seed": every}
+SHOWN = {"By seed": all_recipes}

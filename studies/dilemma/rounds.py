@@ -1,6 +1,6 @@
-"""A policy in the repeated dilemma: how often it cooperates with itself, and what it loses.
+"""Figures of a policy in the repeated dilemma: cooperation in self-play, loss to always-defect.
 
-It loses against who always defects, and is measured by that; rounds are counted, not plays.
+Figures count rounds, not episodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.play.team import play_teams
 
 COOPERATE, DEFECT = "cooperate", "defect"
 DEFECTS = AgentSpec("scripted", {"preference": [DEFECT]})
-OWN, OTHER = "own", "other"  # names of the policy and of who always defects
+OWN, OTHER = "own", "other"  # names of the policy and of the always-defect player
 
 BOTH = "rounds of mutual cooperation"
 NEITHER = "rounds of mutual defection"
@@ -34,7 +34,7 @@ AGAINST = "points a round against always-defect"
 LOST = "points a round lost to always-defect"
 LEGAL = "legal replies"
 OPENS = "cooperates at first"
-AFTER = "cooperates after "  # and own and the other's last choices
+AFTER = "cooperates after "  # followed by the own and the other's last choice
 PAIRS = [(first, two) for first in (COOPERATE, DEFECT) for two in (COOPERATE, DEFECT)]
 
 
@@ -53,63 +53,66 @@ def figures(run: Path, plays: int) -> dict[str, float | None]:
 def figures_of(game: Environment, policy: Agent, plays: int) -> dict[str, float | None]:
     """Return how a policy plays a repeated dilemma.
 
-    What it loses to always-defect is what always-defect earns against itself, less what the policy
-    earns against it. A choice after choices that never came has no share: None.
+    The loss to always-defect is the payoff of always-defect against itself minus the policy's
+    payoff against it. The share of a choice after choices that never occurred is None.
     """
-    other = DEFECTS.make()
+    always_defect = DEFECTS.make()
     rounds = game.max_turns // 2
-    itself = _played(game, {OWN: policy}, (OWN, OWN), plays)
-    against = [
+    self_play = _play_episodes(game, {OWN: policy}, (OWN, OWN), plays)
+    points_against = [
         episode.returns[seat] / rounds
         for seat, seats in enumerate(((OWN, OTHER), (OTHER, OWN)))
-        for episode in _played(game, {OWN: policy, OTHER: other}, seats, plays)
+        for episode in _play_episodes(game, {OWN: policy, OTHER: always_defect}, seats, plays)
     ]
-    (defected,) = _played(game, {OTHER: other}, (OTHER, OTHER), 1)
-    points = sum(against) / len(against)
-    turns = [turn for episode in itself for turn in episode.turns]
-    ended = [pair for episode in itself for pair in chosen(episode)]
+    (mutual_defection,) = _play_episodes(game, {OTHER: always_defect}, (OTHER, OTHER), 1)
+    points = sum(points_against) / len(points_against)
+    turns = [turn for episode in self_play for turn in episode.turns]
+    last_choices = [pair for episode in self_play for pair in choices_by_round(episode)]
     return {
-        BOTH: ended.count((COOPERATE, COOPERATE)) / len(ended),
-        NEITHER: ended.count((DEFECT, DEFECT)) / len(ended),
-        WITH_ITSELF: sum(sum(play.returns) / 2 / rounds for play in itself) / len(itself),
+        BOTH: last_choices.count((COOPERATE, COOPERATE)) / len(last_choices),
+        NEITHER: last_choices.count((DEFECT, DEFECT)) / len(last_choices),
+        WITH_ITSELF: sum(sum(play.returns) / 2 / rounds for play in self_play) / len(self_play),
         AGAINST: points,
-        LOST: defected.returns[0] / rounds - points,
+        LOST: mutual_defection.returns[0] / rounds - points,
         LEGAL: sum(turn.event == "ok" for turn in turns) / len(turns),
-        **strategy(itself),
+        **strategy(self_play),
     }
 
 
 def strategy(episodes: Sequence[Episode]) -> dict[str, float | None]:
     """Return how often a policy in both seats cooperates, at first and by the last round."""
     first: list[bool] = []
-    later: dict[tuple[str, str], list[bool]] = {pair: [] for pair in PAIRS}
+    choices_after: dict[tuple[str, str], list[bool]] = {pair: [] for pair in PAIRS}
     for episode in episodes:
-        rounds = chosen(episode)
+        rounds = choices_by_round(episode)
         for seat in (0, 1):
             first.append(rounds[0][seat] == COOPERATE)
-            for last, now in itertools.pairwise(rounds):
-                later[last[seat], last[1 - seat]].append(now[seat] == COOPERATE)
-    named = {
-        f"{AFTER}{left_player}, {two}": numbers for (left_player, two), numbers in later.items()
+            for last_choices, next_choices in itertools.pairwise(rounds):
+                choices_after[last_choices[seat], last_choices[1 - seat]].append(
+                    next_choices[seat] == COOPERATE
+                )
+    named_choices = {
+        f"{AFTER}{own_choice}, {other_choice}": numbers
+        for (own_choice, other_choice), numbers in choices_after.items()
     }
     return {
         name: sum(numbers) / len(numbers) if numbers else None
-        for name, numbers in {OPENS: first, **named}.items()
+        for name, numbers in {OPENS: first, **named_choices}.items()
     }
 
 
-def chosen(episode: Episode) -> list[tuple[str, str]]:
-    """Return what seats 0 and 1 did in each round; what was played for an illegal reply counts."""
+def choices_by_round(episode: Episode) -> list[tuple[str, str]]:
+    """Return the choices of both seats in each round; the substitute of an illegal reply counts."""
     first, two = (
         [str(turn.action) for turn in episode.turns if turn.seat == seat] for seat in (0, 1)
     )
     return list(zip(first, two, strict=True))
 
 
-def _played(
+def _play_episodes(
     game: Environment, agents: dict[str, Agent], seats: tuple[str, str], plays: int
 ) -> list[Episode]:
-    """Return plays with these agents in the seats."""
+    """Play episodes with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
     specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
     return with_results(play_teams(specs, agents))

@@ -1,9 +1,9 @@
 """Does advantage alignment lead to cooperation that punishes, where naive learners defect?
 
-The prisoner's dilemma over 20 rounds; nobody is told how many are left. Kept per seed: figures of
-``studies.dilemma.rounds``, and of every step's plays the points a round.
+The prisoner's dilemma over 20 rounds; players do not see how many are left. Kept per seed: the
+figures of ``studies.dilemma.rounds``, and of every step's games the points a round.
 
-Starts are "all": every play begins at the one start.
+The column `starts` is "all": there is one initial state.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def cells(setting: Setting) -> list[Cell]:
             f"{arm}-{seed}",
             ARMS[arm],
             [f"seed={seed}", "threads=1", MATCH, *setting["changes"]],
-            partial(measured, plays=setting["plays"]),
+            partial(run_figures, plays=setting["plays"]),
         )
         for seed in range(setting["seeds"])
         for arm in setting["arms"]
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:

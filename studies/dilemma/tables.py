@@ -35,10 +35,10 @@ def ends(results: Results) -> str:
     names = (BOTH, NEITHER, WITH_ITSELF, AGAINST, LOST, LEGAL)
     head = ("learner", "seed", *names, "minutes")
     lines = [
-        (row["arm"], seed, *(f"{values(row, name)[place]:.3f}" for name in names), minutes)
+        (row["arm"], seed, *(f"{values(row, name)[seed_index]:.3f}" for name in names), minutes)
         for row in results.rows()
-        for place, seed in enumerate(seeds_of(row))
-        for minutes in [f"{values(row, 'seconds')[place] / 60:.1f}"]
+        for seed_index, seed in enumerate(seeds_of(row))
+        for minutes in [f"{values(row, 'seconds')[seed_index] / 60:.1f}"]
     ]
     return markdown(head, lines)
 
@@ -57,7 +57,7 @@ def strategies(results: Results) -> str:
 
 
 def verdict(results: Results) -> str:
-    """Return in how many seeds each arm reaches what was asked for."""
+    """Return in how many seeds each arm reaches the goals."""
     intro = (
         f"Asked for: with alignment more than {LEAST_BOTH} of the rounds in mutual cooperation, "
         f"and at most {MOST_LOST} points a round lost to always-defect; naive learners defect, in "
@@ -65,12 +65,12 @@ def verdict(results: Results) -> str:
     )
     sentences = [intro]
     for row in results.rows(arm=ALIGNED):
-        both = [value > LEAST_BOTH for value in values(row, BOTH)]
-        lost = [value <= MOST_LOST for value in values(row, LOST)]
-        every = sum(map(all, zip(both, lost, strict=True)))
+        both_cooperate = [value > LEAST_BOTH for value in values(row, BOTH)]
+        is_safe = [value <= MOST_LOST for value in values(row, LOST)]
+        num_both = sum(map(all, zip(both_cooperate, is_safe, strict=True)))
         sentences.append(
-            f"**{ALIGNED}**: cooperation in {sum(both)}, at most so much lost in {sum(lost)}, both "
-            f"in {every} of {seeds_in_words(row)}."
+            f"**{ALIGNED}**: cooperation in {sum(both_cooperate)}, at most so much "
+            f"lost in {sum(is_safe)}, both in {num_both} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
         count = sum(value > LEAST_BOTH for value in values(row, NEITHER))

@@ -1,4 +1,4 @@
-"""Fictitious cross-play (FXP) and what it is compared with, with tables in three team games."""
+"""Fictitious cross-play (FXP) and its baselines, with tabular policies in three team games."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = {"example": 1000, "rock_paper_scissors": 1000, "seek_attack_defend": 300
 # rounds of each game; the population of PSRO is one larger
 PSRO = {"example": 11, "rock_paper_scissors": 11, "seek_attack_defend": 5}
 FXP = {"example": 10, "rock_paper_scissors": 10, "seek_attack_defend": 5}
-# measured before with the authors' code, zelaix/fxp at b0d1d96, from uniform policies
+# figures of the authors' code (zelaix/fxp at b0d1d96) from uniform policies
 TABLE: dict[tuple[str, str], tuple[float | None, ...]] = {
     ("SP", "last"): (1.486, 0.986, 4.000),
     ("FSP", "average"): (1.481, 0.980, 3.986),
@@ -23,7 +23,7 @@ TABLE: dict[tuple[str, str], tuple[float | None, ...]] = {
     ("FXP", "mixture"): (0.000, 0.025, 0.063),
     ("FXP", "last"): (0.000, 1.000, 4.000),
 }
-# from random policies: by game, what of the main, the mean of mains and the mixture is exploitable
+# exploitability from random policies, by game: main, mean of mains, mixture
 GRIDWORLD: dict[tuple[str, str], dict[str, float]] = {
     ("example", "gridworld"): {"last": 1.5, "average": 1.392, "mixture": 0.0},
     ("example", "gridworld, one counter"): {"last": 1.5, "average": 1.392, "mixture": 1.5},
@@ -41,8 +41,8 @@ PARTS = (
 Labels = dict[str, Any]
 
 
-def lesson(game: str, method: str, part: str, **changes: Any) -> Labels:
-    """Return the labels of a cell, which are also the arguments of ``team_table.measured``."""
+def cell_labels(game: str, method: str, part: str, **changes: Any) -> Labels:
+    """Return a cell's labels, which are also the arguments of ``team_table.measure_method``."""
     rounds = (PSRO if method.startswith("PSRO") else FXP)[game]
     rounds = {"SP": 1, "FSP": STEPS[game]}.get(method, rounds)  # a step of FSP is a round
     usual = {"game": game, "members": MEMBERS[game], "method": method, "solver": "-", "eta": 0.3}
@@ -50,24 +50,24 @@ def lesson(game: str, method: str, part: str, **changes: Any) -> Labels:
     return {"part": part, **usual, **shape, **changes}
 
 
-def lessons(setting: Setting) -> list[Labels]:
+def all_labels(setting: Setting) -> list[Labels]:
     """Return all cells of a setting."""
-    every = [*uniform_starts(setting), *random_starts(setting), *team_sizes(setting)]
-    return [lesson for lesson in every if lesson["part"] in setting["parts"]]
+    all_cells = [*uniform_starts(setting), *random_starts(setting), *team_sizes(setting)]
+    return [labels for labels in all_cells if labels["part"] in setting["parts"]]
 
 
 def uniform_starts(setting: Setting) -> list[Labels]:
-    """Return the cells that begin with uniform policies, of which nothing is random."""
+    """Return the deterministic cells, which begin with uniform policies."""
     result = []
     for game in setting["games"]:
-        result += [lesson(game, name, "uniform start") for name in ("SP", "FSP")]
+        result += [cell_labels(game, name, "uniform start") for name in ("SP", "FSP")]
         if game != "seek_attack_defend":
-            result.append(lesson(game, "PSRO uniform", "uniform start", rounds=19))
+            result.append(cell_labels(game, "PSRO uniform", "uniform start", rounds=19))
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP"):
-                result.append(lesson(game, name, "uniform start", solver=solver))
+                result.append(cell_labels(game, name, "uniform start", solver=solver))
         if game == "seek_attack_defend":
-            result.append(lesson(game, "FXP", "longer phases", solver=EXACT, steps=1000))
+            result.append(cell_labels(game, "FXP", "longer phases", solver=EXACT, steps=1000))
     return result
 
 
@@ -75,15 +75,15 @@ def random_starts(setting: Setting) -> list[Labels]:
     """Return the cells that begin with random policies."""
     options, result = {"start": "random", "seeds": setting["seeds"]}, []
     for game in [game for game in setting["games"] if game != "seek_attack_defend"]:
-        result += [lesson(game, name, "random start", **options) for name in ("SP", "FSP")]
+        result += [cell_labels(game, name, "random start", **options) for name in ("SP", "FSP")]
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP", "FXP, one counter"):
-                result.append(lesson(game, name, "random start", solver=solver, **options))
+                result.append(cell_labels(game, name, "random start", solver=solver, **options))
         for name in ("gridworld", "gridworld, one counter"):
             changes = {"solver": RELEASED, "steps": 200, **options}
-            result.append(lesson(game, name, "gridworld form", **changes))
+            result.append(cell_labels(game, name, "gridworld form", **changes))
         for eta in setting["etas"]:
-            result.append(lesson(game, "FXP", "self share", solver=EXACT, eta=eta, **options))
+            result.append(cell_labels(game, "FXP", "self share", solver=EXACT, eta=eta, **options))
     return result
 
 
@@ -91,13 +91,14 @@ def team_sizes(setting: Setting) -> list[Labels]:
     """Return the cells of self-play in the example, with teams of several sizes."""
     options = {"start": "random", "seeds": setting["size seeds"]}
     return [
-        lesson("example", "SP", "team size", members=size, **options) for size in setting["sizes"]
+        cell_labels("example", "SP", "team size", members=size, **options)
+        for size in setting["sizes"]
     ]
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return a cell per method, game and start: all of its seeds."""
-    return [cell(labels) for labels in lessons(setting)]
+    return [cell(labels) for labels in all_labels(setting)]
 
 
 def cell(labels: Labels) -> Cell:
@@ -112,16 +113,16 @@ def cell(labels: Labels) -> Cell:
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per cell and answer, with what the released code has where it was measured."""
     result = []
-    for labels in lessons(setting):
+    for labels in all_labels(setting):
         for answer, seeds in records[tuple(labels.values())]["found"].items():
             row_labels = {**labels, "answer": answer, "starts": "all"}
-            row_labels["released"] = released(labels, answer)
+            row_labels["released"] = released_figure(labels, answer)
             result.append({**row_labels, "values": by_seed(seeds)})
     return result
 
 
-def released(labels: Labels, answer: str) -> float | None:
-    """Return what the released code has for a row; None where it was not measured."""
+def released_figure(labels: Labels, answer: str) -> float | None:
+    """Return the figure of the released code for a row; None if it was not measured."""
     if labels["part"] == "gridworld form":
         return GRIDWORLD[labels["game"], labels["method"]][answer]
     if labels["part"] == "uniform start" and labels["solver"] != EXACT:

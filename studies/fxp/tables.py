@@ -1,4 +1,4 @@
-"""The tables of studies/fxp/page.md: how exploitable the answers of each method are."""
+"""The tables of studies/fxp/page.md: exploitability of the answers of each method."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from studies.common.result_figures import Maker, Results, Row, markdown, mean, values
 
-REACHED = 0.05  # team exploitability below which a start has led to the equilibrium of teams
-NEAR = 0.05  # how far a figure may be from that of the released code
+REACHED = 0.05  # a start reaches the team equilibrium below this team exploitability
+NEAR = 0.05  # tolerance for figures of the released code
 NAMES = {
     "example": "example",
     "rock_paper_scissors": "team rock, paper, scissors",
@@ -27,61 +27,67 @@ def uniform(results: Results) -> str:
     rows = results.rows(part="uniform start")
     games = list(dict.fromkeys(row["game"] for row in rows))
     lines = []
-    for method, solver, answer in keys(rows, "method", "solver", "answer"):
+    for method, solver, answer in distinct_labels(rows, "method", "solver", "answer"):
         cells = [method, SOLVERS[solver], ANSWERS[answer]]
         for game in games:
             labels = {"method": method, "solver": solver, "answer": answer, "game": game}
             row = next(iter(results.rows(part="uniform start", **labels)), None)
-            cells += ["-"] * 3 if row is None else [number(row["released"]), *both(row)]
+            cells += (
+                ["-"] * 3 if row is None else [number(row["released"]), *team_and_seat_gain(row)]
+            )
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("released", "team", "one")]
-    return f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{near(rows)}"
+    return (
+        f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{released_agreement(rows)}"
+    )
 
 
-def both(row: Row) -> list[str]:
-    """Return what a team gains together, and one seat."""
+def team_and_seat_gain(row: Row) -> list[str]:
+    """Return the gain of a whole team and of one seat."""
     return [number(mean(row, "team")), number(mean(row, "one seat"))]
 
 
-def keys(rows: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
-    """Return the different values of labels, in their order."""
+def distinct_labels(rows: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
+    """Return the distinct values of labels, in order."""
     return list(dict.fromkeys(tuple(row[label] for label in labels) for row in rows))
 
 
-def near(rows: Sequence[Row]) -> str:
+def released_agreement(rows: Sequence[Row]) -> str:
     """Return how many figures are near the released code's, and what the linear program does."""
-    known = [row for row in rows if row["released"] is not None]
-    off = [row for row in known if abs(mean(row, "team") - row["released"]) > NEAR]
+    compared = [row for row in rows if row["released"] is not None]
+    off = [row for row in compared if abs(mean(row, "team") - row["released"]) > NEAR]
     sentences = [
-        f"{len(known) - len(off)} of {len(known)} figures are within {NEAR} of the released."
+        f"{len(compared) - len(off)} of {len(compared)} figures are within {NEAR} of the released."
     ]
     if off:
         names = (f"{row['method']}, {NAMES[row['game']]}" for row in off)
         sentences.append(f"Not: {'; '.join(names)}.")
     exact = [row for row in rows if row["solver"] == "nash" and row["answer"] == "mixture"]
-    parts = (f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact)
-    return " ".join([*sentences, f"With the linear program: {', '.join(parts)}."])
+    exact_texts = (
+        f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact
+    )
+    return " ".join([*sentences, f"With the linear program: {', '.join(exact_texts)}."])
 
 
 def longer(results: Results) -> str:
-    """Return what longer phases give in seek, attack, defend."""
+    """Return the figures with longer phases in seek, attack, defend."""
     row = results.row(part="longer phases", answer="mixture")
     return f"{number(mean(row, 'team'))} with phases of {row['steps']} steps"
 
 
 def starts(results: Results) -> str:
-    """Return how many random starts lead to the equilibrium of teams, and what is exploitable."""
+    """Return how many random starts reach the team equilibrium, and the exploitability."""
     rows, lines = results.rows(part="random start"), []
-    for method, solver, answer in keys(rows, "method", "solver", "answer"):
+    for method, solver, answer in distinct_labels(rows, "method", "solver", "answer"):
         cells = [method, SOLVERS[solver], ANSWERS[answer]]
-        for (game,) in keys(rows, "game"):
+        for (game,) in distinct_labels(rows, "game"):
             labels = {"method": method, "solver": solver, "answer": answer, "game": game}
             row = results.row(part="random start", **labels)
             cells += [share(row), number(mean(row, "team")), number(max(values(row, "team")))]
         lines.append(cells)
     heads = [
         f"{NAMES[game]}: {what}"
-        for (game,) in keys(rows, "game")
+        for (game,) in distinct_labels(rows, "game")
         for what in ("reached", "mean", "worst")
     ]
     return markdown(["method", "solver", "answer", *heads], lines)
@@ -105,7 +111,7 @@ def sizes(results: Results) -> str:
 def gridworld(results: Results) -> str:
     """Return the gridworld's form by what is read off it."""
     grid_rows, lines = results.rows(part="gridworld form"), []
-    for game, method in keys(grid_rows, "game", "method"):
+    for game, method in distinct_labels(grid_rows, "game", "method"):
         rows = [row for row in grid_rows if (row["game"], row["method"]) == (game, method)]
         cells = [
             cell for row in rows for cell in (number(row["released"]), number(mean(row, "team")))
@@ -121,7 +127,7 @@ def shares(results: Results) -> str:
     usual = results.rows(part="random start", method="FXP", solver="nash")
     all_rows = [*usual, *results.rows(part="self share")]
     lines = []
-    for game, answer in keys(all_rows, "game", "answer"):
+    for game, answer in distinct_labels(all_rows, "game", "answer"):
         rows = [row for row in all_rows if (row["game"], row["answer"]) == (game, answer)]
         by_share = {row["eta"]: row for row in rows}
         lines.append(

@@ -19,7 +19,7 @@ from studies.common.study import Setting, Study
 PSRO, FXP = "league/teams-psro-tiny", "league/teams-fxp-tiny"
 GAMES = {"example": 3, "rock_paper_scissors": 2}  # members of a team
 TEAM, ONE = (f"{who}_exploitability/team_matrix" for who in ("team", "one_seat"))
-AFTER = "team after "  # and a number of plays
+AFTER = "team after "  # followed by a number of games
 MIRROR = "matchmaker={name: mirror}"
 MEAN = "matchmaker={name: meta_strategy, solver: uniform, own: 0.99}"
 GOES_ON, ANEW = "league.restart=false", "league.learners.counter.restart=0.0"
@@ -45,7 +45,7 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
-    """Return the cell of an arm: in all of them as many plays, those among members included."""
+    """Return the cell of an arm; all arms have equal games, including those of members."""
     recipe, changes, answers = ARMS[arm]
     steps, every, games = (setting[name] for name in ("steps", "every", "games per step"))
     among = setting["plays"] * (steps // every)
@@ -61,11 +61,11 @@ def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
     ]
     name = f"{arm}-{game}-{seed}".replace(",", "")
     return training_cell(
-        (arm, game, seed), name, recipe, words, partial(measured, answers=answers, games=games)
+        (arm, game, seed), name, recipe, words, partial(run_figures, answers=answers, games=games)
     )
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, answers: list[str], games: int
 ) -> dict[str, Any]:
     """Return the figures of a run.

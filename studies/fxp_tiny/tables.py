@@ -12,7 +12,7 @@ from studies.common.result_figures import (
     points,
     values,
 )
-from studies.fxp.tables import NAMES, keys, number
+from studies.fxp.tables import NAMES, distinct_labels, number
 
 REACHED = 0.1  # team exploitability below which an answer counts as the equilibrium of teams
 ANSWERS = {"last": "last", "uniform": "uniform mixture", "nash": "mixture"}
@@ -22,8 +22,8 @@ AFTER = "team after "
 def teams(results: Results) -> str:
     """Return how exploitable each answer is, means over seeds, and how many seeds reached it."""
     rows, lines = results.rows(), []
-    games = [game for (game,) in keys(rows, "game")]
-    for method, answer in keys(rows, "method", "answer"):
+    games = [game for (game,) in distinct_labels(rows, "game")]
+    for method, answer in distinct_labels(rows, "method", "answer"):
         cells = [method, ANSWERS[answer]]
         for game in games:
             row = results.row(method=method, answer=answer, game=game)

@@ -1,4 +1,4 @@
-"""What does it cost to learn from plays of older weights? One recipe with lag 0, 1 and 4.
+"""What does it cost to learn from games of older weights? One recipe with lag 0, 1 and 4.
 
 Kept per seed: NashConv at every evaluation, its last value and its mean over the run, and the share
 of legal replies in the last step.
@@ -27,14 +27,14 @@ def cells(setting: Setting) -> list[Cell]:
             f"lag{lag}-{seed}",
             RECIPE,
             [f"seed={seed}", "threads=1", f"scale.lag={lag}", *setting["changes"]],
-            measured,
+            run_figures,
         )
         for seed in range(setting["seeds"])
         for lag in setting["lags"]
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     lines, name = metrics(run), f"nash_conv/{GAME}"
     games = _games(run)

@@ -1,4 +1,4 @@
-"""The table and the chart of docs/scale.md on what a lag costs."""
+"""The table and the chart of docs/scale.md on the cost of a lag."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from studies.common.result_figures import (
     Row,
     curve,
     interval_text,
-    less,
     markdown,
     mean,
+    paired_difference,
     seeds_of,
     sides,
     values,
@@ -23,7 +23,7 @@ CHART = "lag.svg"
 
 
 def lags(results: Results) -> str:
-    """Return what each lag ends at, by seed, and by how much it is behind lag 0."""
+    """Return the final NashConv of each lag by seed, and the difference from lag 0."""
     rows = results.rows()
     first = next(row for row in rows if row["lag"] == 0)
     seeds = seeds_of(first, "NashConv, end")
@@ -36,22 +36,22 @@ def lags(results: Results) -> str:
 def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
     """Return the line of a lag."""
     by_seed = row["values"]["NashConv, end"]
-    alone = row is first
-    parts = [str(row["lag"]), *(f"{by_seed[seed]:.3f}" for seed in seeds)]
+    is_first = row is first
+    cell_texts = [str(row["lag"]), *(f"{by_seed[seed]:.3f}" for seed in seeds)]
     for figure in FIGURES[:2]:
-        parts += [
+        cell_texts += [
             f"{mean(row, figure):.3f}",
-            "-" if alone else interval_text(less(row, first, figure), 3),
+            "-" if is_first else interval_text(paired_difference(row, first, figure), 3),
         ]
-    return (*parts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
+    return (*cell_texts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
 
 
-def on_the_way(results: Results) -> str:
-    """Return NashConv after parts of the plays, means over seeds: what a lag costs on the way."""
+def curve_table(results: Results) -> str:
+    """Return NashConv after parts of the training games, means over seeds."""
     curves = {row["lag"]: dict(curve(row, AFTER)) for row in results.rows()}
     plays = sorted(next(iter(curves.values())))
-    part = max(len(plays) // 6, 1)
-    chosen = plays[part - 1 :: part]
+    interval = max(len(plays) // 6, 1)
+    chosen = plays[interval - 1 :: interval]
     head = ("plays", *(f"lag {lag}" for lag in curves))
     lines = [
         (f"{number:,.0f}", *(f"{points[number]:.3f}" for points in curves.values()))
@@ -62,13 +62,13 @@ def on_the_way(results: Results) -> str:
 
 def verdict(rows: list[Row], first: Row) -> str:
     """Return which lags end behind lag 0, in words."""
-    others = [row for row in rows if row is not first]
-    gaps = [less(row, first, FIGURES[0]) for row in others]
+    lagged_rows = [row for row in rows if row is not first]
+    gaps = [paired_difference(row, first, FIGURES[0]) for row in lagged_rows]
     words = sides(gaps, "worse", "better", "not told apart")
-    parts = (f"lag {row['lag']}: {word}" for row, word in zip(others, words, strict=True))
+    sentences = (f"lag {row['lag']}: {word}" for row, word in zip(lagged_rows, words, strict=True))
     return (
         "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
-        f"(Holm): {'; '.join(parts)}."
+        f"(Holm): {'; '.join(sentences)}."
     )
 
 
@@ -82,7 +82,7 @@ def charts(results: Results) -> dict[str, str]:
 
 MADE: dict[str, Maker] = {
     "lag": lags,
-    "lag on the way": on_the_way,
+    "lag on the way": curve_table,
     "lag source": Results.source,
 }
-SHOWN = {"By lag": lags, "On the way": on_the_way}
+SHOWN = {"By lag": lags, "On the way": curve_table}

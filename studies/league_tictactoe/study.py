@@ -1,4 +1,4 @@
-"""Is tic-tac-toe learnt from the members of a league alone? A league and the mirror, 3 seeds.
+"""Can tic-tac-toe be learned only from members of a league? A league and the mirror, 3 seeds.
 
 Kept per seed: the shares of matches that are won, and won or drawn, against a random player and
 against MCTS, as X and as O; the shares won or drawn at every evaluation of the run; of the plays of
@@ -23,16 +23,16 @@ from studies.common.study import Setting, Study
 RECIPE = "league/tictactoe-tiny"
 ARMS: dict[str, list[str]] = {
     "league": [],
-    "mirror": ["matchmaker=mirror"],  # snapshots are taken, and nobody meets them
+    "mirror": ["matchmaker=mirror"],  # snapshots are saved but never played
 }
 OPPONENTS = {"random": "random", "mcts": "mcts simulations=100"}
 SHARES = ("win", "win_or_draw")
-AFTER = " after "  # between a figure's name and a number of plays
+AFTER = " after "  # between a figure's name and a number of games
 
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
-    measure = partial(measured, games=setting["games"])
+    measure = partial(run_figures, games=setting["games"])
     return [
         training_cell(
             (arm, seed),
@@ -46,7 +46,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand, *, games: int) -> dict[str, Any]:
     """Return the figures of a run.
 
     Args:

@@ -7,41 +7,47 @@ from studies.common.result_figures import Maker, Results, Row, curve, markdown, 
 from studies.league_tictactoe.study import AFTER, OPPONENTS, figure
 
 ROLES = ("X", "O")
-ASKED = {"random": 0.97, "mcts": 0.9}  # win or draw, as X and as O
+GOALS = {"random": 0.97, "mcts": 0.9}  # win or draw, as X and as O
 NAMES = {"random": "random play", "mcts": "MCTS, 100 simulations"}
 
 
 def ends(results: Results) -> str:
-    """Return the shares won or drawn of each arm and seed, and what of it was asked for."""
+    """Return the shares won or drawn of each arm and seed, and whether they reach the goal."""
     columns = [(opponent, role) for opponent in OPPONENTS for role in ROLES]
     head = ("trained in", "seed", *(f"{role} against {NAMES[to]}" for to, role in columns))
     lines = []
     for row in results.rows():
-        for place, seed in enumerate(seeds_of(row)):
-            numbers = [values(row, figure(role, to, "win_or_draw"))[place] for to, role in columns]
-            minutes = values(row, "seconds")[place] / 60
-            distinct = values(row, "distinct plays")[place]
+        for seed_index, seed in enumerate(seeds_of(row)):
+            numbers = [
+                values(row, figure(role, to, "win_or_draw"))[seed_index] for to, role in columns
+            ]
+            minutes = values(row, "seconds")[seed_index] / 60
+            distinct = values(row, "distinct plays")[seed_index]
             texts = (f"{value:.3f}" for value in numbers)
             lines.append((row["arm"], seed, *texts, f"{distinct:.0%}", f"{minutes:.0f}"))
     return markdown((*head, "distinct plays", "minutes"), lines)
 
 
 def verdict(results: Results) -> str:
-    """Return in how many seeds each arm reaches what was asked for."""
-    parts = []
+    """Return in how many seeds each arm reaches the goals."""
+    sentences = []
     for row in results.rows():
         seeds = len(values(row, "seconds"))
-        reached = sum(
-            all(_least(row, place, to) >= least for to, least in ASKED.items())
-            for place in range(seeds)
+        num_reached = sum(
+            all(_least(row, seed, to) >= goal for to, goal in GOALS.items())
+            for seed in range(seeds)
         )
         lows = ", ".join(
-            f"{min(_least(row, place, to) for place in range(seeds)):.3f} against {NAMES[to]}"
-            for to in ASKED
+            f"{min(_least(row, seed, to) for seed in range(seeds)):.3f} against {NAMES[to]}"
+            for to in GOALS
         )
-        parts.append(f"the {row['arm']}: {reached} of {seeds} seeds (the least share: {lows})")
-    levels = " and ".join(f"{least} against {NAMES[to]}" for to, least in ASKED.items())
-    return f"Win or draw at least {levels}, as X and as O. It is reached by {'; by '.join(parts)}."
+        sentences.append(
+            f"the {row['arm']}: {num_reached} of {seeds} seeds (the least share: {lows})"
+        )
+    levels = " and ".join(f"{goal} against {NAMES[to]}" for to, goal in GOALS.items())
+    return (
+        f"Win or draw at least {levels}, as X and as O. It is reached by {'; by '.join(sentences)}."
+    )
 
 
 def _least(row: Row, place: int, opponent: str) -> float:

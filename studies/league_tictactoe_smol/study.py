@@ -39,7 +39,7 @@ ALONG = f"share of different plays{AFTER}"  # and a number of plays
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost; the mirror may have fewer seeds."""
-    measure = partial(measured, games=setting["games"], plays=setting["plays"])
+    measure = partial(run_figures, games=setting["games"], plays=setting["plays"])
     return [
         training_cell(
             (arm, seed),
@@ -54,7 +54,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, games: int, plays: int
 ) -> dict[str, Any]:
     """Return the figures of a run.

@@ -24,7 +24,7 @@ from sparring.run.payoff_plays import with_exact
 BEST = "nash of exact payoffs"  # what a population could say at most, if its payoffs had no noise
 
 
-def along(path: Path, answers: Sequence[str]) -> list[dict[str, Any]]:
+def nash_conv_along_run(path: Path, answers: Sequence[str]) -> list[dict[str, Any]]:
     """Return {"step": its step, answer: NashConv} of each checkpoint that is left, oldest first.
 
     Args:
@@ -56,5 +56,5 @@ def _at(path: Path, step: int, answers: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    points = along(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    points = nash_conv_along_run(Path(sys.argv[1]), json.loads(sys.argv[2]))
     write_bytes_atomic(Path(sys.argv[3]), json.dumps(points).encode())

@@ -76,7 +76,7 @@ def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost; a solver that draws nothing has one seed."""
     result = []
     for seed in range(setting["seeds"]):
-        result += [_trained(arm, seed, setting) for arm in setting["arms"]]
+        result += [_arm_cell(arm, seed, setting) for arm in setting["arms"]]
         result += [
             _table(name, seed, setting)
             for name in setting["tables"]
@@ -85,12 +85,12 @@ def cells(setting: Setting) -> list[Cell]:
     return result
 
 
-def _trained(arm: str, seed: int, setting: Setting) -> Cell:
+def _arm_cell(arm: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of an arm with a seed."""
     changes, answers = ARMS[arm]
     words = [*changes, f"seed={seed}", "threads=1", *setting["changes"]]
     return training_cell(
-        (arm, seed), f"{arm}-{seed}", RECIPE, words, partial(measured, answers=answers)
+        (arm, seed), f"{arm}-{seed}", RECIPE, words, partial(run_figures, answers=answers)
     )
 
 
@@ -100,7 +100,9 @@ def _table(name: str, seed: int, setting: Setting) -> Cell:
     return module_cell(TABULAR, inputs, key=(name, seed), name=f"table {name}-{seed}")
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand, answers: list[str]) -> dict[str, Any]:
+def run_figures(
+    run: Path, stdout: str, run_command: RunCommand, answers: list[str]
+) -> dict[str, Any]:
     """Return the figures of a run: by answer its NashConv, at the end and after numbers of plays.
 
     Args:

@@ -9,9 +9,9 @@ from studies.common.result_figures import (
     Row,
     curve,
     interval_text,
-    less,
     markdown,
     mean,
+    paired_difference,
     seeds_of,
     sides,
     spread,
@@ -53,14 +53,16 @@ def _beside(results: Results, row: Row, answer: str) -> str:
     mirrors = results.rows(policy="model", arm=MIRROR, answer=answer)
     if not mirrors or mirrors[0] is row:
         return "-"
-    return interval_text(less(row, mirrors[0], GAP), 3)
+    return interval_text(paired_difference(row, mirrors[0], GAP), 3)
 
 
 def verdict(results: Results) -> str:
     """Return which answers of populations are below the mirror's average, and which above."""
     rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
     mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
-    words = sides([less(row, mirror, GAP) for row in rows], "more", "less", "not told apart")
+    words = sides(
+        [paired_difference(row, mirror, GAP) for row in rows], "more", "less", "not told apart"
+    )
     for row, word in zip(rows, words, strict=True):
         rows_by_word[word].append(_named(row))
     parts = [

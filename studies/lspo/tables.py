@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from studies.common.exploited_table import exploited, farthest
+from studies.common.exploited_table import exploited, largest_distance
 from studies.common.result_figures import Maker, Results
 
 FIVE, BLUFF = "lspo/rps_spock_lizard-tiny", "lspo/bluff-tiny"
@@ -23,7 +23,7 @@ def bluff(results: Results) -> str:
 
 def verdict(results: Results) -> str:
     """Return how far the recipe is from what was asked for."""
-    far = farthest(results, FIVE, AIMS)
+    far = largest_distance(results, FIVE, AIMS)
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
     outcome = "held" if far <= WITHIN else "not held"
     return (

@@ -74,7 +74,7 @@ def cells(setting: Setting) -> list[Cell]:
                 *changes(game, arm),
                 *setting["changes"],
             ],
-            partial(measured, games=games, seed=seed),
+            partial(run_figures, games=games, seed=seed),
         )
         for seed in range(setting["seeds"])
         for game in setting["games"]
@@ -82,7 +82,7 @@ def cells(setting: Setting) -> list[Cell]:
     ]
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, games: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return the rows of pools of a run, with the plays of a seed."""

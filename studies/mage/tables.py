@@ -7,14 +7,14 @@ from studies.common.result_figures import (
     Results,
     Row,
     chance_beyond,
-    decided,
+    decide_comparisons,
     interval,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     sides,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.mage.study import ARMS, CUMULATIVE, SINGLE
 
@@ -49,14 +49,14 @@ def adapts(results: Results) -> str:
     lines, chances = [], []
     for row in results.rows(arm=CUMULATIVE):
         first, last = row["values"]["closed 1"], row["values"][f"closed {LAST}"]
-        gain = less({"values": {"x": last}}, {"values": {"x": first}}, "x")
+        gain = paired_difference({"values": {"x": last}}, {"values": {"x": first}}, "x")
         every = all(last[seed] > first[seed] for seed in last)
         parts = (chance_beyond(gain), chance_beyond(interval(row, f"closed {LAST}")))
         chances.append(max(parts) if every else 1.0)
         cells = (interval_text(gain), spread(row, f"closed {LAST}"))
         lines.append((row["game"], row["role"], status(row), *cells))
-    words = ("held" if known else "not held" for known in decided(chances))
-    return worded(head, lines, words)
+    words = ("held" if known else "not held" for known in decide_comparisons(chances))
+    return table_with_words(head, lines, words)
 
 
 def claims(results: Results) -> str:
@@ -69,12 +69,14 @@ def claims(results: Results) -> str:
             for other in results.rows(arm=arm, **place):
                 last = 1 if arm == SINGLE else LAST  # of single plays all are first attempts
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
-                ahead = less({"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x")
+                ahead = paired_difference(
+                    {"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x"
+                )
                 gaps.append(ahead)
                 lines.append(
                     (row["game"], row["role"], status(row), NAMES[arm], interval_text(ahead))
                 )
-    return worded(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
 
 
 def status(row: Row) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
-from studies.common.self_played import UNTRAINED, Arm, trained
+from studies.common.self_played import UNTRAINED, Arm, arm_cell
 from studies.common.study import Setting, Study
 from studies.mage.study import pools
 
@@ -28,15 +28,15 @@ ARMS: dict[str, Arm] = {TRAINED: (RECIPE, ()), WARM_UP: (RECIPE, UNTRAINED)}
 
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, arms outermost."""
-    measure = partial(measured, games=setting["games_per_role"])
+    measure = partial(run_figures, games=setting["games_per_role"])
     return [
-        trained(arm, seed, ARMS[arm], setting, measure)
+        arm_cell(arm, seed, ARMS[arm], setting, measure)
         for arm in setting["arms"]
         for seed in range(setting["seeds"])
     ]
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, games: int
 ) -> list[dict[str, Any]]:
     """Return the rows of pools of a run; a note is any text, so that nothing is exact."""

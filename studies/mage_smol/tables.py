@@ -8,13 +8,13 @@ from studies.common.result_figures import (
     Results,
     Row,
     chance_beyond,
-    decided,
+    decide_comparisons,
     interval,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.common.significance import zero_probability
 from studies.mage.tables import LAST, status
@@ -60,8 +60,8 @@ def learns(results: Results) -> str:
     for met_before in (True, False) if both else ():
         trained, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
         last, first = f"closed {LAST}", "closed 1"
-        gain = less(trained, {"values": {last: trained["values"][first]}}, last)
-        ahead = less(trained, before, last)
+        gain = paired_difference(trained, {"values": {last: trained["values"][first]}}, last)
+        ahead = paired_difference(trained, before, last)
         seeds = (
             f"{value - before['values'][last][seed]:.2f}"
             for seed, value in trained["values"][last].items()
@@ -70,13 +70,13 @@ def learns(results: Results) -> str:
         gains.append(ahead)
         cells = (spread(trained, last), interval_text(gain), interval_text(ahead), " ".join(seeds))
         lines.append((status({"met": met_before}), *cells))
-    known = decided([*adapts, *map(zero_probability, gains)])
+    known = decide_comparisons([*adapts, *map(zero_probability, gains)])
     words = [
         f"adapts: {'held' if first else 'not held'}; by reward: "
         + (("ahead" if gain.mean > 0 else "behind") if second else "not decided")
         for gain, first, second in zip(gains, known, known[len(adapts) :], strict=False)
     ]
-    return worded(("opponents", *parts), lines, words)
+    return table_with_words(("opponents", *parts), lines, words)
 
 
 def _both_roles(results: Results, arm: str, met_before: bool) -> Row:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from sparring.core.records import Interval
-from studies.common.claims import FEWEST, judged
-from studies.common.result_figures import Maker, Results, Row, less, markdown, spread
+from studies.common.claims import FEWEST, judge_differences
+from studies.common.result_figures import Maker, Results, Row, markdown, paired_difference, spread
 
 Arm = tuple[str, str]  # trained on, variant
 Comparison = tuple[str, str, Arm, Arm, Interval]
@@ -94,7 +94,7 @@ def comparisons(results: Results) -> list[Comparison]:
             if not {better, worse} <= run:
                 continue
             first, second = (worse, better) if figure in SMALLER_IS_BETTER else (better, worse)
-            gain = less(arm(results, first), arm(results, second), figure)
+            gain = paired_difference(arm(results, first), arm(results, second), figure)
             result.append((claim, figure, better, worse, gain))
     return result
 
@@ -107,7 +107,7 @@ def arm(results: Results, key: Arm) -> Row:
 def claims(results: Results) -> str:
     """Return the paper's claims, each with its comparisons and what they say."""
     tested = comparisons(results)
-    verdicts = judged([gain for *_, gain in tested], digits=2)
+    verdicts = judge_differences([gain for *_, gain in tested], digits=2)
     lines, before = [], None
     for (claim, figure, better, worse, _gain), verdict_row in zip(tested, verdicts, strict=True):
         compared = f"{name(figure)}: {arm_name(better, worse)}"
@@ -133,7 +133,7 @@ def arm_name(better: Arm, worse: Arm) -> str:
 
 def rae_gap(results: Results) -> str:
     """Return in words whether the paper's gap to RAE in Mini Hanabi, 29 of 100, is outside."""
-    gain = less(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
+    gain = paired_difference(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
     low, high = 25 * gain.low, 25 * gain.high
     if gain.count < FEWEST:
         return f"here it is {25 * gain.mean:.1f} over {gain.count} seeds, which decide nothing"

@@ -115,7 +115,7 @@ class Plays:
         return _mean([round_.points()[seat] for round_ in self.rounds])
 
 
-def played(
+def play_rounds(
     game: Environment, known: frozenset[Hashable], agents: tuple[Agent, Agent], count: int
 ) -> Plays:
     """Return plays of two agents in seats 0 and 1; the same one twice plays with itself.
@@ -188,8 +188,8 @@ def alone_figures(
     Those are what the counted rounds would have paid to two who take all, the only equilibrium of
     one round in strategies that are not dominated, and to two who take what they prefer.
     """
-    own_plays, greedy = played(game, known, (policy, policy), count), TakeAll()
-    seats = [played(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
+    own_plays, greedy = play_rounds(game, known, (policy, policy), count), TakeAll()
+    seats = [play_rounds(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
     best = sum(round_.best for round_ in own_plays.rounds)
     points = [sum(round_.points()) for round_ in own_plays.rounds]
     everything = [
@@ -230,7 +230,7 @@ def figures(runs: Mapping[str, Path], count: int) -> dict[str, dict[str, float |
     for name, other in itertools.permutations(policies):
         for seat, role in enumerate(game.roles):
             pair = (policies[name], policies[other])
-            plays = played(game, known, pair if seat == 0 else pair[::-1], count)
+            plays = play_rounds(game, known, pair if seat == 0 else pair[::-1], count)
             by_arm[name][f"{CROSS}{role}"] = plays.points(seat)
     return by_arm
 

@@ -43,13 +43,13 @@ def cells(setting: Setting) -> list[Cell]:
             f"{NAIVE}-{seed}",
             RECIPE,
             changes(NAIVE, seed, setting),
-            partial(measured, seed=seed, setting=setting),
+            partial(run_figures, seed=seed, setting=setting),
         )
         for seed in range(setting["seeds"])
     ]
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, seed: int, setting: Setting
 ) -> dict[str, dict[str, Any]]:
     """Return the figures of both learners, after training the aligned one.

@@ -11,8 +11,8 @@ from studies.common.result_figures import (
     Row,
     interval,
     interval_text,
-    less,
     mean,
+    paired_difference,
     points,
     sides,
     values,
@@ -80,7 +80,7 @@ def falls(row: Row) -> float:
     return mean(row, END) / mean(row, f"{AFTER}0")
 
 
-def reached(row: Row, level: float) -> int | None:
+def rounds_to_level(row: Row, level: float) -> int | None:
     """Return the first number of answers after which the mean over seeds is below a level."""
     for number in answers(row):
         if mean(row, f"{AFTER}{number}") < level:
@@ -134,7 +134,7 @@ def fewer_rounds(results: Results) -> Claim:
         start = mean(results.row(algorithm="double oracle", game=game), f"{AFTER}0")
         level = start / 100
         needed = [
-            reached(results.row(algorithm=name, game=game), level)
+            rounds_to_level(results.row(algorithm=name, game=game), level)
             for name in ("XDO", "double oracle")
         ]
         last = answers(results.row(algorithm="double oracle", game=game))[-1]
@@ -247,7 +247,7 @@ def differences(results: Results, first_name: str, other: str, figure: str) -> d
     result = {}
     for game in games(results):
         first, second = (results.row(algorithm=name, game=game) for name in (first_name, other))
-        result[game] = less(first, second, figure)
+        result[game] = paired_difference(first, second, figure)
     return result
 
 

@@ -51,7 +51,7 @@ class League(Run[P]):
 
     def train(self) -> None:
         """Train every agent against its draws; make the checkpoints that are due."""
-        trained = [self._trained(number, agent) for number, agent in enumerate(self.agents)]
+        trained = [self._train_member(number, agent) for number, agent in enumerate(self.agents)]
         for agent, policies in zip(self.agents, trained, strict=True):
             agent.policies, agent.age = policies, agent.age + 1
         for number, agent in enumerate(self.agents):
@@ -63,7 +63,7 @@ class League(Run[P]):
         """Return the live main."""
         return self.profile(self.live)
 
-    def _trained(self, number: int, agent: Agent[P]) -> list[P]:
+    def _train_member(self, number: int, agent: Agent[P]) -> list[P]:
         """Return an agent's policies after a round against its draws."""
         stream = self.stream.child("draws").child(self.round).child(number)
         steps = self.recipe.oracle.steps

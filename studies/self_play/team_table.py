@@ -77,7 +77,7 @@ def method(name: str, solver: str, steps: int, eta: float = ETA) -> tuple[Recipe
     return table[name]
 
 
-def measured(
+def measure_method(
     *,
     game: str,
     members: int,
@@ -89,7 +89,7 @@ def measured(
     solver: str = "uniform",
     eta: float = ETA,
 ) -> dict[str, list[dict[str, float]]]:
-    """Return how exploitable a method's answers are, by seed.
+    """Return the exploitability of a method's answers by seed.
 
     Args:
         game: of team_matrix.
@@ -134,8 +134,8 @@ def _gains(world: TeamWorld, profile: Sequence[TeamPlan]) -> dict[str, float]:
 
 
 def main(arguments: Mapping[str, Any], path: Path) -> None:
-    """Measure a method, and write what was found as JSON."""
-    write_bytes_atomic(path, json.dumps(measured(**arguments)).encode())
+    """Measure a method, and write the figures as JSON."""
+    write_bytes_atomic(path, json.dumps(measure_method(**arguments)).encode())
 
 
 if __name__ == "__main__":

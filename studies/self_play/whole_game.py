@@ -1,4 +1,4 @@
-"""Runs whose mixture is solved for in the whole game, not in the table of members' payoffs."""
+"""Runs that solve for their mixture in the full game instead of the members' payoff table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe of self-play in words: the columns of the survey's frame."""
+"""Descriptions of self-play algorithms in the columns of the survey's framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kind(recipe: Recipe) -> str:
 
 
 def population(recipe: Recipe) -> str:
-    """Return what the population holds."""
+    """Return the contents of the population in words."""
     if kind(recipe) == "League":
         return "4 live agents and their checkpoints"
     if kind(recipe) == "Ladder":
@@ -39,7 +39,7 @@ def population(recipe: Recipe) -> str:
 
 
 def row(recipe: Recipe) -> str:
-    """Return whom a new policy answers."""
+    """Return the opponents of a new policy in words."""
     named = {
         "League": "drawn opponent by opponent",
         "Ladder": "the mixture of the levels below",
@@ -75,7 +75,7 @@ def solver(recipe: Recipe) -> str:
 
 
 def oracle(recipe: Recipe) -> str:
-    """Return how a row is answered."""
+    """Return the response oracle in words."""
     spec = recipe.oracle
     if spec.kind == "exact":
         return "best response"
@@ -84,7 +84,7 @@ def oracle(recipe: Recipe) -> str:
 
 
 def answer(recipe: Recipe) -> str:
-    """Return what is handed in."""
+    """Return the final policy in words."""
     if kind(recipe) == "League":
         return "the live main"
     if kind(recipe) == "Xdo":

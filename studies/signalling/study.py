@@ -36,14 +36,14 @@ def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
             f"{recipe} {trained} {seed}",
             recipe,
             [*([stays(other)] if other else []), f"seed={seed}", "threads=1", *setting["changes"]],
-            measured,
+            run_figures,
         )
         for seed in range(setting["seeds"])
         for trained, other in TRAINED.items()
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     words = ["sparring", "evaluate", str(run), "--games", "2", "--json"]
     figures = json.loads(run_command(words))["figures"]

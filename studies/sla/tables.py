@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from studies.common.exploited_table import exploited, farthest
+from studies.common.exploited_table import exploited, largest_distance
 from studies.common.result_figures import Maker, Results
 
 THREE, FIVE, LAST = "sla/rps-tiny", "sla/rps_spock_lizard-tiny", 150
 SOLUTIONS = {THREE: 0.0, FIVE: 1 / 3}
 
 
-def chosen(results: Results) -> str:
+def chooser_table(results: Results) -> str:
     """Return the exploitability of the chooser in both games."""
     known = {recipe: f"{value:.3f}" for recipe, value in SOLUTIONS.items()}
     return exploited(results, (1, 50, 100, LAST), known)
 
 
 def verdict(results: Results) -> str:
-    """Return how far both recipes end from the equilibrium of their candidates."""
-    far = {recipe: farthest(results, recipe, {LAST: value}) for recipe, value in SOLUTIONS.items()}
+    """Return the final distance of both recipes from the equilibrium of their candidates."""
+    far = {
+        recipe: largest_distance(results, recipe, {LAST: value})
+        for recipe, value in SOLUTIONS.items()
+    }
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
     return (
         f"Over {seeds} seeds the runs end at most {far[THREE]:.3f} from 0 in rock, paper, scissors "
@@ -26,8 +29,8 @@ def verdict(results: Results) -> str:
 
 
 MADE: dict[str, Maker] = {
-    "sla chosen": chosen,
+    "sla chosen": chooser_table,
     "sla verdict": verdict,
     "sla source": Results.source,
 }
-SHOWN = {"Candidates": chosen}
+SHOWN = {"Candidates": chooser_table}

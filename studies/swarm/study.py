@@ -23,11 +23,11 @@ from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
     Arm,
-    learning,
+    arm_cell,
+    freeze_change,
     sampled_tokens,
     self_played,
-    staying,
-    trained,
+    unfreeze_change,
 )
 from studies.common.study import Setting, Study
 from studies.swarm.widths import ALL
@@ -52,8 +52,8 @@ ARMS: dict[str, Arm] = {
 START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
 TEAMS: dict[str, Arm] = {  # whose workers are models
     START: ("swarm/tiny-joint", UNTRAINED),
-    LEAD: ("swarm/tiny-joint", (staying("worker"),)),
-    WORKERS: ("swarm/tiny-joint", (staying("lead"), learning("worker"))),
+    LEAD: ("swarm/tiny-joint", (freeze_change("worker"),)),
+    WORKERS: ("swarm/tiny-joint", (freeze_change("lead"), unfreeze_change("worker"))),
     JOINT: ("swarm/tiny-joint", ()),
 }
 SHAPES = ("independent", "chain", "random")
@@ -72,18 +72,18 @@ def cells(setting: Setting) -> list[Cell]:
         for seed in range(setting["seeds"])
         for cell in (
             *(
-                trained(arm, seed, ARMS[arm], setting, partial(measured, plays=plays))
+                arm_cell(arm, seed, ARMS[arm], setting, partial(run_figures, plays=plays))
                 for arm in setting["arms"]
             ),
             *(
-                trained(arm, seed, TEAMS[arm], setting, partial(as_team, plays=plays, seed=seed))
+                arm_cell(arm, seed, TEAMS[arm], setting, partial(as_team, plays=plays, seed=seed))
                 for arm in setting["teams"]
             ),
         )
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return how a run's lead plays with workers that have no faults, by shape."""
     out = run / "widths.json"
     run_command(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])

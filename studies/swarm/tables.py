@@ -11,16 +11,16 @@ from studies.common.result_figures import (
     Results,
     Row,
     chance_beyond,
-    decided,
+    decide_comparisons,
     interval,
     interval_text,
-    less,
     markdown,
     mean,
+    paired_difference,
     sides,
     spread,
+    table_with_words,
     values,
-    worded,
 )
 from studies.common.self_played import TOKENS
 from studies.swarm.study import (
@@ -75,12 +75,12 @@ def claims(results: Results) -> str:
     lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
     lines += [_fewer(results)]
     compared = [line for line in lines if line]
-    known = decided([comparison.chance for comparison in compared])
+    known = decide_comparisons([comparison.chance for comparison in compared])
     words = [
         "held" if is_decided else comparison.otherwise
         for comparison, is_decided in zip(compared, known, strict=True)
     ]
-    return worded(
+    return table_with_words(
         ("claim", "figure", "verdict"),
         [(comparison.claim, comparison.figure) for comparison in compared],
         words,
@@ -101,7 +101,7 @@ def _serial(results: Results) -> SwarmClaim | None:
     pair = [results.rows(arm=arm, shape="independent") for arm in (NONE, ANNEALED)]
     if not all(pair):
         return None
-    gap = less(pair[0][0], pair[1][0], "width")
+    gap = paired_difference(pair[0][0], pair[1][0], "width")
     parts = (interval(pair[0][0], "width"), 1.5), (gap, 0.0)
     return SwarmClaim(
         "without PARL's rewards a lead calls one worker at a time (serial collapse)",
@@ -116,7 +116,7 @@ def _spurious(results: Results) -> SwarmClaim | None:
     pair = [results.rows(arm=arm, shape="chain") for arm in (CONSTANT, ANNEALED)]
     if not all(pair):
         return None
-    gap = less(pair[0][0], pair[1][0], "width")
+    gap = paired_difference(pair[0][0], pair[1][0], "width")
     return SwarmClaim(
         "with weights that stay it calls workers for nothing (spurious parallelism)",
         f"width in chains more than annealed {interval_text(gap)}",
@@ -191,9 +191,9 @@ def both(results: Results) -> str:
         for row in results.rows(arm=JOINT, shape=shape):
             for arm in (LEAD, WORKERS, START):
                 for other in results.rows(arm=arm, shape=shape):
-                    gaps.append(less(row, other, "return"))
+                    gaps.append(paired_difference(row, other, "return"))
                     lines.append((shape, WHO[arm], interval_text(gaps[-1])))
-    return worded(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
 
 
 MADE: dict[str, Maker] = {

@@ -74,12 +74,12 @@ def figures_of_lead(
             raise ConfigError(
                 f"{game.name!r} counts no {BEST}; name a run on dag_search, such as swarm/tiny."
             )
-        by_game[game.name], pairs = _measured(another_bank(game) or game, lead, plays)
+        by_game[game.name], pairs = _measure_lead(another_bank(game) or game, lead, plays)
         every += pairs
     return {**by_game, ALL: {"rank_correlation": rank_correlation(every)}}
 
 
-def _measured(
+def _measure_lead(
     game: Environment, lead: Agent, plays: int
 ) -> tuple[dict[str, float | None], list[tuple[float, float]]]:
     """Return the figures of one environment, and the width and the best width of each play."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row
 from studies.common.study import Setting, Study
-from studies.credit_lab.study import measured, row
+from studies.credit_lab.study import read_comparison, row
 
 SMALLEST = "columns=1 turns=2 waves=1"  # a worker opens a page and notes its cell
 GAMES = {
@@ -50,7 +50,7 @@ def comparison(workers: str, policy: str, pay: str, setting: Setting) -> Cell:
             *(*options, "--no-time", "--json"),
         ),
         path_words=(),
-        measure=measured,
+        measure=read_comparison,
     )
 
 

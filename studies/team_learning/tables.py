@@ -7,8 +7,8 @@ from studies.common.result_figures import (
     Results,
     Row,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     points,
     spread,
 )
@@ -40,7 +40,7 @@ def gain(results: Results, row: Row) -> str:
     if row["paid"] == "team":
         return ""
     team = results.row(workers=row["workers"], rate=row["rate"], paid="team")
-    return interval_text(less(row, team, MEAN), 3)
+    return interval_text(paired_difference(row, team, MEAN), 3)
 
 
 MADE: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}

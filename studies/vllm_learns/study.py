@@ -37,14 +37,14 @@ def cells(setting: Setting) -> list[Cell]:
                 *setting["changes"],
                 f"sampler={{name: {sampler}}}",
             ],
-            measured,
+            run_figures,
         )
         for seed in range(setting["seeds"])
         for sampler in setting["samplers"]
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     steps = metrics(run)
     early = [line["legal_rate"] for line in steps[:EARLY][-(EARLY // 2) :]]

@@ -23,7 +23,7 @@ def learnt(results: Results) -> str:
 
 
 def verdict(results: Results) -> str:
-    """Return what the figures say of what was asked for."""
+    """Return the verdict on the study's questions."""
     if not results.rows(sampler=THERE):
         return f"Only {HERE} was run."
     here, there = (results.row(sampler=name) for name in (HERE, THERE))

@@ -46,14 +46,14 @@ def cells(setting: Setting) -> list[Cell]:
             f"general-{name}-{seed}",
             RECIPE,
             [*changes, *setting["changes"], f"seed={seed}", "threads=1"],
-            measured,
+            run_figures,
         )
         for seed in range(setting["seeds"])
         for name, changes in LEARNS_BY.items()
     ]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return by number of empty cells and by starts what a run solves at its evaluations."""
     lines = [line for line in metrics(run) if any(key.startswith("match/") for key in line)]
     result: dict[str, Any] = {"games": lines[-1]["step"] * GAMES_PER_STEP}

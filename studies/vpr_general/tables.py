@@ -6,8 +6,8 @@ from studies.common.result_figures import (
     Maker,
     Results,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     points,
     values,
 )
@@ -35,7 +35,9 @@ def general_paired(results: Results) -> str:
         for other in results.rows(learns_by="outcome", starts="unseen", empty_cells=empty):
             pairs = zip(values(row, "solved"), values(other, "solved"), strict=True)
             seeds = ", ".join(f"{first - second:+.2f}" for first, second in pairs)
-            lines.append((str(empty), interval_text(less(row, other, "solved")), seeds))
+            lines.append(
+                (str(empty), interval_text(paired_difference(row, other, "solved")), seeds)
+            )
     return markdown(head, lines)
 
 

@@ -62,11 +62,11 @@ def cell(key: tuple[str, str, int], setting: Setting) -> Cell:
     more = [*game_changes, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
     changes = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
     return training_cell(
-        key, f"{game}-{method}-{seed}", recipe, changes, partial(measured, game=game)
+        key, f"{game}-{method}-{seed}", recipe, changes, partial(run_figures, game=game)
     )
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, game: str
 ) -> dict[str, dict[str, float]]:
     """Return the figures of a run, by what their starts are."""

@@ -9,8 +9,8 @@ from studies.common.result_figures import (
     Row,
     curve,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     values,
 )
 from studies.common.vpr_figures import METHODS, TRAINED, part, returns
@@ -56,7 +56,11 @@ def ahead(results: Results, row: Row, game: str, method: str) -> str:
     if AHEAD in row.get("text", {}):
         return str(row["text"][AHEAD])
     other = cell(results, OUTCOMES_OF.get(game, game), "outcome")
-    return "-" if other is None else interval_text(less(row, other, "return over the run"))
+    return (
+        "-"
+        if other is None
+        else interval_text(paired_difference(row, other, "return over the run"))
+    )
 
 
 def by_heart(results: Results) -> str:

@@ -48,7 +48,7 @@ STATES = 20_000  # information states of a board whose visited states are enumer
 
 
 class BudgetStop(GracefulStop):
-    """Asks a run to stop once it has sampled so many tokens.
+    """Requests the stop of a run when its token budget is spent.
 
     Args:
         metrics: file of the run's metrics.
@@ -97,7 +97,7 @@ def run(
     folder: Path,
     shared: Path,
 ) -> dict[str, Any]:
-    """Train a recipe until its tokens are spent, and return what it came to.
+    """Train a recipe until its tokens are spent, and return its figures.
 
     Args:
         recipe: its name.
@@ -124,7 +124,7 @@ def run(
     games = [game for game, _ in engine.environments]
     starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
     first: Any = engine.agent(PUBLISHED)
-    start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
+    start, visited = _measure_policy(starts, first, plays), _occupancy(config, first, counts)
     run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = BudgetStop(folder / METRICS, config.rollout.games_per_step, budget)
     with run_folder, stop, CallWatch(config.call_seconds):
@@ -138,7 +138,7 @@ def run(
         "steps": step,
         "tokens": stop.tokens,
         "start": start,
-        **_measured(starts, agent, plays),
+        **_measure_policy(starts, agent, plays),
         "start_occupancy": visited,
         "occupancy": _occupancy(config, agent, counts),
     }
@@ -169,16 +169,16 @@ def warmed(config: RunConfig, shared: Path) -> Path:
     return folder
 
 
-def played(starts: Starts, agent: Any, plays: int) -> list[Episode]:
-    """Return the plays by which a policy is measured: always of the same starts."""
+def play_starts(starts: Starts, agent: Any, plays: int) -> list[Episode]:
+    """Play the evaluation episodes of a policy from fixed initial states."""
     stream = Stream.from_seed(0).child("state groups")
     specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
     return play_teams(specs, {AGENT: agent})
 
 
-def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
-    """Return what a policy solves, and how far it comes."""
-    episodes, game = played(starts, agent, plays), starts.game
+def _measure_policy(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
+    """Return a policy's share of solved games and its completion."""
+    episodes, game = play_starts(starts, agent, plays), starts.game
     return {
         "success": sum(succeeded(game, episode.returns[0]) for episode in episodes) / len(episodes),
         "completion": sum(completion(game, episode) for episode in episodes) / len(episodes),
@@ -188,7 +188,7 @@ def _measured(starts: Starts, agent: Any, plays: int) -> dict[str, float]:
 
 
 def completion(game: Environment, episode: Episode) -> float:
-    """Return how far a play came: 1 where it was solved, whatever ended it.
+    """Return the completion of an episode: 1 if it was solved.
 
     Mathematics:
         sudoku:       right digits written / empty cells at the start

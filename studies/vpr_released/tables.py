@@ -6,11 +6,11 @@ from studies.common.result_figures import (
     Maker,
     Results,
     interval_text,
-    less,
     markdown,
+    paired_difference,
     sides,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.common.vpr_figures import part
 
@@ -43,10 +43,10 @@ def claims(results: Results) -> str:
         if row["arm"] in ("released", "start"):
             continue
         best = results.row(game=row["game"], arm="released")
-        gains_of = [less(best, row, name) for name in ("success", "completion")]
+        gains_of = [paired_difference(best, row, name) for name in ("success", "completion")]
         gains.append(gains_of[0])
         lines.append((row["game"], ARMS[row["arm"]], *map(interval_text, gains_of)))
-    return worded(head, lines, sides(gains, "held", "refuted"))
+    return table_with_words(head, lines, sides(gains, "held", "refuted"))
 
 
 MADE: dict[str, Maker] = {

@@ -1,4 +1,4 @@
-"""Werewolf of three and of four: what can be gained against LSPO, SLA and self-play, exactly.
+"""Werewolf of three and of four: exact exploitability of LSPO, SLA and self-play.
 
 A wolf, a seer and a villager who claim roles and say what the seer saw; and a wolf, a seer and two
 villagers who say what the seer saw. All arms play as many games. Kept per seed, at every step that
@@ -55,7 +55,7 @@ STEPS = (1, 20, 40, 60)
 
 
 def figure(end: str, team: str, step: int) -> str:
-    """Return the name of what a team gains after a step."""
+    """Return the name of a team's exploitability after a step."""
     return f"gain of {team}, {ENDS[end]}, after step {step}"
 
 
@@ -69,13 +69,13 @@ def cells(setting: Setting) -> list[Cell]:
                 changes = [f"seed={seed}", "threads=1", *arm_changes, *setting["changes"]]
                 folder = f"{players}-{arm}-{seed}"
                 result.append(
-                    training_cell((players, arm, seed), folder, recipe, changes, measured)
+                    training_cell((players, arm, seed), folder, recipe, changes, run_figures)
                 )
     return result
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
-    """Return the figures of a run: of every evaluation what each team gains, and legal replies.
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+    """Return the gains of a best response against each team at every evaluation, and legal replies.
 
     Raises:
         RunError: its last step has no exact figures.

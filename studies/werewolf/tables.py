@@ -1,4 +1,4 @@
-"""The tables of studies/werewolf/page.md: what teams gain against policies, as these learn."""
+"""The tables of studies/werewolf/page.md: gains of teams against policies during training."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from studies.common.result_figures import (
     markdown,
     sides,
     spread,
+    table_with_words,
     values,
-    worded,
 )
 from studies.werewolf.study import ENDS, STEPS, TEAMS, WOLF, figure
 
 
 def gains(results: Results) -> str:
-    """Return what each team gains against each arm, as a mean over seeds with its interval."""
+    """Return the gain of each team against each arm: mean over seeds with its interval."""
     head = ("players", "trained by", "gain of", "at most", *(f"step {step}" for step in STEPS))
     lines = []
     for row in results.rows():
@@ -32,7 +32,7 @@ def gains(results: Results) -> str:
 
 
 def changes(results: Results) -> str:
-    """Return by how much each end of each team's gain has changed in training, paired by seed."""
+    """Return the change of each bound of each team's gain in training, paired by seed."""
     head = ("players", "trained by", "gain of", "at most", "change", "fell in", "verdict")
     lines, gaps = [], []
     for row in results.rows():
@@ -49,7 +49,7 @@ def changes(results: Results) -> str:
                 gaps.append(estimate)
                 cells = (interval_text(estimate), f"{fell} of {len(grown)}")
                 lines.append((str(row["players"]), row["arm"], team, how, *cells))
-    return worded(head, lines, sides(gaps, "rose", "fell"))
+    return table_with_words(head, lines, sides(gaps, "rose", "fell"))
 
 
 MADE: dict[str, Maker] = {

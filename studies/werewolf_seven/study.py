@@ -113,7 +113,7 @@ def cells(setting: Setting) -> list[Cell]:
         always=ALWAYS,
         bots=BOTS,
         pairs=_pairs(setting["arms"]),
-        measure=measured,
+        measure=run_figures,
         begins={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
     )
 
@@ -126,7 +126,7 @@ def _pairs(arms: list[str]) -> list[tuple[str, str]]:
     return [pair for pair in beside if set(pair) not in apart]
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return of a run's last step the shares of replies that are legal, and that can be read.
 
     Deductions are in the second alone; and which share of roles they have right.

@@ -13,7 +13,7 @@ from studies.common.result_figures import (
     markdown,
     sides,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.common.significance import holm, zero_probability
 from studies.werewolf_seven.study import MAIN, PARTS
@@ -89,7 +89,7 @@ def parts(results: Results) -> str:
         (arm, *map(interval_text, estimates), f"{chance:.2f}")
         for (arm, estimates), chance in zip(gaps.items(), chances, strict=True)
     ]
-    return worded(head, lines, sides(both, "held", "not held: it wins more"))
+    return table_with_words(head, lines, sides(both, "held", "not held: it wins more"))
 
 
 def _gap(

@@ -32,13 +32,13 @@ def cells(setting: Setting) -> list[Cell]:
         always=("evaluation.every=100000", "evaluation.opponents=[]"),
         bots={},
         pairs=PAIRS,
-        measure=measured,
+        measure=run_figures,
         starts={START: LSPO},
         shares=len(PAIRS),
     )
 
 
-def measured(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
+def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return of a run's last step the share of legal replies."""
     return {"legal replies": metrics(run)[-1]["legal_rate"]}
 

@@ -8,13 +8,13 @@ from studies.common.result_figures import (
     Maker,
     Results,
     Row,
-    decided,
+    decide_comparisons,
     interval,
     interval_text,
     markdown,
     seeds_of,
+    table_with_words,
     values,
-    worded,
 )
 from studies.common.significance import share_probability, zero_probability
 from studies.werewolf_smol.study import ARMS, LSPO, SIDES, START, WON
@@ -40,12 +40,12 @@ def wins(results: Results) -> str:
     estimates = [mean_interval(by_side) for by_side in (*sides, both)]
     count = 2 * games * len(both)
     lines.append(("all", *map(interval_text, estimates), str(count)))
-    known = decided([*chances, zero_probability(estimates[-1], level=EVEN)])
+    known = decide_comparisons([*chances, zero_probability(estimates[-1], level=EVEN)])
     words = [
         ("ahead" if share > EVEN else "behind") if sure else "not decided"
         for share, sure in zip([*both, estimates[-1].mean], known, strict=True)
     ]
-    return worded(head, lines, words)
+    return table_with_words(head, lines, words)
 
 
 def _share(value: float, games: int) -> Interval:
@@ -61,11 +61,11 @@ def speeches(results: Results) -> str:
     for arm in (START, LSPO):
         for side in SIDES:
             (row,) = results.rows(**{side: arm})
-            lines.append((NAMES[arm], side, *_spoken(row, side)))
+            lines.append((NAMES[arm], side, *_speech_cells(row, side)))
     return markdown((*head, "share of the commonest"), lines)
 
 
-def _spoken(row: Row, side: str) -> tuple[str, ...]:
+def _speech_cells(row: Row, side: str) -> tuple[str, ...]:
     """Return the cells of a side of a match."""
     legal, commonest = (
         interval_text(interval(row, f"{side} {name}", **SHARE)) for name in ("legal", "commonest")

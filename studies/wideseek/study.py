@@ -20,11 +20,11 @@ from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
     Arm,
-    learning,
+    arm_cell,
+    freeze_change,
     sampled_tokens,
     self_played,
-    staying,
-    trained,
+    unfreeze_change,
 )
 from studies.common.study import Setting, Study
 
@@ -35,7 +35,7 @@ ARMS: dict[str, Arm] = {
     START: ("wideseek/tiny", UNTRAINED),
     JOINT: ("wideseek/tiny", ()),
     LEAD: ("wideseek/tiny-lead", ()),
-    WORKERS: ("wideseek/tiny-lead", (staying("lead"), learning("worker"))),
+    WORKERS: ("wideseek/tiny-lead", (freeze_change("lead"), unfreeze_change("worker"))),
     ALONE_START: ("wideseek/tiny-single", UNTRAINED),
     ALONE: ("wideseek/tiny-single", ()),
 }
@@ -52,13 +52,15 @@ SHOWN = (
 def cells(setting: Setting) -> list[Cell]:
     """Return the cells, seeds outermost."""
     return [
-        trained(arm, seed, ARMS[arm], setting, partial(measured, plays=setting["plays"], seed=seed))
+        arm_cell(
+            arm, seed, ARMS[arm], setting, partial(run_figures, plays=setting["plays"], seed=seed)
+        )
         for seed in range(setting["seeds"])
         for arm in setting["arms"]
     ]
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return the figures of a run by width.

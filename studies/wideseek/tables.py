@@ -9,14 +9,14 @@ from studies.common.result_figures import (
     Maker,
     Results,
     chance_beyond,
-    decided,
+    decide_comparisons,
     interval_text,
-    less,
     markdown,
     mean,
+    paired_difference,
     sides,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.common.self_played import TOKENS
 from studies.wideseek.study import (
@@ -61,11 +61,11 @@ def widths(results: Results) -> str:
         rows = results.rows(arm=arm)
         pairs = [*zip(rows[1:], rows, strict=False), *([(rows[-1], rows[0])] if rows else [])]
         for more, fewer in pairs:
-            ahead = [less(more, fewer, name) for name in (F1, BARE)]
+            ahead = [paired_difference(more, fewer, name) for name in (F1, BARE)]
             gains.append(ahead[0])
             workers = f"{more['workers']} less {fewer['workers']}"
             lines.append((NAMES[arm], workers, *map(interval_text, ahead)))
-    return worded(head, lines, sides(gains, "rises", "falls"))
+    return table_with_words(head, lines, sides(gains, "rises", "falls"))
 
 
 def alone(results: Results) -> str:
@@ -78,12 +78,12 @@ def alone(results: Results) -> str:
             same = results.rows(arm=agent, workers=row["workers"])
             for what, others in (("as many turns in all", same), ("the critical steps", few)):
                 for other in others:
-                    ahead = less(row, other, F1)
+                    ahead = paired_difference(row, other, F1)
                     turns = str(1 + 3 * other["workers"])
                     cells = (NAMES[team], str(row["workers"]), what, turns)
                     gaps.append(ahead)
                     lines.append((*cells, interval_text(ahead)))
-    return worded(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
 
 
 def both(results: Results) -> str:
@@ -93,14 +93,14 @@ def both(results: Results) -> str:
     for row in results.rows(arm=JOINT):
         for arm in (LEAD, WORKERS, START):
             for other in results.rows(arm=arm, workers=row["workers"]):
-                ahead = [less(row, other, name) for name in (F1, BARE)]
+                ahead = [paired_difference(row, other, name) for name in (F1, BARE)]
                 gains.append(ahead[0])
                 lines.append((str(row["workers"]), NAMES[arm], *map(interval_text, ahead)))
-    return worded(head, lines, sides(gains, UP, DOWN))
+    return table_with_words(head, lines, sides(gains, UP, DOWN))
 
 
 def claims(results: Results) -> str:
-    """Return the claims of the paper with what was found, a line each."""
+    """Return one line per claim of the paper with its verdict."""
     later, before = _wider(results, JOINT), _wider(results, START)
     chances = {
         "The wider team is the better one after training": [chance_beyond(gain) for gain in later],
@@ -112,13 +112,15 @@ def claims(results: Results) -> str:
         "Training both beats training the lead alone": _ahead(results, LEAD, same=True),
         "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
     }
-    known = iter(decided([chance for gain_chances in chances.values() for chance in gain_chances]))
+    known = iter(
+        decide_comparisons([chance for gain_chances in chances.values() for chance in gain_chances])
+    )
     words = [_count_text([next(known) for _ in gain_chances]) for gain_chances in chances.values()]
-    return worded(("claim", "held in"), [(claim,) for claim in chances], words)
+    return table_with_words(("claim", "held in"), [(claim,) for claim in chances], words)
 
 
 def costs(results: Results) -> str:
-    """Return what the training of each arm took."""
+    """Return the training cost of each arm."""
     head = ("trained", "million tokens sampled", "minutes")
     lines = []
     for arm in ARMS:
@@ -130,7 +132,7 @@ def costs(results: Results) -> str:
 
 def _wider(results: Results, arm: str) -> list[Interval]:
     """Return for each step up in width how much higher item F1 is there, paired over seeds."""
-    return [less(more, fewer, F1) for fewer, more in pairwise(results.rows(arm=arm))]
+    return [paired_difference(more, fewer, F1) for fewer, more in pairwise(results.rows(arm=arm))]
 
 
 def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
@@ -143,7 +145,7 @@ def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
     """
     wide = [row for row in results.rows(arm=JOINT) if row["workers"] > 1]
     return [
-        chance_beyond(less(row, other, F1))
+        chance_beyond(paired_difference(row, other, F1))
         for row in wide
         for other in results.rows(arm=arm, workers=row["workers"] if same else 1)
     ]

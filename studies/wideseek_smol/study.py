@@ -23,11 +23,11 @@ from studies.common.self_played import (
     TOKENS,
     UNTRAINED,
     Arm,
-    played,
-    playing,
+    arm_cell,
+    parse_self_plays,
     sampled_tokens,
+    self_play_options,
     self_played,
-    trained,
 )
 from studies.common.study import Setting, Study
 
@@ -50,7 +50,7 @@ def cells(setting: Setting) -> list[Cell]:
     return [
         _teacher(seed, plays)
         if arm == TEACHER
-        else trained(arm, seed, ARMS[arm], setting, partial(measured, plays=plays, seed=seed))
+        else arm_cell(arm, seed, ARMS[arm], setting, partial(run_figures, plays=plays, seed=seed))
         for seed in range(setting["seeds"])
         for arm in setting["arms"]
         if arm not in ONCE or seed == 0
@@ -69,13 +69,13 @@ def _teacher(seed: int, plays: int) -> Cell:
     return Cell(
         key=(TEACHER, seed),
         folder=f"{TEACHER}-{seed}",
-        command=("sparring", "evaluate", *words, *playing(plays, seed)),
+        command=("sparring", "evaluate", *words, *self_play_options(plays, seed)),
         path_words=(),
-        measure=lambda folder, stdout, run_command: _figures(played(stdout), tokens=0.0),
+        measure=lambda folder, stdout, run_command: _figures(parse_self_plays(stdout), tokens=0.0),
     )
 
 
-def measured(
+def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
 ) -> dict[str, Any]:
     """Return the figures of a run's policy in all seats, non-key F1 with its interval over plays.

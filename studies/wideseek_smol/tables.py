@@ -10,13 +10,13 @@ from studies.common.result_figures import (
     Results,
     Row,
     interval_text,
-    less,
     markdown,
     mean,
+    paired_difference,
     seeds_of,
     sides,
     spread,
-    worded,
+    table_with_words,
 )
 from studies.common.self_played import TOKENS
 from studies.wideseek_smol.study import (
@@ -38,7 +38,7 @@ COUNTS = ("width", "critical_steps", "total_steps")
 
 
 def figures_by_model(results: Results) -> str:
-    """Return what each model's team finds on tables that training never met, and what it took."""
+    """Return F1 and cost of each model's team on tables unseen in training."""
     head = ("model", "non-key F1", "item F1", "whole tables", "legal replies", "width")
     more = ("critical steps", "total steps", "thousand tokens sampled", "minutes")
     lines = []
@@ -62,9 +62,9 @@ def apart(results: Results) -> str:
                 gaps.append(_gap(first, other))
                 lines.append((name, seed, interval_text(other), interval_text(first)))
             if paired:
-                gaps.append(less(after, before, BARE))
+                gaps.append(paired_difference(after, before, BARE))
                 lines.append((name, "all: more by", "", interval_text(gaps[-1])))
-    return worded(head, lines, sides(gaps, "above", "below"))
+    return table_with_words(head, lines, sides(gaps, "above", "below"))
 
 
 def _gap(first: Interval, other: Interval) -> Interval:

@@ -1,4 +1,4 @@
-"""The rules of the architecture as functions of source text, so that each can be shown a breach."""
+"""The rules of the architecture as functions of source text, so that tests can give each rule a violation."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ MATHEMATICS = {
 MATHEMATICS_OWN = ("sparring.ops", "sparring.core.records", "sparring.core.rng")
 TORCH_PACKAGES = ("models", "methods.features", "methods.losses", "learn", "engine", "interop")
 NO_TORCH = ("models.render",)
-SEPARATE = {  # package -> packages before it that it must not know
+SEPARATE = {  # package -> earlier packages that it must not import
     "report": ("engine", "learn", "models.samplers"),
     "methods.credit": ("environments", "models"),
     "methods.losses": ("environments", "models", "play"),
@@ -57,7 +57,7 @@ METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 @cache
 def parsed(source):
-    """Return the tree of a source, made once: each law looks at it."""
+    """Return the syntax tree of a source, cached for all rules."""
     return ast.parse(source)
 
 
@@ -78,12 +78,12 @@ def imports(tree):
 
 
 def within(module, packages):
-    """Return whether a module is in one of some packages; names are without ``sparring.``."""
+    """Return whether a module is in one of these packages; names omit ``sparring.``."""
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def circle(sources):
-    """Return modules that import each other in a circle, from their sources by name; imports under TYPE_CHECKING count."""
+def import_cycle(sources):
+    """Return a cycle of modules that import each other; imports under TYPE_CHECKING count."""
     graph = {}
     for name, source in sources.items():
         froms = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.ImportFrom))
@@ -139,8 +139,8 @@ def layering(module_name, source):
     return list(dict.fromkeys(breaches))
 
 
-def machinery(source):
-    """Return what a module of mathematics imports besides mathematics."""
+def non_mathematical_imports(source):
+    """Return the imports of a mathematical module that are not mathematical."""
     breaches = []
     for module, line in imports(parsed(source)):
         top, is_ours = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
@@ -161,7 +161,7 @@ def length(node):
 
 
 def documented_methods(sources):
-    """Return the names of the methods that the classes of some sources document."""
+    """Return the names of methods that classes in these sources document."""
     classes = [node for source in sources for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
     return {
         node.name
@@ -212,13 +212,13 @@ def aliases(tree):
 
 
 def full_name(function, known):
-    """Return what is called, with the local name of an import replaced by the full one."""
+    """Return the called name with the local import name replaced by the full one."""
     head, dot, tail = ast.unparse(function).partition(".")
     return known.get(head, {"np": "numpy", "nn": "torch.nn"}.get(head, head)) + dot + tail
 
 
-def sins(module_name, source):
-    """Return what is refused on sight."""
+def forbidden_uses(module_name, source):
+    """Return uses that are always forbidden."""
     tree, breaches = parsed(source), []
     known = aliases(tree)
     breaches += [
@@ -235,7 +235,7 @@ def sins(module_name, source):
             ]
         if isinstance(node, ast.Call):
             breaches += [
-                f"line {node.lineno}: {sin}" for sin in sins_of_call(module_name, full_name(node.func, known), node)
+                f"line {node.lineno}: {sin}" for sin in forbidden_calls(module_name, full_name(node.func, known), node)
             ]
     return breaches
 
@@ -254,8 +254,8 @@ def mutable(value):
     )
 
 
-def sins_of_call(module_name, called, node):
-    """Return what is refused about one call."""
+def forbidden_calls(module_name, called, node):
+    """Return forbidden features of one call."""
     keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
     head, _, tail = called.rpartition(".")
     if called in ("print", "sys.stdout.write", "sys.stderr.write") and not within(module_name, ("cli",)):
@@ -293,7 +293,7 @@ def named_methods(source, names):
 
 
 def openspiel_named(path, text):
-    """Return the lines of a file of the package that name OpenSpiel's modules or states, though its room alone may.
+    """Return the lines of a file of the package that name OpenSpiel's modules or states, although only the OpenSpiel package may.
 
     ``path`` is relative to the package. Comments, docstrings and files of data count as well.
     """

@@ -1,4 +1,4 @@
-"""GPUs that are pretended: tensors that say they are on one, and are in memory.
+"""Simulated GPUs: tensors report a GPU as their device but lie in CPU memory.
 
 Torch's ``FakeTensorMode`` says of every operation on which device its results are, and raises where devices are
 mixed. It has no values, so that nothing that asks for one can run under it (``float(loss)``, a draw, numpy). And
@@ -21,10 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 CPU, GPU, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
-GPUS = (GPU, SECOND)  # those that torch has; the first is what "cuda" means
+GPUS = (GPU, SECOND)  # all simulated GPUs; "cuda" means the first
 MOVES = {Tensor.cpu: CPU, Tensor.cuda: GPU}
-RULES = {}  # devices of what operations return that have been asked for; what raises is asked for again
-IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # what reads the memory of a tensor
+RULES = {}  # cached result devices of operations; operations that raise are not cached
+IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # functions that read the memory of a tensor
 
 
 def device_of(name):
@@ -43,20 +43,20 @@ def of_all(devices):
     return next(iter(gpus), CPU)
 
 
-def flattened(nested):
-    """Return what is in tuples, lists and values of dicts, at any depth; quicker than torch's own."""
+def leaves_of(nested):
+    """Return the leaves of nested tuples, lists and dicts; faster than torch's function."""
     if isinstance(nested, dict):
         nested = nested.values()
     elif not isinstance(nested, (tuple, list)):
         return [nested]
-    return [leaf for part in nested for leaf in flattened(part)]
+    return [leaf for part in nested for leaf in leaves_of(part)]
 
 
-class Places:
-    """Where tensors are: the storages of those on the GPU."""
+class TensorDevices:
+    """The device of each tensor, by the storages that are on a GPU."""
 
     def __init__(self):
-        self._noted = {}  # weak, so that an address that is noted is not given away
+        self._noted = {}  # weak references, so that a reused address is not mistaken
 
     def of(self, tensor):
         with DisableTorchFunction():
@@ -73,7 +73,7 @@ class Places:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """What Python asks torch for: devices by name, moves between them, and memory."""
+    """Intercepts Python calls of torch: device names, moves between devices, and memory access."""
 
     def __init__(self, places):
         super().__init__()
@@ -102,11 +102,11 @@ class FunctionCalls(TorchFunctionMode):
             device = device_of(device)
             kwargs["device"] = CPU if device in GPUS else device
         else:
-            devices = (self.places.of(tensor) for tensor in flattened((args, kwargs)) if isinstance(tensor, Tensor))
+            devices = (self.places.of(tensor) for tensor in leaves_of((args, kwargs)) if isinstance(tensor, Tensor))
             device = of_all(devices)
         with self._inside(device):
             result = function(*args, **kwargs)
-        if function is torch.tensor:  # made by no operation
+        if function is torch.tensor:  # torch.tensor dispatches no operation
             self.places.note(result, device)
         return result
 
@@ -135,7 +135,7 @@ class FunctionCalls(TorchFunctionMode):
 
     @contextlib.contextmanager
     def _inside(self, device):
-        """Call torch for tensors of a device, as a context: what it makes without saying where is there."""
+        """Return a context in which torch creates tensors on this device by default."""
         self.calls.append(device)
         try:
             yield
@@ -144,7 +144,7 @@ class FunctionCalls(TorchFunctionMode):
 
 
 class _Copy(torch.autograd.Function):
-    """A copy to another device, whose gradient comes back to where it was."""
+    """A copy to another device whose gradient returns to the original device."""
 
     @staticmethod
     def forward(ctx, tensor, device, places):
@@ -161,17 +161,17 @@ class _Copy(torch.autograd.Function):
 
 
 class DispatchCheck(TorchDispatchMode):
-    """Does every operation as torch would on the pretended devices, and raises where it would."""
+    """Runs every operation as torch would on the simulated devices, and raises the same errors."""
 
     def __init__(self, places, functions):
         super().__init__()
         self.places, self.functions, self.fake = places, functions, FakeTensorMode(allow_non_fake_inputs=False)
-        self.operations = 0  # on the GPU
+        self.operations = 0  # number of operations on the GPU
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         with DisableTorchFunction():
-            flat = flattened((args, kwargs))
+            flat = leaves_of((args, kwargs))
             tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
             gpu = of_all(self.places.of(leaf) for leaf in tensors)
             on_gpu = gpu in GPUS
@@ -188,27 +188,27 @@ class DispatchCheck(TorchDispatchMode):
             if (on_gpu or device in GPUS) and any(isinstance(leaf, torch.Generator) for leaf in flat):
                 raise RuntimeError(f"{operation}: Expected a 'cuda' device type for generator but found 'cpu'")
             result = operation(*args, **kwargs)
-            results = [leaf for leaf in flattened(result) if isinstance(leaf, Tensor)]
+            results = [leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor)]
             for leaf, where in zip(results, rule if isinstance(rule, list) else [rule] * len(results), strict=True):
                 self.places.note(leaf, where)
                 self.operations += where in GPUS
             return result
 
     def _devices(self, operation, args, kwargs, flat, device):
-        """Return the device of each tensor that an operation returns, or of all; raise where devices do not go together."""
+        """Return the device of each tensor that an operation returns, or one for all; raise if devices are mixed."""
         tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
         kwargs = {**kwargs, "device": device} if kwargs.get("device") is not None else kwargs
         if not tensors and kwargs.get("device") is None and device in GPUS:
             kwargs = {**kwargs, "device": device}
-        # what is where depends on nothing else, so that torch is asked once
-        known = (
+        # the result devices depend on nothing else, so they are cached
+        cache_key = (
             operation,
             device,
             *((self.places.of(leaf), leaf.dim() > 0) if isinstance(leaf, Tensor) else type(leaf) for leaf in flat),
         )
-        if known not in RULES:
-            RULES[known] = self._devices_by_torch(operation, args, kwargs, tensors)
-        return RULES[known]
+        if cache_key not in RULES:
+            RULES[cache_key] = self._devices_by_torch(operation, args, kwargs, tensors)
+        return RULES[cache_key]
 
     def _devices_by_torch(self, operation, args, kwargs, tensors):
         fakes = {}
@@ -226,9 +226,9 @@ class DispatchCheck(TorchDispatchMode):
             except Exception as error:
                 if "different devices" in str(error) or "same device" in str(error):
                     raise RuntimeError(f"{operation}: {error}") from error
-                return self._common(operation, tensors)  # it has no shape without values, or no rule
-        devices = [leaf.device for leaf in flattened(result) if isinstance(leaf, FakeTensor)]
-        return devices[0] if len(set(devices)) == 1 else devices  # one for as many as there are
+                return self._common(operation, tensors)  # the operation needs values or has no fake rule
+        devices = [leaf.device for leaf in leaves_of(result) if isinstance(leaf, FakeTensor)]
+        return devices[0] if len(set(devices)) == 1 else devices  # one device for all results
 
     def _common(self, operation, tensors):
         devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {
@@ -241,18 +241,18 @@ class DispatchCheck(TorchDispatchMode):
 
 @contextlib.contextmanager
 def pretended_gpu(monkeypatch):
-    """Let torch have two GPUs, of as much memory as there is, as a context; give what counts operations on them."""
-    places = Places()
+    """Simulate two GPUs in a context; yield the object that counts operations on them."""
+    places = TensorDevices()
     functions = FunctionCalls(places)
     checked = DispatchCheck(places, functions)
     run_backward = torch.autograd._engine_run_backward
 
-    def backward(*args, **kwargs):  # torch calls it without the mode, and what is computed again needs it
+    def backward(*args, **kwargs):  # torch calls backward without the mode, which recomputation needs
         with functions:
             return run_backward(*args, **kwargs)
 
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", backward)
-    # what is computed again is compared with what was kept, but for devices: torch looks at these inside of its functions
+    # recomputed tensors are compared without devices, which torch reads inside its functions
     monkeypatch.setitem(
         checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype}
     )

@@ -1,7 +1,7 @@
-"""Everything of a run on a GPU is on the GPU: what plays, what learns, what is saved and taken back, without one.
+"""All tensors of a run on a GPU are on the GPU, in play, learning, saving and loading; tested with simulated GPUs.
 
-``pretended.py`` says how. Not run here are the compiled forward pass, which reads memory and is for the CPU alone,
-and gloo, which is given tensors of the CPU.
+``pretended.py`` simulates them. Not tested here: the compiled forward pass, which runs only on a CPU, and gloo, which
+gets CPU tensors.
 """
 
 import itertools
@@ -51,7 +51,7 @@ KUHN = {
     "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "renderer": {"name": "chat"},
     "rollout": {"games_per_step": 4, "max_new_tokens": 3}, "learner": {"minibatches": 2, "micro_tokens": 1000, "average": 0.9},
 }  # fmt: skip
-POLICY = PlayerRef("policy")  # the average of the weights
+POLICY = PlayerRef("policy")  # the EMA weights
 LOSSES = [
     {"name": name, **({} if preset is None else {"preset": preset})}
     for name in registry.names("losses") if name != "value_loss"
@@ -108,7 +108,7 @@ def plays(run, step, others=()):
     )
     game = run.environments[0][0]
     for number, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
-        root = run.root.child("against").child(number)  # both move first, so that they are asked at once
+        root = run.root.child("against").child(number)  # both move first, so both are sampled in one call
         specs.append(
             EpisodeSpec(
                 game=game,
@@ -123,7 +123,7 @@ def plays(run, step, others=()):
     return run.play(specs).episodes
 
 
-def learnt(run, episodes, step):
+def learn_step(run, episodes, step):
     for name in run.learners:
         batch = run.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)
@@ -136,24 +136,27 @@ def learnt(run, episodes, step):
         assert np.isfinite(run.entropies(batch)).all()
 
 
-def whole_run(run, again, folder, device=GPU):
-    """Do everything that a run does with its models; another engine goes on from what is saved."""
+def run_all_stages(run, resumed_run, folder, device=GPU):
+    """Do everything that a run does with its models; a second engine continues from the checkpoint."""
     episodes = plays(run, 0)
     run.imitate(episodes)
     run.take_member(snapshot(1))
-    learnt(run, episodes, 1)
+    learn_step(run, episodes, 1)
     against = (snapshot(1), POLICY) if not run.config.policies else ()
     episodes = plays(run, 1, against)
     run.save(folder)
-    again.restore(folder)
-    for tensor in (run, again):
-        learnt(tensor, episodes, 2)
+    resumed_run.restore(folder)
+    for tensor in (run, resumed_run):
+        learn_step(tensor, episodes, 2)
     misplaced = {
-        name: tensor.device for one_run in (run, again) for name, tensor in tensors(one_run) if tensor.device != device
+        name: tensor.device
+        for one_run in (run, resumed_run)
+        for name, tensor in tensors(one_run)
+        if tensor.device != device
     }
     assert not misplaced
     for name in run.learners:
-        assert fingerprint(run.policies[name].model) == fingerprint(again.policies[name].model)
+        assert fingerprint(run.policies[name].model) == fingerprint(resumed_run.policies[name].model)
     run.restart(snapshot(1))
     run.drop_member(snapshot(1))
     for policy in run.policies.values():
@@ -171,7 +174,7 @@ CASES = {
     "two": {"model": {"lora": {"rank": 2}}, "policies": {"a": {}, "b": {}}, "roles": {"first": "a", "second": "b"}},
     "truncated": {"rollout": {"top_p": 0.8, "top_k": 40, "temperature": 0.7}},
     "reverse": {"learner": {"order": "reverse_turns"}, "credit": {"name": "rae"}},
-    "leaves": {"learner": {"leaves": 64, "reduction": "sequence_mean"}},  # some are empty
+    "leaves": {"learner": {"leaves": 64, "reduction": "sequence_mean"}},  # some leaves are empty
     "half": {"model": {"dtype": "bfloat16"}},
     "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
     "process": {"credit": {"name": "oprl"}},
@@ -181,7 +184,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_on_a_gpu_mixes_no_devices(name, gpu, chat_folder, tmp_path):
-    whole_run(engine(chat_folder, **CASES[name]), engine(chat_folder, **CASES[name]), tmp_path)
+    run_all_stages(engine(chat_folder, **CASES[name]), engine(chat_folder, **CASES[name]), tmp_path)
     assert gpu.operations > 1000
 
 
@@ -195,21 +198,21 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
     lora = {"rank": 2, "targets": ["c_attn"]} if family == "gpt2" else {"rank": 2}
     for number, adapter in enumerate((None, lora) if family != "whole" else (None,)):
         run = engine(folder, model={"lora": adapter})
-        whole_run(run, engine(folder, model={"lora": adapter}), tmp_path)
+        run_all_stages(run, engine(folder, model={"lora": adapter}), tmp_path)
         run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
-        again = load_saved_model(
+        reloaded = load_saved_model(
             tmp_path / f"saved{number}",
             base=str(folder) if adapter else None,
             lora=adapter and {"alpha": 32.0, "targets": [], **adapter},
             device="cuda",
         )
-        assert again.device == GPU and {parameter.device for parameter in again.network.parameters()} == {GPU}
-        assert run.model.decoding == again.decoding == "torch"
+        assert reloaded.device == GPU and {parameter.device for parameter in reloaded.network.parameters()} == {GPU}
+        assert run.model.decoding == reloaded.decoding == "torch"
 
 
-def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
+def test_a_learner_uses_its_assigned_gpu(gpu, chat_folder, tmp_path):
     changes = {"learner": {"gpus": [1]}}
-    whole_run(engine(chat_folder, **changes), engine(chat_folder, **changes), tmp_path, SECOND)
+    run_all_stages(engine(chat_folder, **changes), engine(chat_folder, **changes), tmp_path, SECOND)
     with pytest.raises(
         ConfigError,
         match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
@@ -217,7 +220,7 @@ def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
         engine(chat_folder, learner={"gpus": [2]})
 
 
-def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_the_gpu(gpu):
+def test_learners_sum_gradients_on_the_cpu_and_copy_them_to_the_gpu(gpu):
     sums = Sums.__new__(Sums)
     sums.rank, sums.ranks, sums._group = 0, 2, Group()
     gradient = torch.ones(3, device="cuda")
@@ -225,7 +228,7 @@ def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_t
 
 
 class Group:
-    """Two learners that have the same: what is sent is received."""
+    """Two learners with equal tensors: each receives what it sends."""
 
     def send(self, tensors, partner, tag):
         (self.sent,) = tensors

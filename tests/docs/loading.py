@@ -1,4 +1,4 @@
-"""Modules that are no part of a package: the scripts of docs/ and benchmarks/."""
+"""Loading of the scripts in docs/ and benchmarks/, which belong to no package."""
 
 import importlib.util
 import sys
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def load(folder, name):
-    """Return the module FOLDER/NAME.py, by which other scripts of its folder find it too."""
+    """Load FOLDER/NAME.py so that other scripts of the folder can import it."""
     spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

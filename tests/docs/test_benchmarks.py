@@ -1,4 +1,4 @@
-"""The scripts of benchmarks/: no name hides a package, each has a smallest size, and a peer's error is shown."""
+"""The scripts of benchmarks/: unique names, a smallest size for each, and errors of compared packages."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from tests.docs.loading import ROOT, load
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
 HELPERS = {"common", "published", "scale_model", "view_store", *(name for name in SCRIPTS if name.startswith("peer_"))}
-# what TRL, Transformers and PEFT look for in the peers' environment: a folder with such a module is taken for the package
+# packages that TRL, Transformers and PEFT try to import: a script with such a name would be taken for the package
 LOOKED_FOR = {
     *(
         "accelerate",
@@ -83,24 +83,24 @@ def required():
 
 
 def test_no_script_has_the_name_of_a_package():
-    """Python puts the folder of a script before all packages."""
+    """Python searches the folder of a script before all packages."""
     assert {"torch", "trl", "textarena", "numpy"} <= imported() and {"trl", "peft", "torch"} <= required()
     packages = imported() | required() | LOOKED_FOR | set(packages_distributions()) | set(sys.stdlib_module_names)
     assert not packages & set(SCRIPTS)
 
 
-def asked_in_make():
+def scripts_in_makefile():
     words = re.search(r"^BENCHMARKS := (.*?)\n\n", MAKEFILE, re.MULTILINE | re.DOTALL).group(1)
     peers = re.search(r"^WITH_PEERS := (.*)$", MAKEFILE, re.MULTILINE).group(1)
     words = re.sub(r"\$\(if \$\([^)]*\)[^,]*,([^)]*)\)", r"\1", words.replace("$(WITH_PEERS)", peers))
     return [word.split(":")[0] for word in words.split() if word != "\\"]
 
 
-def test_every_script_is_run_at_its_smallest_size():
-    assert set(asked_in_make()) == set(SCRIPTS) - HELPERS
+def test_make_runs_every_script_at_its_smallest_size():
+    assert set(scripts_in_makefile()) == set(SCRIPTS) - HELPERS
 
 
-def test_a_quick_run_changes_what_is_left_out_alone_and_is_a_trial(monkeypatch):
+def test_a_quick_run_sets_only_missing_options_and_is_marked_as_trial(monkeypatch):
     import argparse
 
     published = load("benchmarks", "published")
@@ -117,8 +117,8 @@ def test_a_quick_run_changes_what_is_left_out_alone_and_is_a_trial(monkeypatch):
     ("script", "message"),
     [("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("pass", "peer.py ended with 0")],
 )
-def test_the_error_of_a_peer_is_shown(tmp_path, script, message):
-    """By a process of its own: the text of the peer goes to the terminal, and the script ends with an error."""
+def test_the_error_of_a_compared_package_is_shown(tmp_path, script, message):
+    """In a separate process: the package's text goes to the terminal, and the script ends with an error."""
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "peer.py").write_text(script)
     lines = [
@@ -128,5 +128,5 @@ def test_the_error_of_a_peer_is_shown(tmp_path, script, message):
         "common.ask_peer('peer.py')",
     ]
     code = "; ".join(lines)
-    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and message in done.stderr and "CalledProcessError" not in done.stderr
+    completed = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert completed.returncode == 1 and message in completed.stderr and "CalledProcessError" not in completed.stderr

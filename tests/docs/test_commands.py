@@ -47,7 +47,7 @@ Then `make demo`.
 """
 
 
-def test_the_table_knows_every_command_of_the_pages_and_no_other():
+def test_the_table_lists_exactly_the_commands_of_the_pages():
     entries, commands = table.read_table(), table.documented()
     assert len(commands) > 50
     assert table.complaint(commands, entries) == ""
@@ -68,8 +68,8 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
         (tmp_path / page).write_text("`sparring list`")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "quickstart.md").write_text("`sparring train 'credit={name: rae}'` and `sparring list`")
-    known = [table.Entry(command="sparring  'list'", add=""), table.Entry(command="make gone", add="")]
-    complaint = table.complaint(table.documented(tmp_path), known)
+    entries = [table.Entry(command="sparring  'list'", add=""), table.Entry(command="make gone", add="")]
+    complaint = table.complaint(table.documented(tmp_path), entries)
     assert "does not know a command of docs/quickstart.md; add:" in complaint
     assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
     assert "sparring list" not in complaint
@@ -98,23 +98,30 @@ def test_an_entry_gives_the_line_to_run():
     )
     assert entry.line(small=True) == "sparring evaluate runs/a --out RUNS seed=1 --games 2"
     assert entry.line(small=False) == "sparring evaluate runs/a --out RUNS seed=1"
-    long, never = (table.Entry(command="make x", long="hours"), table.Entry(command="make x", never="why"))
-    assert (long.line(small=True), long.line(small=False)) == ("", "make x")
-    assert never.line(small=True) == never.line(small=False) == ""
+    long_entry, skipped_entry = (
+        table.Entry(command="make x", long="hours"),
+        table.Entry(command="make x", never="why"),
+    )
+    assert (long_entry.line(small=True), long_entry.line(small=False)) == ("", "make x")
+    assert skipped_entry.line(small=True) == skipped_entry.line(small=False) == ""
 
 
 def test_every_command_that_trains_has_a_valid_configuration():
     for entry in table.read_table():
-        program, verb, *rest = [*table.words(entry.line(small=True) or "make x")]
+        program, verb, *arguments = [*table.words(entry.line(small=True) or "make x")]
         assert program != "sparring" or verb in VERBS
-        if (program, verb) == ("sparring", "train") and not rest[0].startswith("-") and not rest[0].endswith(".yaml"):
-            after = [word for before, word in itertools.pairwise(rest) if before != "--assume"]
-            overrides = [word for word in after if "=" in word and not word.startswith("-")]
-            config.resolve(recipe.apply_overrides(recipe.load_recipe(rest[0]), overrides))
+        if (
+            (program, verb) == ("sparring", "train")
+            and not arguments[0].startswith("-")
+            and not arguments[0].endswith(".yaml")
+        ):
+            words = [word for previous, word in itertools.pairwise(arguments) if previous != "--assume"]
+            overrides = [word for word in words if "=" in word and not word.startswith("-")]
+            config.resolve(recipe.apply_overrides(recipe.load_recipe(arguments[0]), overrides))
 
 
 @pytest.fixture
-def shop(monkeypatch, tmp_path):
+def try_commands(monkeypatch, tmp_path):
     for name in ("HOME", "XDG_CACHE_HOME", "SPARRING_CACHE", "PATH"):
         monkeypatch.setenv(name, "as it was" if name != "PATH" else "/usr/bin:/bin")
     monkeypatch.setattr(trying, "ROOT", tmp_path / "project")
@@ -124,27 +131,32 @@ def shop(monkeypatch, tmp_path):
     return trying.Workshop(tmp_path / "shop", small=True)
 
 
-def tried(shop, page, *rows):
-    shop.try_page(page, [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows])
-    return shop.failed
+def try_page(try_commands, page, *rows):
+    try_commands.try_page(
+        page, [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows]
+    )
+    return try_commands.failed
 
 
-def test_commands_run_as_typed_in_an_empty_home(shop, tmp_path, capsys):
-    typed = {
+def test_commands_run_as_typed_in_an_empty_home(try_commands, tmp_path, capsys):
+    commands = {
         "command": "read line && cat my-file && echo $line $HOME",
         "files": {"my-file": "written "},
         "input": "typed\n",
     }
     left_out = {"command": "nothing", "add": None, "never": "why"}
-    assert tried(shop, "README.md", {**typed, "expect": f"written typed {tmp_path}/shop/home"}, left_out) == []
+    assert (
+        try_page(try_commands, "README.md", {**commands, "expect": f"written typed {tmp_path}/shop/home"}, left_out)
+        == []
+    )
     assert capsys.readouterr().out.count("\n") == 1
 
 
-def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
+def test_a_failed_command_is_shown_with_its_output(try_commands, capsys):
     rows = [{"command": "echo out; exit 3"}, {"command": "echo x", "expect": "y"}, {"command": "exit 2", "status": 2}]
     rows += [{"command": "echo Traceback"}, {"command": "sleep 60", "seconds": 1}]
-    failed = tried(shop, "README.md", *rows)
-    assert failed == [
+    failures = try_page(try_commands, "README.md", *rows)
+    assert failures == [
         "README.md: echo out; exit 3 (status 3)",
         "README.md: echo x (status 1)",
         "README.md: echo Traceback (status 1)",
@@ -153,45 +165,45 @@ def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
     assert "\nout\n" in capsys.readouterr().out
 
 
-def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(shop, tmp_path, capsys):
+def test_a_command_of_an_earlier_page_is_not_repeated(try_commands, tmp_path, capsys):
     training = {"command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"}
-    tried(shop, "README.md", training)
-    assert tried(shop, "docs/a.md", training, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
+    try_page(try_commands, "README.md", training)
+    assert try_page(try_commands, "docs/a.md", training, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
     assert capsys.readouterr().out.count("mkdir") == 1
 
 
-def test_a_command_of_two_pages_is_run_once_where_both_are_tried_at_once(shop, tmp_path):
+def test_a_command_on_two_pages_tried_at_once_runs_once(try_commands, tmp_path):
     line = f"echo x >> {tmp_path}/ran; sleep 1; mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"
     check = "ls runs/a/metrics.jsonl"
     pages = {
         name: [(table.Command(text, name), table.Entry(command=text, add="")) for text in (line, f"{check} # {name}")]
         for name in ("README.md", "docs/a.md", "docs/b.md")
     }
-    shop.try_pages(pages)
-    assert shop.failed == [] and (tmp_path / "ran").read_text() == "x\n"
+    try_commands.try_pages(pages)
+    assert try_commands.failed == [] and (tmp_path / "ran").read_text() == "x\n"
 
 
-def test_a_fork_runs_the_command_line_with_its_status(shop):
+def test_a_forked_process_runs_the_command_line_with_its_status(try_commands):
     rows = [
         {"command": "sparring list slots-that-are-none", "status": 2},
         {"command": "sparring list players", "expect": "mcts"},
     ]
-    assert tried(shop, "docs/a.md", *rows) == []
-    assert tried(shop, "docs/b.md", {"command": "sparring explain no-such-name"}) != []
+    assert try_page(try_commands, "docs/a.md", *rows) == []
+    assert try_page(try_commands, "docs/b.md", {"command": "sparring explain no-such-name"}) != []
 
 
-def test_pages_are_tried_side_by_side_and_every_failure_is_named(shop):
+def test_pages_are_tried_side_by_side_and_every_failure_is_named(try_commands):
     def page(name, *commands):
         return [(table.Command(text, name), table.Entry(command=text, add="")) for text in commands]
 
     lines = {"README.md": ["exit 3"], "docs/a.md": ["true"], "docs/b.md": ["exit 4", "true"]}
-    shop.try_pages({name: page(name, *commands) for name, commands in lines.items()})
-    assert sorted(shop.failed) == ["README.md: exit 3 (status 3)", "docs/b.md: exit 4 (status 4)"]
+    try_commands.try_pages({name: page(name, *commands) for name, commands in lines.items()})
+    assert sorted(try_commands.failed) == ["README.md: exit 3 (status 3)", "docs/b.md: exit 4 (status 4)"]
 
 
-def test_a_process_that_ends_before_its_time_is_a_failure(shop):
-    shop.try_pages({"docs/a.md": [(None, None)]})  # no command: it raises
-    assert shop.failed == ["a process that tries pages ended before its time"]
+def test_a_worker_process_that_dies_is_a_failure(try_commands):
+    try_commands.try_pages({"docs/a.md": [(None, None)]})  # a missing command raises
+    assert try_commands.failed == ["a process that tries pages ended before its time"]
 
 
 def commits(parts):
@@ -207,38 +219,38 @@ def lines_of(groups):
 
 
 @pytest.mark.parametrize("parts", [1, 5, 7])
-def test_every_case_comes_up_at_one_of_as_many_commits_as_there_are_parts(parts):
+def test_every_case_is_due_at_one_of_n_commits(parts):
     cases = [f"tests/test_a.py::test_b[{number}]" for number in range(100)]
-    due = [[case for case in cases if rotation.is_due(case, commit)] for commit in commits(parts)]
-    assert sorted(itertools.chain(*due)) == sorted(cases)
+    due_cases = [[case for case in cases if rotation.is_due(case, commit)] for commit in commits(parts)]
+    assert sorted(itertools.chain(*due_cases)) == sorted(cases)
     assert all(rotation.is_due(case, "") for case in cases)
 
 
-def test_a_case_comes_up_by_the_checksum_of_its_name_and_the_hash():
+def test_when_a_case_is_due_depends_on_its_checksum_and_the_hash():
     # crc32(b"123456789") is 0xcbf43926, 3421780262: 2 more than a multiple of 5
     assert [commit for commit in "012345678" if rotation.is_due("123456789", f"{commit}/5")] == ["3", "8"]
 
 
 @pytest.mark.parametrize("text", ["1a2b", "main/5", "1a2b/0", "/"])
-def test_a_rotation_that_is_none_is_refused(text):
+def test_an_invalid_rotation_is_refused(text):
     with pytest.raises(ValueError, match="write 1a2b3c4d/5"):
         rotation.is_due("a", text)
     with pytest.raises(ValueError, match="write 1a2b3c4d/5"):
         rotation.why_interop(text, None)
 
 
-def test_interop_runs_where_it_may_break_and_at_one_commit_in_five():
-    others = ["docs/credit.md", "src/sparring/play/losses.py", "tests/methods/credit/test_critics.py"]
-    turns = [rotation.why_interop(commit, others) for commit in commits(5)]
+def test_interop_runs_for_related_changes_and_one_commit_in_five():
+    unrelated_files = ["docs/credit.md", "src/sparring/play/losses.py", "tests/methods/credit/test_critics.py"]
+    turns = [rotation.why_interop(commit, unrelated_files) for commit in commits(5)]
     assert sorted(turns) == ["", "", "", "", "it is its turn"]
     for commit in commits(5):
         assert rotation.why_interop(commit, None) == "the parent of the commit is not here"
-        reason = rotation.why_interop(commit, [*others, "src/sparring/methods/losses/dapo.py"])
+        reason = rotation.why_interop(commit, [*unrelated_files, "src/sparring/methods/losses/dapo.py"])
         assert reason == "the commit changes src/sparring/methods/losses/dapo.py"
-    assert rotation.why_interop("", others) == "everything runs"
+    assert rotation.why_interop("", unrelated_files) == "everything runs"
 
 
-def test_the_folders_that_interop_depends_on_are_there():
+def test_the_folders_that_interop_depends_on_exist():
     for folder in rotation.TOUCHES_INTEROP:
         assert (rotation.ROOT / folder).is_file() or list((rotation.ROOT / folder).glob("**/*.py")), folder
 
@@ -263,9 +275,15 @@ def test_changed_files_are_those_of_the_commit_and_none_without_a_parent(tmp_pat
     assert rotation.changed_files(third[:8], tmp_path) == ["b", "c"]
 
 
-def test_commands_that_need_each_other_stand_in_one_group():
-    training, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
-    lines = [training, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
+def test_commands_that_depend_on_each_other_form_one_group():
+    training, other_training = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
+    lines = [
+        training,
+        other_training,
+        "sparring show runs/demo",
+        "sparring export runs/a my-model",
+        "sparring list credit",
+    ]
     lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
     lines += ["sparring train kuhn-tiny"]
     lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
@@ -274,7 +292,7 @@ def test_commands_that_need_each_other_stand_in_one_group():
     assert sorted(groups) == sorted(
         [
             [training, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
-            [other, "sparring show runs/kuhn-tiny-seed1"],
+            [other_training, "sparring show runs/kuhn-tiny-seed1"],
             ["sparring train teams.yaml", "sparring play runs/teams-seed0"],
             *([line] for line in ("sparring show runs/demo", "sparring list credit", "sparring train kuhn-tiny")),
             ["sparring report runs/demo/x"],
@@ -291,24 +309,24 @@ def pages_and_table():
 
 def pages_of_commands():
     commands, entries = pages_and_table()
-    known = {table.words(entry.command): entry for entry in entries}
-    rows = [(command, known[command.key]) for command in commands]
+    entry_by_words = {table.words(entry.command): entry for entry in entries}
+    rows = [(command, entry_by_words[command.key]) for command in commands]
     return {page: list(of_page) for page, of_page in itertools.groupby(rows, key=lambda row: row[0].page)}
 
 
-def test_every_run_that_a_command_reads_is_made_by_an_earlier_one_of_its_page():
+def test_every_run_that_a_command_reads_is_made_earlier_on_its_page():
     reads = re.compile(r"sparring (evaluate|show|play|report|export) ")
-    missing = []
+    missing_runs = []
     for page, rows in pages_of_commands().items():
         for group in table.in_groups(rows, small=True):
-            there = set()
+            existing_runs = set()
             for command, entry in group:
                 line = entry.line(small=True)
                 runs = {name for name in table.named_paths(line) if name.startswith("runs/")}
-                if reads.match(line) and runs - there:
-                    missing.append(f"{page}: {command.text}")
-                there |= runs | table.default_paths(line)
-    assert missing == []
+                if reads.match(line) and runs - existing_runs:
+                    missing_runs.append(f"{page}: {command.text}")
+                existing_runs |= runs | table.default_paths(line)
+    assert missing_runs == []
 
 
 def choose(commit="", only=""):
@@ -316,27 +334,27 @@ def choose(commit="", only=""):
     return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
 
-def test_every_command_comes_up_at_one_commit_in_seven_and_those_of_three_pages_at_each():
+def test_each_command_is_due_at_one_commit_in_seven_or_at_every_one():
     chosen = [choose(commit) for commit in commits(7)]
-    everything = choose()
-    always = [row for row in everything if row[0] in trying.ALWAYS]
+    all_rows = choose()
+    always = [row for row in all_rows if row[0] in trying.ALWAYS]
     assert {page for page, _ in always} == set(trying.ALWAYS)
     rotated = [[row for row in of_commit if row[0] not in trying.ALWAYS] for of_commit in chosen]
-    assert sorted(always + list(itertools.chain(*rotated))) == sorted(everything)
+    assert sorted(always + list(itertools.chain(*rotated))) == sorted(all_rows)
     for of_commit in chosen:
         assert [row for row in of_commit if row[0] in trying.ALWAYS] == always
-        assert of_commit == [row for row in everything if row in of_commit]  # in the order of the pages
-    assert max(map(len, rotated)) < len(everything) / 3
+        assert of_commit == [row for row in all_rows if row in of_commit]  # in the order of the pages
+    assert max(map(len, rotated)) < len(all_rows) / 3
 
 
-def test_commands_of_two_pages_come_up_together():
+def test_a_command_of_two_pages_is_due_on_both_together():
     for commit in commits(7):
         rows = [row for row in choose(commit) if row[1] == "sparring reproduce credit-lab"]
         assert len(rows) in (0, 2)
 
 
-def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(shop, capsys):
-    tried(shop, "docs/a.md", {"command": """(exit 3) # 'x' "$y" a=[1]"""})
+def test_a_failed_command_prints_the_line_that_repeats_it(try_commands, capsys):
+    try_page(try_commands, "docs/a.md", {"command": """(exit 3) # 'x' "$y" a=[1]"""})
     line = capsys.readouterr().out.splitlines()[-1]
     assert line == """again: make commands ONLY='docs/a.md: .exit 3. . .x. ..y. a=.1.'"""
     text = """sparring evaluate runs/league --opponent "mixture 'players={random: 1, cfr: 1}'\""""
@@ -348,7 +366,7 @@ def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(sho
 
 
 def make(*arguments):
-    inherited = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
+    inherited = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # variables of the make that runs the tests
     environment = {name: value for name, value in os.environ.items() if not name.startswith(inherited)}
     line = ["make", "--no-print-directory", *arguments]
     return subprocess.run(line, cwd=rotation.ROOT, env=environment, check=True, capture_output=True, text=True).stdout
@@ -368,7 +386,7 @@ def test_help_has_a_line_for_every_target():
     assert all(0 < len(line.strip()) < 100 for _, line in rows)
 
 
-def test_a_commit_or_a_rotation_decides_and_an_empty_one_takes_everything():
+def test_a_commit_or_rotation_selects_and_an_empty_one_selects_all():
     def passed(*arguments):
         line = make("--dry-run", "--old-file=models", "commands", *arguments).splitlines()[-1]
         return line.partition("try_commands.py ")[2]
@@ -378,26 +396,26 @@ def test_a_commit_or_a_rotation_decides_and_an_empty_one_takes_everything():
     assert passed("ONLY=docs/suites.md", "ROTATION=1a2b3c4d") == "--only 'docs/suites.md'"
 
 
-def test_a_check_that_fails_stops_and_ends_with_the_seconds_of_its_parts(tmp_path):
-    parts = ("FIRST=help no-such-target", "PAIRED=help", "LAST=help", f"PART_SECONDS={tmp_path}/seconds")
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        make("check", *parts)
-    lines = failed.value.output.splitlines()[-3:]  # as the last part ended, and the table
+def test_a_failed_check_stops_and_prints_the_seconds_of_its_parts(tmp_path):
+    make_variables = ("FIRST=help no-such-target", "PAIRED=help", "LAST=help", f"PART_SECONDS={tmp_path}/seconds")
+    with pytest.raises(subprocess.CalledProcessError) as error_info:
+        make("check", *make_variables)
+    lines = error_info.value.output.splitlines()[-3:]  # as the last part ended, and the table
     assert re.fullmatch(r"no-such-target +\d+ s, +\d+ s of processors, failed", lines[0])
     assert re.fullmatch(r"help +\d+ s, +\d+ s of processors", lines[1]) and lines[2] == lines[0]
 
 
-def test_a_part_leaves_its_output_its_status_and_a_line_with_its_seconds(tmp_path):
+def test_a_part_writes_its_output_status_and_seconds(tmp_path):
     seconds = tmp_path / "seconds"
     for command, status in (("echo out; echo err >&2", 0), ("exit 3", 3)):
-        done = subprocess.run(
+        completed = subprocess.run(
             [rotation.ROOT / ".ci" / "part", f"part-{status}", "bash", "-c", command],
             env={**os.environ, "PART_SECONDS": str(seconds)},
             capture_output=True,
             text=True,
         )
-        assert done.returncode == status
-        assert status or (done.stdout.startswith("out\n") and done.stderr == "err\n")
+        assert completed.returncode == status
+        assert status or (completed.stdout.startswith("out\n") and completed.stderr == "err\n")
     lines = seconds.read_text().splitlines()
     assert re.fullmatch(r"part-0 +\d+ s, +\d+ s of processors", lines[0])
     assert re.fullmatch(r"part-3 +\d+ s, +\d+ s of processors, failed", lines[1])

@@ -1,4 +1,4 @@
-"""The generator of the documentation; tests/docs/test_commands.py is about the commands in it."""
+"""The generator of the documentation; tests/docs/test_commands.py tests the commands on its pages."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ def generated_pages():
 
 @pytest.fixture(scope="module", autouse=True)
 def all_pages():
-    """Make the pages before the first test that reads them: two seconds that no test takes by itself."""
+    """Generate the pages before the first test, as they take two seconds."""
     generated_pages()
 
 
@@ -52,15 +52,15 @@ def test_prose_turns_nothing_into_markup(text, expected):
     assert pages.table(("a", "b"), ("x | y", "two\nlines")) == ["| a | b |", "|---|---|", "| x \\| y | two lines |"]
 
 
-def test_a_docstring_is_cut_at_its_headings():
-    parts = pages.sections(
+def test_a_docstring_is_split_at_its_headings():
+    sections = pages.sections(
         "Summary.\n\nMore.\n\nWhat: one\n    two.\nArgs:\n    gamma: first\n        line.\n    lam: other.\n\nReference: X."
     )
-    assert parts[""] == "Summary.\n\nMore."
-    assert parts["Reference"] == "X."
-    assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
-    parts = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.")
-    assert pages.described_options(parts["Args"]) == {"gamma": "first line."}, "a single entry of several lines"
+    assert sections[""] == "Summary.\n\nMore."
+    assert sections["Reference"] == "X."
+    assert pages.described_options(sections["Args"]) == {"gamma": "first line.", "lam": "other."}
+    sections = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.")
+    assert pages.described_options(sections["Args"]) == {"gamma": "first line."}, "a single entry of several lines"
 
 
 @every_case("slot", [slot for slot in registry.SLOTS if slot != "environments"])
@@ -97,13 +97,13 @@ def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_it
         ),
     ],
 )
-def test_equations_stand_on_lines_of_their_own(text, page):
-    parts = pages.sections(f"Summary.\n\nMathematics: {text}\nShapes: [N].".replace(": \n", ":\n"))
-    assert pages.mathematics(parts["Mathematics"]) == page
-    assert parts["Shapes"] == "[N]."
+def test_equations_are_on_separate_lines(text, page):
+    sections = pages.sections(f"Summary.\n\nMathematics: {text}\nShapes: [N].".replace(": \n", ":\n"))
+    assert pages.mathematics(sections["Mathematics"]) == page
+    assert sections["Shapes"] == "[N]."
 
 
-def test_types_are_written_as_people_read_them():
+def test_types_are_written_readably():
     assert pages.type_text(Literal["a", "b"]) == "`a` or `b`"
     assert pages.type_text(float | None) == "float or null"
     assert pages.type_text(tuple[str, ...]) == "tuple[str, ...]"
@@ -130,15 +130,17 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 
 
 def test_the_page_of_every_estimator_says_its_exact_bias():
-    known = json.loads((ROOT / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8"))
+    biases = json.loads((ROOT / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8"))
     for name in registry.built_in("credit"):
         (line,) = (
             line for line in generated_pages()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line
         )
-        assert all(pages.bias_text(share) in line for other, share in known.items() if other.split(":")[0] == name)
+        assert all(
+            pages.bias_text(share) in line for estimator, share in biases.items() if estimator.split(":")[0] == name
+        )
     assert pages.exact_bias(registry.load("losses", "dpo")) == []
-    new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
-    assert pages.exact_bias(new)[1].endswith("not computed.")
+    estimator_without_bias = dataclasses.replace(registry.load("credit", "rloo"), name="new")
+    assert pages.exact_bias(estimator_without_bias)[1].endswith("not computed.")
     assert "-23 % (the expected gradient is 0.77 times" in generated_pages()["docs/methods/credit-grpo.md"]
     assert pages.bias_text(1.0) == "none (the expected gradient is the exact one)"
     assert pages.bias_text(0.75) == "-25 % (the expected gradient is 0.75 times the exact one)"
@@ -161,7 +163,7 @@ def test_the_reference_has_every_key():
     assert "| Any |" not in page
 
 
-def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
+def test_the_status_distinguishes_tested_used_and_untested_methods():
     plugin = registry.load("losses", "policy_gradient")
     path, use = "tests/methods/losses/test_policy_losses.py", 'bind("losses", "policy_gradient")'
     assert generate.status(plugin, {path: "", "tests/a.py": use}) == "1 file"

@@ -1,4 +1,4 @@
-"""docs/finding-methods.md: what it names exists, and what it tells people to paste is a valid recipe."""
+"""docs/finding-methods.md: its names exist, and its lines to paste form valid recipes."""
 
 import re
 from pathlib import Path
@@ -16,35 +16,33 @@ BASE = {"environments": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}]
 ROWS = table_rows(PAGE, ["the field's name", "where it is here", "lines to paste", "what differs"])
 
 
-def pasted(row):
-    parts = [yaml.safe_load(text) for text in re.findall(r"`([a-z_]+: .*?)`(?= |,|;|$)", row[2])]
-    return parts if all(isinstance(part, dict) for part in parts) else []
+def pasted_sections(row):
+    sections = [yaml.safe_load(text) for text in re.findall(r"`([a-z_]+: .*?)`(?= |,|;|$)", row[2])]
+    return sections if all(isinstance(section, dict) for section in sections) else []
 
 
 @every_case("row", ROWS, ids=lambda row: row[0])
-def test_what_a_row_names_exists_and_can_be_pasted(row):
+def test_names_in_a_row_exist_and_its_lines_are_valid(row):
     assert len(row) == 4 and all(row), row
-    for name, slot, again in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
-        assert name == again
+    for name, slot, folder_name in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
+        assert name == folder_name
         registry.load(slot, name)
-    parts = pasted(row)
-    assert parts
+    sections = pasted_sections(row)
+    assert sections
     together = {}
-    for (
-        part
-    ) in parts:  # each with what the row has of other sections, for an estimator may need a loss or a reward beside it
-        others = {
+    for section in sections:  # with the row's other sections, as an estimator may need a loss or a reward
+        other_sections = {
             key: value
-            for other in parts
-            if not other.keys() & part.keys()
-            for key, value in other.items()
+            for other_section in sections
+            if not other_section.keys() & section.keys()
+            for key, value in other_section.items()
             if key != "preset"
         }
-        whole = {**BASE, **others, **part}
-        whole["rollout"] = {**BASE["rollout"], **whole["rollout"]}
-        if "preset" not in part:
-            config.resolve(whole)
-        together = {**together, **part}
+        recipe = {**BASE, **other_sections, **section}
+        recipe["rollout"] = {**BASE["rollout"], **recipe["rollout"]}
+        if "preset" not in section:
+            config.resolve(recipe)
+        together = {**together, **section}
     together["rollout"] = {**BASE["rollout"], **together.get("rollout", {})}
     preset = together.pop("preset", None)
     config.resolve({**BASE, **together})
@@ -61,20 +59,20 @@ def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
     sections = {"rollout": config.RolloutConfig, "learner": config.LearnerConfig}
     for section, key in re.findall(r"`(rollout|learner)\.(\w+)`", " ".join(row)):
         assert key in sections[section].model_fields, row
-    known = {option for plugin in linked for option in plugin.options} | {
+    allowed_names = {option for plugin in linked for option in plugin.options} | {
         *registry.SLOTS,
         *config.RunConfig.model_fields,
     }
-    known |= {plugin.name for plugin in linked} | {preset for plugin in linked for preset in plugin.presets}
-    assert set(re.findall(r"`(\w+)`", row[1] + row[3])) <= known, row
+    allowed_names |= {plugin.name for plugin in linked} | {preset for plugin in linked for preset in plugin.presets}
+    assert set(re.findall(r"`(\w+)`", row[1] + row[3])) <= allowed_names, row
 
 
-def test_every_plugin_of_the_three_slots_is_on_the_page_or_no_method_of_its_own():
-    """Of the estimators, losses and rules of selection: what is missing here is a plain part that the lists of methods do not name."""
+def test_every_plugin_of_the_three_slots_is_on_the_page():
+    """Estimators, losses and selection rules are listed, except for building blocks that are no published method."""
     linked = set(re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", PAGE))
-    plain = {("credit", "exact_advantage"), ("losses", "entropy_bonus"), ("losses", "kl_penalty")}
-    plain |= {("selection.curricula", "by_weight"), ("selection.replay", "none")}
-    assert plain.isdisjoint(linked)
+    building_blocks = {("credit", "exact_advantage"), ("losses", "entropy_bonus"), ("losses", "kl_penalty")}
+    building_blocks |= {("selection.curricula", "by_weight"), ("selection.replay", "none")}
+    assert building_blocks.isdisjoint(linked)
     assert linked <= {(slot, name) for slot in registry.SLOTS for name in registry.names(slot)}
     assert "(finding-methods.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
 
@@ -95,7 +93,7 @@ def test_the_page_of_estimators_has_one_short_table():
 
 @every_case("row", choices(), ids=lambda row: row[1].split("`")[1])
 def test_the_lines_of_the_table_can_be_pasted_and_stand_on_another_page(row):
-    together = {key: part for section in pasted(row) for key, part in section.items()}
+    together = {key: part for section in pasted_sections(row) for key, part in section.items()}
     assert together["credit"]["name"] == row[1].split("`")[1]
     together["rollout"] = {**BASE["rollout"], **together.get("rollout", {})}
     config.resolve({**BASE, **together})

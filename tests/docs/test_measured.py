@@ -1,4 +1,4 @@
-"""Measurements: pages show what results files hold, and these say where they come from."""
+"""Measurements: pages agree with results files, and results files name their source."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ GOOD = {
 
 
 @every_case("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_shows_what_its_results_files_hold(page):
+def test_a_page_agrees_with_its_results_files(page):
     text = page.read_text(encoding="utf-8")
     assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
 
@@ -63,13 +63,13 @@ def test_no_interval_in_a_table_is_written_by_hand(page):
     )
 
 
-def test_every_table_that_is_made_stands_on_a_page():
+def test_every_generated_table_is_on_a_page():
     used = {name for page in PAGES for name in measured.marks(page.read_text(encoding="utf-8"))}
     assert {name for name in measured.made() if not name.endswith(".svg")} == used
 
 
 @every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
-def test_a_results_file_says_where_its_figures_come_from(path):
+def test_a_results_file_names_the_source_of_its_figures(path):
     assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
@@ -85,7 +85,7 @@ def test_a_results_file_says_where_its_figures_come_from(path):
         ({"values": {}, "text": {"solved": "0.72 [0.52, 0.92]"}, "starts": "seen"}, "say in 'note'"),
     ],
 )
-def test_a_figure_of_skill_without_its_starts_or_seeds_is_refused(row, message):
+def test_a_figure_of_skill_without_initial_states_or_seeds_is_refused(row, message):
     assert message in " ".join(published.faults({**GOOD, "rows": [row]}))
 
 
@@ -97,7 +97,7 @@ def test_a_figure_of_skill_without_its_starts_or_seeds_is_refused(row, message):
         {"what": "sudoku 9x9", "value": 5775.7, "unit": "verdicts/s"},
     ],
 )
-def test_a_figure_of_skill_with_its_starts_and_a_speed_without_are_accepted(row):
+def test_skill_with_initial_states_and_speed_without_are_accepted(row):
     assert published.faults({**GOOD, "rows": [row]}) == []
 
 
@@ -119,7 +119,7 @@ def parser():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "whole"),
+    ("arguments", "is_full_setting"),
     [
         (["methods"], True),
         (["noise", "--workers", "1"], True),
@@ -131,9 +131,9 @@ def parser():
         (["methods", "steps=100", "threads=1"], False),
     ],
 )
-def test_only_the_whole_setting_replaces_published_results(arguments, whole, monkeypatch):
+def test_only_the_full_setting_replaces_published_results(arguments, is_full_setting, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", *arguments])
-    assert published.settings(parser(), "study").out == (published.RESULTS if whole else published.TRIALS)
+    assert published.settings(parser(), "study").out == (published.RESULTS if is_full_setting else published.TRIALS)
 
 
 def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeypatch):
@@ -158,11 +158,11 @@ def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeyp
         (["--out", "--folder"], []),
     ],
 )
-def test_a_command_names_no_place_on_a_machine(words, portable):
+def test_a_stored_command_contains_no_local_path(words, portable):
     assert published.portable(words) == portable
 
 
-def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
+def test_record_and_check_refuse_the_same_files(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", "noise", "--out", str(tmp_path / "own.json")])
     with pytest.raises(ValueError, match="'solved' may be figures of skill"):
         published.record("x", [{"solved": 0.5}], published.settings(parser(), "study"))
@@ -193,7 +193,7 @@ def test_a_marker_without_a_table_or_an_end_is_an_error(text):
 ROW = {"values": {"solved": {"0": 0.9, "10": 0.7, "2": 0.8}}, "intervals": {}}
 
 
-def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_be():
+def test_intervals_come_from_values_per_seed_and_stay_in_range():
     assert measured.values(ROW, "solved") == [0.9, 0.8, 0.7]
     assert measured.spread(ROW, "solved") == "0.80 [0.55, 1.05]"
     assert measured.spread(ROW, "solved", high=1.0) == "0.80 [0.55, 1.00]"
@@ -206,14 +206,14 @@ def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_b
 
 
 def test_differences_are_paired_by_the_seeds_that_both_have():
-    other = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
-    difference = measured.less(ROW, other, "solved")
+    other_row = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
+    difference = measured.less(ROW, other_row, "solved")
     assert (round(difference.mean, 6), difference.count) == (0.2, 2)
     with pytest.raises(ValueError, match="share no seed"):
         measured.less(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
 
 
-def test_a_row_is_asked_for_by_labels_that_name_one(monkeypatch):
+def test_a_row_is_selected_by_labels_that_match_one_row(monkeypatch):
     rows = [{"trained on": "a", "seed": 0}, {"trained on": "b", "seed": 0}]
     monkeypatch.setattr(measured, "document", lambda name: {"rows": rows})
     assert measured.row("x", trained_on="b") is rows[1]

@@ -1,4 +1,4 @@
-"""The benchmark of oracles runs its recipes, and counts what is judged while a play waits for it."""
+"""The oracle benchmark: its recipes, and the counting of verdicts that an episode waits for."""
 
 import json
 
@@ -13,13 +13,13 @@ TINY = ["threads=1", "warmup.updates=0", "rollout.games_per_step=2", "model.hidd
 RELEASED = [recipe_of(game) for game in GAMES]
 
 
-def test_the_released_form_of_each_game_has_a_row():
+def test_the_released_board_of_each_game_has_a_row():
     names = [name for name in recipe_names() if name.startswith("vpr/") and name.endswith("-tiny-released")]
     assert sorted(RELEASED) == sorted(names) and len(names) == 3
     assert all(load_recipe(name)["rollout"]["candidates"]["count"] == 4 for name in RELEASED)
 
 
-def test_judging_is_read_of_the_first_steps_of_a_kept_run(tmp_path):
+def test_judging_time_is_read_from_the_first_steps_of_a_run(tmp_path):
     lines = [
         {"step": step, "seconds/oracle": 1.0, "seconds/round": 4.0 if step <= judging.STEPS else 1.0}
         for step in range(1, 60)
@@ -29,16 +29,16 @@ def test_judging_is_read_of_the_first_steps_of_a_kept_run(tmp_path):
 
 
 @every_case("recipe", [*oracles.RECIPES, *RELEASED])
-def test_a_step_of_each_recipe_says_what_share_of_it_was_judging(recipe):
+def test_a_step_of_each_recipe_reports_its_share_of_judging(recipe):
     groups = [] if recipe in RELEASED else ["rollout.group_size=2"]
     shares = oracles.judging_shares(recipe, [*TINY, *groups], 2)
     assert len(shares) == 2 and all(0 < share < 1 for share in shares)
 
 
-def test_judging_in_play_is_what_is_counted(monkeypatch):
-    """An oracle that takes its time takes it of the step, as the plays wait."""
-    kind, counts, seen = type(oracles.registry.bind("oracles", "graded", {})()), [], []
-    right, round_of = kind.judge, oracles.play_round
+def test_only_judging_during_play_is_counted(monkeypatch):
+    """A slow oracle lengthens the step, as episodes wait for it."""
+    oracle_class, counts, durations = type(oracles.registry.bind("oracles", "graded", {})()), [], []
+    right, round_of = oracle_class.judge, oracles.play_round
 
     def judge(self, states, *more):
         counts.append(len(states))
@@ -46,12 +46,12 @@ def test_judging_in_play_is_what_is_counted(monkeypatch):
         return right(self, states, *more)
 
     def watched(*arguments):
-        seen.append(round_of(*arguments))
-        return seen[-1]
+        durations.append(round_of(*arguments))
+        return durations[-1]
 
-    monkeypatch.setattr(kind, "judge", judge)
+    monkeypatch.setattr(oracle_class, "judge", judge)
     monkeypatch.setattr(oracles, "play_round", watched)
     (share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
-    timing = seen[0].timing
+    timing = durations[0].timing
     assert counts and timing["seconds/oracle"] >= 0.1 * len(counts)
     assert share == timing["seconds/oracle"] / timing["seconds/round"]

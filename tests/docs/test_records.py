@@ -17,7 +17,7 @@ def test_every_column_is_described_and_no_other(schema, descriptions):
     assert all(descriptions.values())
 
 
-def test_types_are_written_for_people():
+def test_types_are_written_readably():
     page = records.columns(store.SCHEMA, records.EPISODES)
     text = page if isinstance(page, str) else "\n".join(page)
     assert "| `kept` | list of list of int32 |" in text and "| `told` | text |" in text

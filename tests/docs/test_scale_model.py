@@ -1,4 +1,4 @@
-"""The model of a run on workers, in virtual time: by hand, and against what must hold, in both orders."""
+"""The simulated run on workers in virtual time: values by hand and invariants, for both orders."""
 
 from itertools import pairwise
 
@@ -29,7 +29,7 @@ def setting(**changes):
     )
 
 
-def test_without_a_lag_a_step_takes_its_plays_and_then_its_learning():
+def test_with_lag_0_a_step_takes_playing_plus_learning():
     outcome = simulate(setting())
     assert outcome.seconds == pytest.approx(20 * (4 + 2))
     assert (outcome.step_seconds, outcome.busy, outcome.learner_busy) == (
@@ -50,7 +50,7 @@ def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, 
     assert outcome.limit == limit
 
 
-def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
+def test_0_9_ms_per_message_limit_many_workers():
     """1,000 units a step on 500 workers, 0.9 ms each for the training process: 0.9 seconds a step, though play takes 0.02."""
     outcome = simulate(
         setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05)
@@ -59,25 +59,25 @@ def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
     assert outcome.limit == "messages" and outcome.messages_busy == pytest.approx(1.0, abs=0.02)
 
 
-def test_the_model_of_one_worker_that_dies_once():
-    """One death in a hand-made hour: what was begun is lost, the worker waits and starts, and plays it again as long."""
-    quiet = simulate(setting(unit=lambda unit: 100.0, steps=10))
+def test_one_death_of_a_worker_by_hand():
+    """One death in a hand-made hour: the current unit is lost; the worker restarts and plays it again for the same time."""
+    without_deaths = simulate(setting(unit=lambda unit: 100.0, steps=10))
     outcome = simulate(setting(unit=lambda unit: 100.0, steps=10, deaths=1.0, seed=1, restart=12.0))
-    assert quiet.seconds == pytest.approx(10 * 402) and quiet.lost == 0 and quiet.resent == 0
-    played_again = outcome.lost / (1 - outcome.lost) * 4000  # seconds of play that were lost, of all
-    restarts = outcome.seconds - quiet.seconds - played_again
+    assert without_deaths.seconds == pytest.approx(10 * 402) and without_deaths.lost == 0 and without_deaths.resent == 0
+    played_again = outcome.lost / (1 - outcome.lost) * 4000  # lost seconds of play
+    restarts = outcome.seconds - without_deaths.seconds - played_again
     assert outcome.resent > 0 and restarts >= 12.0
     assert restarts % 12.5 == pytest.approx(0.0, abs=0.01) or restarts % 12.5 == pytest.approx(12.5, abs=0.01)
 
 
-def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
-    """Steps that are opened together begin with a backlog: it belongs to the time in which it is dealt with."""
+def test_waiting_messages_are_counted_when_they_are_handled():
+    """Steps opened together begin with a backlog, which counts in the time when it is handled."""
     outcome = simulate(setting(workers=5, units=5, message=0.1, unit=lambda unit: 0.5, learner=0.5, lag=2, steps=6))
     assert outcome.messages_busy == pytest.approx(0.1 * 5 / outcome.step_seconds, rel=0.1)
     assert outcome.messages_busy <= 1.0
 
 
-def test_seeds_bind():
+def test_seeds_determine_the_result():
     outcomes = [
         simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1))
         for seed in (3, 3, 4)
@@ -93,7 +93,7 @@ def test_seeds_bind():
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, message, seed):
+def test_a_lag_never_slows_a_run_and_shares_are_between_0_and_1(workers, units, learner, message, seed):
     unit = lognormal_units(seed, 1.0, 0.8)
     outcomes = [
         simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12))
@@ -132,21 +132,21 @@ def with_tails(**changes):
     )
 
 
-def test_with_equal_units_it_is_as_quick_as_pinned_order():
+def test_with_equal_units_fresh_and_pinned_order_are_equally_fast():
     even = with_tails(unit=lambda unit: 1.0)
-    fresh = simulate_fresh(even)
-    assert fresh.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
-    assert fresh.account.issued == fresh.account.learned == 12 * 16
+    fresh_result = simulate_fresh(even)
+    assert fresh_result.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
+    assert fresh_result.account.issued == fresh_result.account.learned == 12 * 16
 
 
-def test_heavy_tails_hold_up_pinned_order_more():
+def test_heavy_tails_delay_pinned_order_more():
     assert simulate_fresh(with_tails()).outcome.seconds < 0.9 * simulate(with_tails()).seconds
 
 
 @pytest.mark.parametrize("lag", [1, 3])
 def test_every_unit_is_accounted_for_under_deaths(lag):
-    fresh = simulate_fresh(with_tails(lag=lag, deaths=60.0))
-    account = fresh.account
+    fresh_result = simulate_fresh(with_tails(lag=lag, deaths=60.0))
+    account = fresh_result.account
     assert account.is_balanced and account.learned == 12 * 16 and account.open == 0
-    assert account.lost == fresh.outcome.resent > 0
-    assert 0 < fresh.lag <= fresh.lag_max <= lag
+    assert account.lost == fresh_result.outcome.resent > 0
+    assert 0 < fresh_result.lag <= fresh_result.lag_max <= lag

@@ -20,12 +20,12 @@ RECORDS = (
 
 
 def is_key(name):
-    """Return whether the configuration has a key; N stands for a place in a list."""
+    """Return whether the configuration has a key; N stands for a list index."""
     section = config.RunConfig
-    for part in (part for part in name.split(".") if part != "N"):
-        if part not in getattr(section, "model_fields", {}):
+    for key_part in (key_part for key_part in name.split(".") if key_part != "N"):
+        if key_part not in getattr(section, "model_fields", {}):
             return False
-        hint = section.model_fields[part].annotation
+        hint = section.model_fields[key_part].annotation
         section = next((inner for inner in getattr(hint, "__args__", ())), hint)
     return True
 
@@ -49,8 +49,8 @@ EXISTS = {
 
 def faults(row):
     unread = PLACE.sub("", row[2]).replace(";", "").strip()
-    wrong = [text for kind, text in PLACE.findall(row[2]) if not EXISTS[kind](text)]
-    return [*wrong, *([unread] if unread else [])]
+    missing = [text for place_kind, text in PLACE.findall(row[2]) if not EXISTS[place_kind](text)]
+    return [*missing, *([unread] if unread else [])]
 
 
 @every_case("row", ROWS, ids=lambda row: row[0])
@@ -60,7 +60,7 @@ def test_the_places_of_a_word_exist(row):
 
 
 @every_case(
-    ("place", "wrong"),
+    ("cell", "missing"),
     [
         ("key `environments.N.orakel`", ["environments.N.orakel"]),
         ("key `rollout.starts.more`", ["rollout.starts.more"]),
@@ -73,8 +73,8 @@ def test_the_places_of_a_word_exist(row):
         ("file `run.py`", ["file `run.py`"]),
     ],
 )
-def test_a_place_that_does_not_exist_is_refused(place, wrong):
-    assert faults(["word", "meaning", place]) == wrong
+def test_a_place_that_does_not_exist_is_refused(cell, missing):
+    assert faults(["word", "meaning", cell]) == missing
 
 
 def test_a_word_is_explained_once():

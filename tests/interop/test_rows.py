@@ -1,4 +1,4 @@
-"""What the bridges share, without either trainer."""
+"""The part that both bridges (TRL and verl) share, without either trainer."""
 
 import importlib
 import itertools
@@ -31,23 +31,23 @@ def test_spans_are_the_runs_of_the_mask(rows):
     mask, lengths, totals, sampled, first = np.array(rows), [], [], [], []
     values = np.arange(mask.size, dtype=np.float64).reshape(mask.shape) + 1.0
     for row, line in enumerate(rows):
-        starts = [place for place, on in enumerate(line) if on and (place == 0 or not line[place - 1])]
+        starts = [index for index, is_on in enumerate(line) if is_on and (index == 0 or not line[index - 1])]
         edges = [0, *starts[1:], 7]
         for begin, end in itertools.pairwise(edges):
-            chosen = values[row, begin:end][mask[row, begin:end]]
-            lengths.append(len(chosen))
+            masked_values = values[row, begin:end][mask[row, begin:end]]
+            lengths.append(len(masked_values))
             totals.append(values[row, begin:end].sum())
-            sampled.append(chosen.sum())
-            first.append(chosen[0] if len(chosen) else 0.0)
-    place = spans(mask)
-    assert place.n_tokens.tolist() == lengths
-    assert place.sum_by_turn(values).tolist() == totals
-    assert place.sum_over_sampled(values).tolist() == sampled
-    assert place.at_first_token(values).tolist() == first
+            sampled.append(masked_values.sum())
+            first.append(masked_values[0] if len(masked_values) else 0.0)
+    index = spans(mask)
+    assert index.n_tokens.tolist() == lengths
+    assert index.sum_by_turn(values).tolist() == totals
+    assert index.sum_over_sampled(values).tolist() == sampled
+    assert index.at_first_token(values).tolist() == first
 
 
 def two_games(**columns):
-    """Four rows: both players of two games; the first row has two turns."""
+    """Return four rows: both players of two games; the first row has two turns."""
     return TrainerRows(
         num_turns=np.array([2, 1, 1, 1]),
         n_tokens=np.array([1, 2, 3, 1, 2]),
@@ -57,7 +57,7 @@ def two_games(**columns):
     )
 
 
-def test_seats_of_one_game_share_an_episode_and_start_states():
+def test_seats_of_one_game_share_an_episode_and_initial_states():
     turns, order = turn_table(two_games())
     assert order.tolist() == [4, 3, 2, 0, 1]  # episode a: black, white; episode b: black, white
     assert turns.episode.tolist() == [0, 0, 1, 1, 1]
@@ -72,7 +72,7 @@ def test_seats_of_one_game_share_an_episode_and_start_states():
     assert turn_table(two_games())[0].cut is None
 
 
-def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
+def test_columns_follow_their_rows_and_a_missing_one_gives_a_hint():
     credit = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
     assert credit.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
     rows = two_games(
@@ -91,7 +91,7 @@ def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
         estimate(registry.bind("credit", "gigpo"), two_games(), {}, {"view": "look here", "action": "not here"})
 
 
-def test_terms_refuse_what_the_trainer_cannot_give():
+def test_losses_that_need_unavailable_columns_are_refused():
     terms = Terms({"etr": {}}, trainer="T", available=frozenset({"whole"}))
     mask = torch.tensor([[True, True, False]])
     numbers = torch.zeros(1, 3)
@@ -110,7 +110,7 @@ CREDITS = [
 
 @every_case(("name", "preset"), CREDITS)
 @every_case("hints", [VERL_HINTS, TRL_HINTS], ids=["verl", "trl"])
-def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, hints):
+def test_columns_that_a_batch_lacks_are_explained(name, preset, hints):
     bound = registry.bind("credit", name, preset=preset)
     assert bound.needs <= hints.keys()
     if bound.needs:
@@ -119,7 +119,7 @@ def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset,
         assert any(hints[column] in str(error.value) for column in bound.needs), error.value
 
 
-def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
+def test_rows_can_be_trials_and_masked_turns_are_refused():
     rows = two_games(
         attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], view=[["x", "x"], "x", "x", "x"]
     )
@@ -127,8 +127,8 @@ def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
     assert order.tolist() == [4, 3, 2, 0, 1]
     assert turns.attempt.tolist() == [0, 0, 0, 0, 1] and turns.attempt.dtype == np.int64
     assert turns.note.tolist() == [False, False, False, True, False]
-    plain, _ = turn_table(two_games())
-    assert plain.attempt is None and plain.note is None
+    without_trials, _ = turn_table(two_games())
+    assert without_trials.attempt is None and without_trials.note is None
     assert len(estimate(registry.bind("credit", "mage"), rows, {}, {}).advantages) == 9
     for hints in (VERL_HINTS, TRL_HINTS):
         with pytest.raises(CreditError, match="other seats are known in Sparring's own runs only"):

@@ -1,4 +1,4 @@
-"""Against the released TRL: `make interop` runs these in an environment of its own, elsewhere they are skipped."""
+"""Tests with the released TRL: `make interop` runs them in a separate environment; elsewhere they are skipped."""
 
 import json
 
@@ -34,7 +34,7 @@ def tokenizer():
 
 
 def model(folder):
-    """Return a small random model, from a folder: TRL reloads it as the reference."""
+    """Return a small random model from a folder, as TRL reloads it as the reference."""
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(WORDS),
@@ -60,7 +60,7 @@ def shortness(completions, **_):
     return [-0.1 * len(text.split()) for text in completions]
 
 
-def trainer(folder, kind=SparringGRPOTrainer, *, funcs=None, columns=None, arguments=None, **options):
+def trainer(folder, trainer_class=SparringGRPOTrainer, *, funcs=None, columns=None, arguments=None, **options):
     settings = dict(
         output_dir=str(folder),
         per_device_train_batch_size=8,
@@ -78,7 +78,7 @@ def trainer(folder, kind=SparringGRPOTrainer, *, funcs=None, columns=None, argum
         bf16=False,
     )
     data = Dataset.from_dict({"prompt": PROMPTS * 4, **{key: value * 4 for key, value in (columns or {}).items()}})
-    return kind(
+    return trainer_class(
         model=model(f"{folder}/model"),
         reward_funcs=funcs or [evenness],
         args=GRPOConfig(**{**settings, **(arguments or {})}),
@@ -88,49 +88,49 @@ def trainer(folder, kind=SparringGRPOTrainer, *, funcs=None, columns=None, argum
     )
 
 
-def weights(trained):
-    return torch.cat([parameter.detach().flatten() for parameter in trained.model.parameters()])
+def weights(trained_trainer):
+    return torch.cat([parameter.detach().flatten() for parameter in trained_trainer.model.parameters()])
 
 
 def run(folder, *args, **options):
-    trained = trainer(folder, *args, **options)
-    trained.train()
-    return trained
+    trained_trainer = trainer(folder, *args, **options)
+    trained_trainer.train()
+    return trained_trainer
 
 
-def watched(trained):
-    """Keep what a trainer generated: one (rewards, rows, output) per generation."""
-    seen, inner = [], trained._generate_and_score_completions
+def watched(watched_trainer):
+    """Record the generations of a trainer: one (rewards, rows, output) each."""
+    generations, inner = [], watched_trainer._generate_and_score_completions
 
     def keep(inputs):
         output = inner(inputs)
-        seen.append(
+        generations.append(
             (
-                trained._scored.clone(),
-                list(trained._rows),
+                watched_trainer._scored.clone(),
+                list(watched_trainer._rows),
                 {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
             )
         )
         return output
 
-    trained._generate_and_score_completions = keep
-    return seen
+    watched_trainer._generate_and_score_completions = keep
+    return generations
 
 
-def test_grpo_trains_to_the_weights_of_the_plain_trainer_with_and_without_scaling(tmp_path):
-    plain = run(tmp_path / "a", GRPOTrainer)
-    ours = run(tmp_path / "b", credit="grpo", credit_options={"epsilon": 1e-4})
-    assert (weights(plain) - weights(trainer(tmp_path / "c"))).abs().max() > 1e-3
-    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
-    assert list(ours._logs["advantages"]) == pytest.approx(list(plain._logs["advantages"]), abs=1e-5)
-    plain = run(tmp_path / "d", GRPOTrainer, arguments={"scale_rewards": "none"})
-    ours = run(tmp_path / "e", credit="grpo", credit_preset="dr_grpo")
-    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
-    assert not torch.allclose(weights(ours), weights(run(tmp_path / "f", credit="rloo")), atol=1e-4)
+def test_grpo_gives_the_weights_of_trl_with_and_without_scaling(tmp_path):
+    trl_weights = run(tmp_path / "a", GRPOTrainer)
+    sparring_weights = run(tmp_path / "b", credit="grpo", credit_options={"epsilon": 1e-4})
+    assert (weights(trl_weights) - weights(trainer(tmp_path / "c"))).abs().max() > 1e-3
+    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
+    assert list(sparring_weights._logs["advantages"]) == pytest.approx(list(trl_weights._logs["advantages"]), abs=1e-5)
+    trl_weights = run(tmp_path / "d", GRPOTrainer, arguments={"scale_rewards": "none"})
+    sparring_weights = run(tmp_path / "e", credit="grpo", credit_preset="dr_grpo")
+    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(weights(sparring_weights), weights(run(tmp_path / "f", credit="rloo")), atol=1e-4)
 
 
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
-def test_ppo_clip_trains_to_the_weights_of_the_plain_loss(tmp_path, loss_type):
+def test_ppo_clip_gives_the_weights_of_trls_loss(tmp_path, loss_type):
     arguments = {
         "loss_type": loss_type,
         "num_iterations": 2,
@@ -138,25 +138,25 @@ def test_ppo_clip_trains_to_the_weights_of_the_plain_loss(tmp_path, loss_type):
         "gradient_accumulation_steps": 2,
         "epsilon": 0.02,
     }
-    plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    ours = run(
+    trl_weights = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    sparring_weights = run(
         tmp_path / "b",
         credit_options={"epsilon": 1e-4},
         losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}},
         arguments=arguments,
     )
-    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
-    assert "ppo_clip/clip_fraction" in ours.state.log_history[0]
+    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-5, atol=1e-6)
+    assert "ppo_clip/clip_fraction" in sparring_weights.state.log_history[0]
 
 
-def test_a_kl_penalty_is_trls_own(tmp_path):
+def test_a_kl_penalty_equals_trls(tmp_path):
     arguments = {"beta": 0.5, "num_iterations": 2, "max_steps": 4, "use_bias_correction_kl": False}
-    plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    without = run(tmp_path / "b", GRPOTrainer, arguments={**arguments, "beta": 0.0})
+    trl_weights = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    without_penalty = run(tmp_path / "b", GRPOTrainer, arguments={**arguments, "beta": 0.0})
     losses = {"ppo_clip": {}, "kl_penalty": {"weight": 0.5}}
-    ours = run(tmp_path / "c", credit_options={"epsilon": 1e-4}, losses=losses, arguments=arguments)
-    assert (weights(plain) - weights(without)).abs().max() > 1e-4
-    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-4, atol=1e-5)
+    sparring_weights = run(tmp_path / "c", credit_options={"epsilon": 1e-4}, losses=losses, arguments=arguments)
+    assert (weights(trl_weights) - weights(without_penalty)).abs().max() > 1e-4
+    torch.testing.assert_close(weights(sparring_weights), weights(trl_weights), rtol=1e-4, atol=1e-5)
 
 
 CRITIC_FREE = (
@@ -178,27 +178,32 @@ CRITIC_FREE = (
 
 @pytest.mark.parametrize("name", CRITIC_FREE)
 def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
-    ours = trainer(tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]})
-    seen = watched(ours)
-    ours.train()
+    sparring_trainer = trainer(
+        tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]}
+    )
+    generations = watched(sparring_trainer)
+    sparring_trainer.train()
     state = {}
-    for scored, _, output in seen:
+    for scored, _, output in generations:
         total = (scored * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
         table = table_of([[r] for r in total], output["completion_mask"].sum(dim=1, keepdim=True).tolist(), size=4)
         credit = registry.bind("credit", name)(table, state)
         state = credit.state
         if credit.level == "turn":
-            got = output["advantages"]
+            advantages = output["advantages"]
             np.testing.assert_allclose(
-                got.numpy() if got.dim() == 1 else got[:, 0].numpy(), credit.advantages, rtol=1e-5, atol=1e-6
+                advantages.numpy() if advantages.dim() == 1 else advantages[:, 0].numpy(),
+                credit.advantages,
+                rtol=1e-5,
+                atol=1e-6,
             )
-    assert leaves(ours.credit_state) == pytest.approx(leaves(state), rel=1e-6)
+    assert leaves(sparring_trainer.credit_state) == pytest.approx(leaves(state), rel=1e-6)
 
 
 def leaves(tree):
     if isinstance(tree, dict):
         return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
-    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list) else [tree]
+    return [leaf for subtree in tree for leaf in leaves(subtree)] if isinstance(tree, list) else [tree]
 
 
 def table_of(rewards, tokens, size):
@@ -227,8 +232,8 @@ def table_of(rewards, tokens, size):
 
 
 @pytest.mark.parametrize("name", ["match_tir", "rebn", "mars"])
-def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
-    """Token 1 of every completion is made the environment's, so that a completion of three tokens and more has two turns."""
+def test_each_turn_gets_its_own_advantage(tmp_path, monkeypatch, name):
+    """Token 1 of every completion is masked as the environment's, so a completion of three or more tokens has two turns."""
     inner = GRPOTrainer._generate_and_score_completions
 
     def split(self, inputs):
@@ -239,11 +244,11 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", split)
     columns = {"sparring_turn_reward": [[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.5]]}
-    ours = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
-    ours.generation_config.suppress_tokens = [1]  # no end: six tokens each
-    seen = watched(ours)
-    ours.train()
-    ((scored, rows, output),) = seen
+    sparring_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+    sparring_trainer.generation_config.suppress_tokens = [1]  # without an end token every completion has six tokens
+    generations = watched(sparring_trainer)
+    sparring_trainer.train()
+    ((scored, rows, output),) = generations
     rewards = [
         [row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)]
         for row, total in zip(rows, scored[:, 0], strict=True)
@@ -254,46 +259,48 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
     np.testing.assert_allclose(output["advantages"].numpy(), want, rtol=1e-5, atol=1e-6)
     monkeypatch.setitem(columns, "sparring_turn_reward", [[1.0]] * 4)
     with pytest.raises(CreditError, match="give a list of 2"):
-        short = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
-        short.generation_config.suppress_tokens = [1]
-        short.train()
+        one_turn_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+        one_turn_trainer.generation_config.suppress_tokens = [1]
+        one_turn_trainer.train()
 
 
-def test_roles_split_a_group_and_unscorable_completions_get_nothing(tmp_path):
+def test_roles_split_a_group_and_unscored_completions_get_zero(tmp_path):
     columns = {"sparring_role": ["white", "black", "white", "black"]}
-    ours = trainer(tmp_path, credit="rae", columns=columns)
-    ours.train()
-    assert sorted(ours.credit_state) == ["game/black", "game/white"]
+    sparring_trainer = trainer(tmp_path, credit="rae", columns=columns)
+    sparring_trainer.train()
+    assert sorted(sparring_trainer.credit_state) == ["game/black", "game/white"]
 
-    def some(completions, **_):
+    def partial_reward(completions, **_):
         return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
 
-    ours = trainer(tmp_path / "b", credit="rloo", funcs=[some])
-    seen = watched(ours)
-    ours.train()
-    advantages = seen[0][2]["advantages"]
+    sparring_trainer = trainer(tmp_path / "b", credit="rloo", funcs=[partial_reward])
+    generations = watched(sparring_trainer)
+    sparring_trainer.train()
+    advantages = generations[0][2]["advantages"]
     assert advantages[0] == 0 and advantages[4] == 0
     assert advantages[1:4].tolist() == pytest.approx([-1.5, 0.0, 1.5])
 
 
 def test_running_state_is_saved_and_loaded(tmp_path):
     arguments = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
-    whole = run(tmp_path, credit="rae", arguments=arguments)
-    assert json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text()) == whole.credit_state
+    uninterrupted = run(tmp_path, credit="rae", arguments=arguments)
+    assert json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text()) == uninterrupted.credit_state
     early = json.loads((tmp_path / "checkpoint-1" / "sparring_credit.json").read_text())
-    assert early != whole.credit_state
-    again = trainer(tmp_path, credit="rae", arguments=arguments)
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
-    assert leaves(again.credit_state) == pytest.approx(leaves(whole.credit_state))
-    torch.testing.assert_close(weights(again), weights(whole))
+    assert early != uninterrupted.credit_state
+    resumed = trainer(tmp_path, credit="rae", arguments=arguments)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert leaves(resumed.credit_state) == pytest.approx(leaves(uninterrupted.credit_state))
+    torch.testing.assert_close(weights(resumed), weights(uninterrupted))
 
 
 @pytest.mark.parametrize("name", registry.names("losses"))
-def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
-    needs = registry.bind("losses", name).needs
+def test_every_loss_trains_or_names_its_missing_columns(tmp_path, name):
+    requirements = registry.bind("losses", name).needs
     losses = {"ppo_clip": {}, name: {}} if name in ("probability_mask", "d3s_tokens", "kl_penalty") else {name: {}}
-    arguments = {"beta": 0.1 if "reference_logprobs" in needs else 0.0, "num_iterations": 2}
-    if needs & {"values", "old_logprobs", "legal_replies"} or needs & set(registry.names("features")) - {"entropy"}:
+    arguments = {"beta": 0.1 if "reference_logprobs" in requirements else 0.0, "num_iterations": 2}
+    if requirements & {"values", "old_logprobs", "legal_replies"} or requirements & set(registry.names("features")) - {
+        "entropy"
+    }:
         with pytest.raises(ConfigError, match="which TRL does not pass"):
             trainer(tmp_path, losses=losses, arguments=arguments)
         return
@@ -301,9 +308,9 @@ def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
         with pytest.raises(ConfigError, match="by their prompt, which TRL does not pass"):
             run(tmp_path, losses=losses, arguments=arguments)
         return
-    trained = run(tmp_path, losses=losses, arguments=arguments)
-    assert weights(trained).isfinite().all()
-    assert (weights(trained) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
+    trained_weights = run(tmp_path, losses=losses, arguments=arguments)
+    assert weights(trained_weights).isfinite().all()
+    assert (weights(trained_weights) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -331,15 +338,15 @@ def test_contradictions_are_refused(tmp_path, options, arguments, error, message
 @pytest.mark.parametrize(
     ("name", "message"), [("gae", "no critic"), ("gigpo", "sparring_view"), ("oprl", "Make TRL compute it")]
 )
-def test_what_is_missing_is_named(tmp_path, name, message):
+def test_missing_columns_are_named(tmp_path, name, message):
     with pytest.raises(CreditError, match=message):
         run(tmp_path, credit=name)
 
 
-def test_evaluation_logs_our_advantages_and_leaves_the_state_alone(tmp_path):
-    ours = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
-    ours.credit_state = {"game/player": 100.0}
-    ours.evaluate(ours.train_dataset.select([0]))
-    logged = list(ours._logs["advantages"])
+def test_evaluation_logs_advantages_and_keeps_the_state(tmp_path):
+    sparring_trainer = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
+    sparring_trainer.credit_state = {"game/player": 100.0}
+    sparring_trainer.evaluate(sparring_trainer.train_dataset.select([0]))
+    logged = list(sparring_trainer._logs["advantages"])
     assert len(logged) == 4 and max(logged) < -50.0
-    assert ours.credit_state == {"game/player": 100.0}
+    assert sparring_trainer.credit_state == {"game/player": 100.0}

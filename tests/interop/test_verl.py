@@ -1,4 +1,4 @@
-"""Against the released verl: `make interop` runs these in an environment of its own, elsewhere they are skipped."""
+"""Tests with the released verl: `make interop` runs them in a separate environment; elsewhere they are skipped."""
 
 import dataclasses
 import math
@@ -37,7 +37,7 @@ NEVER = {
 
 
 def batch(seed=0, rows=12, length=14, groups=3, turns=True):
-    """Return rewards, mask and uid; rows of one to three turns, of one where ``turns`` is false."""
+    """Return rewards, mask and uid; rows of one to three turns, one turn if ``turns`` is false."""
     draw = np.random.Generator(np.random.Philox(seed))
     mask = np.zeros((rows, length), dtype=np.int64)
     for row in range(rows):
@@ -73,14 +73,14 @@ def everything(rewards, mask, seed=1):
 
 
 def runs_of(row):
-    places, start = [], None
-    for place, on in enumerate([*row.tolist(), 0]):
-        if on and start is None:
-            start = place
-        if not on and start is not None:
-            places.append((start, place))
+    run, start = [], None
+    for index, is_on in enumerate([*row.tolist(), 0]):
+        if is_on and start is None:
+            start = index
+        if not is_on and start is not None:
+            run.append((start, index))
             start = None
-    return places
+    return run
 
 
 def by_hand(rewards, mask, uid, tensors, columns):
@@ -112,7 +112,7 @@ def by_hand(rewards, mask, uid, tensors, columns):
         return [columns[f"sparring_{name}"][line[0]][line[1]] for line in lines] if columns else None
 
     reward = np.array([line[4] for line in lines])
-    parts = np.array(turn("component_best_action")) if columns else None
+    component_values = np.array(turn("component_best_action")) if columns else None
     group_role = sorted({(uid[line[0]], role[line[0]]) for line in lines})
     plain_states = [
         group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + number
@@ -135,7 +135,7 @@ def by_hand(rewards, mask, uid, tensors, columns):
         n_tokens=ints(line[3] - line[2] for line in lines),
         action=ints(turn("action")) if columns else None,
         view=ints(turn("view")) if columns else None,
-        components={"best_action": parts, "game": reward - parts} if columns else {},
+        components={"best_action": component_values, "game": reward - component_values} if columns else {},
         logprob=summed("rollout_log_probs"),
         old_logprob=summed("old_log_probs"),
         reference_logprob=summed("ref_log_prob"),
@@ -221,10 +221,10 @@ def test_equals_verls_own(ours, theirs, turns):
 
 def test_rows_of_a_game_are_joined_and_empty_ones_count():
     rewards, mask, _ = batch(0)
-    alone = np.array([str(row) for row in range(len(mask))], dtype=object)
-    theirs, _ = core_algos.get_adv_estimator_fn("rloo")(rewards, mask, alone)
-    assert (bridge.ESTIMATORS["sparring_rloo"](rewards, mask, alone)[0] == 0).all()
-    assert (theirs != 0).any()
+    separate_groups = np.array([str(row) for row in range(len(mask))], dtype=object)
+    verl_advantages, _ = core_algos.get_adv_estimator_fn("rloo")(rewards, mask, separate_groups)
+    assert (bridge.ESTIMATORS["sparring_rloo"](rewards, mask, separate_groups)[0] == 0).all()
+    assert (verl_advantages != 0).any()
     rewards, mask, uid = batch(0, turns=False)
     mask[0], rewards[0], rewards[0, 2] = 0, 0.0, 5.0
     expected, _ = core_algos.get_adv_estimator_fn("grpo")(rewards, mask, uid)
@@ -233,25 +233,29 @@ def test_rows_of_a_game_are_joined_and_empty_ones_count():
     )
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     rewards = torch.tensor([[1.0, 0.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
-    place = bridge.spans(mask.numpy().astype(bool))
-    assert place.sum_by_turn(rewards.numpy()).tolist() == [15.0, 48.0]
-    assert place.n_tokens.tolist() == [2, 1]
+    row_spans = bridge.spans(mask.numpy().astype(bool))
+    assert row_spans.sum_by_turn(rewards.numpy()).tolist() == [15.0, 48.0]
+    assert row_spans.n_tokens.tolist() == [2, 1]
     mask, uid = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]]), np.array(["p"] * 4, dtype=object)
     rewards = torch.tensor([[0.0, 1.0], [4.0, 0.0], [0.0, 2.0], [8.0, 0.0]])
     columns = {"sparring_episode": np.array([7, 7, 9, 9]), "sparring_turn": np.array([1, 0, 0, 1])}
-    got, _ = bridge.ESTIMATORS["sparring_rloo"](rewards, mask, uid, non_tensor_batch=columns)
-    assert got.tolist() == [[-5.0, -5.0], [-5.0, 0.0], [5.0, 5.0], [5.0, 0.0]]
-    mixed = {**columns, "sparring_role": np.array(["a", "b", "a", "a"]), "sparring_seat": np.array([0, 0, 0, 0])}
+    advantages, _ = bridge.ESTIMATORS["sparring_rloo"](rewards, mask, uid, non_tensor_batch=columns)
+    assert advantages.tolist() == [[-5.0, -5.0], [-5.0, 0.0], [5.0, 5.0], [5.0, 0.0]]
+    mixed_columns = {
+        **columns,
+        "sparring_role": np.array(["a", "b", "a", "a"]),
+        "sparring_seat": np.array([0, 0, 0, 0]),
+    }
     with pytest.raises(CreditError, match="different roles"):
-        bridge.ESTIMATORS["sparring_rloo"](rewards, mask, uid, non_tensor_batch=mixed)
+        bridge.ESTIMATORS["sparring_rloo"](rewards, mask, uid, non_tensor_batch=mixed_columns)
 
 
-def test_options_are_checked_and_what_is_missing_is_named():
+def test_options_are_checked_and_missing_columns_are_named():
     rewards, mask, uid = batch(0)
     estimator = bridge.ESTIMATORS["sparring_grpo"]
-    plain, _ = bridge.ESTIMATORS["sparring_grpo_dr_grpo"](rewards, mask, uid)
+    advantages, _ = bridge.ESTIMATORS["sparring_grpo_dr_grpo"](rewards, mask, uid)
     options = OmegaConf.create({"gamma": 1.0, "sparring": {"divide_by_std": False}})
-    torch.testing.assert_close(estimator(rewards, mask, uid, config=options)[0], plain)
+    torch.testing.assert_close(estimator(rewards, mask, uid, config=options)[0], advantages)
     with pytest.raises(ConfigError, match="divide_by_sdt"):
         estimator(rewards, mask, uid, config={"sparring": {"divide_by_sdt": False}})
     with pytest.raises(ConfigError, match="report the progress"):
@@ -283,10 +287,10 @@ def test_running_state_is_kept_and_restored():
     rae = bridge.ESTIMATORS["sparring_rae"]
     bridge.load_state({})
     first, _ = rae(rewards, mask, uid)
-    saved = bridge.state()
+    saved_state = bridge.state()
     second, _ = rae(rewards, mask, uid)
     assert not torch.equal(first, second)
-    bridge.load_state(saved)
+    bridge.load_state(saved_state)
     torch.testing.assert_close(rae(rewards, mask, uid)[0], second)
     bridge.load_state({})
     torch.testing.assert_close(rae(rewards, mask, uid)[0], first)
@@ -309,27 +313,29 @@ def test_the_trainer_passes_columns_once_wrapped():
         bridge.pass_columns()
         bridge.pass_columns()
         assert trainer.compute_advantage.__wrapped__ is original
-        got = trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config).batch["advantages"]
+        advantages = trainer.compute_advantage(data, adv_estimator="sparring_gigpo", config=config).batch["advantages"]
     finally:
         trainer.compute_advantage = original
     expected, _ = bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid, non_tensor_batch=columns, **tensors)
-    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(advantages, expected)
 
 
 def tensors_of(seed=0, spread=0.3):
     _, mask, _ = batch(seed)
     draw = np.random.Generator(np.random.Philox(seed + 100))
     old = torch.tensor(-draw.random(size=tuple(mask.shape)), dtype=torch.float32)
-    now = (old + torch.tensor(draw.normal(size=tuple(mask.shape)) * spread, dtype=torch.float32)).requires_grad_(True)
+    logprobs = (old + torch.tensor(draw.normal(size=tuple(mask.shape)) * spread, dtype=torch.float32)).requires_grad_(
+        True
+    )
     advantages = torch.tensor(draw.normal(size=tuple(mask.shape)), dtype=torch.float32) * mask
-    return old, now, advantages, mask.bool()
+    return old, logprobs, advantages, mask.bool()
 
 
 def actor(**changes):
-    base = {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1, "use_dynamic_bsz": False}
+    settings = {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1, "use_dynamic_bsz": False}
     names = {field.name for field in dataclasses.fields(ActorConfig)}
     config = ActorConfig(
-        **{key: value for key, value in {**base, **changes}.items() if key in names and key != "global_batch_info"}
+        **{key: value for key, value in {**settings, **changes}.items() if key in names and key != "global_batch_info"}
     )
     if "global_batch_info" in changes:
         config.global_batch_info.update(changes["global_batch_info"])
@@ -364,7 +370,7 @@ def test_ppo_clip_equals_vanilla(mode, info, weights):
 
 
 @pytest.mark.parametrize("name", sorted(bridge.LOSSES))
-def test_every_loss_is_registered_and_works_or_says_what_is_missing(name):
+def test_every_loss_is_registered_and_works_or_names_missing_columns(name):
     old, now, advantages, mask = tensors_of()
     loss = core_algos.get_policy_loss_fn(name)
     assert loss is bridge.LOSSES[name]
@@ -418,7 +424,7 @@ def test_most_losses_work_and_see_rows_or_runs():
     assert not torch.allclose(by_turn, by_row)
 
 
-def test_own_sums_of_losses():
+def test_weighted_sums_of_losses():
     old, now, advantages, mask = tensors_of()
     twice = bridge.register_loss("twice", {"ppo_clip": {"weight": 2.0, "clip_high": 0.28}})
     assert core_algos.get_policy_loss_fn("twice") is twice
@@ -432,7 +438,7 @@ def test_own_sums_of_losses():
     assert math.isfinite(masked(old, now, advantages, mask)[0].item())
 
 
-def test_an_empty_micro_batch_is_no_error_and_what_is_not_passed_has_a_reason():
+def test_an_empty_micro_batch_works_and_skipped_losses_have_a_reason():
     old, now, advantages, mask = tensors_of()
     value, metrics = bridge.LOSSES["sparring_ppo_clip"](old, now, advantages, torch.zeros_like(mask), config=actor())
     assert value.item() == 0.0 and metrics == {}

@@ -1,4 +1,4 @@
-"""Gradients by leaves: the tree's order, the same bits by whoever computes a leaf, and the gradient of one pass."""
+"""Gradients summed over leaves: a fixed order, equal bits for any number of learners, and the gradient of one pass."""
 
 import math
 from types import SimpleNamespace
@@ -29,12 +29,12 @@ BASE = {
 }
 
 
-def updated(**changes):
+def gradients_of(**changes):
     run = LocalEngine(resolve({**BASE, **changes}))
-    played = episodes_of(run)
-    data = pack(played)
+    episodes = episodes_of(run)
+    data = pack(episodes)
     advantages = np.linspace(-1, 1, len(data.turn_of))
-    return run.learner.update(data, advantages, None, turns=turn_table(played), progress=0.0, stream=run.root)
+    return run.learner.update(data, advantages, None, turns=turn_table(episodes), progress=0.0, stream=run.root)
 
 
 class Data:
@@ -51,7 +51,7 @@ class RankExchange:
         return total
 
 
-def summed(gradients, ranks=1):
+def sum_over_ranks(gradients, ranks=1):
     count = len(gradients)
     data = Data([(index,) for index in range(count)], range(count))
     sums = []
@@ -62,22 +62,22 @@ def summed(gradients, ranks=1):
             parameter.grad = None if gradients[leaf[0]] is None else gradients[leaf[0]].clone()
             tree.add()
         tree.finish()
-    while len(sums) > 1:  # each level of the exchange: partners add what they have
+    while len(sums) > 1:  # each level of the exchange: partners add their sums
         sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
     return sums[0][: gradients[0].numel()]
 
 
-def test_leaves_are_added_in_pairs_and_not_one_after_the_other():
-    total = summed([torch.tensor([value]) for value in (1e8, 1.0, -1e8, 1.0)])
-    assert total.item() == 0.0  # (1e8 + 1) + (-1e8 + 1), where 1e8 swallows each 1; one after the other gives 1
+def test_leaves_are_summed_in_pairs_and_not_sequentially():
+    total = sum_over_ranks([torch.tensor([value]) for value in (1e8, 1.0, -1e8, 1.0)])
+    assert total.item() == 0.0  # (1e8 + 1) + (-1e8 + 1) rounds to 0 in float32; a sequential sum gives 1
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=8, max_size=8))
 def test_one_two_four_and_eight_learners_have_the_same_bits(values):
     gradients = [torch.tensor(row) for row in values]
-    alone = summed(gradients)
+    single_learner_sum = sum_over_ranks(gradients)
     for ranks in (2, 4, 8):
-        assert summed(gradients, ranks).equal(alone)
+        assert sum_over_ranks(gradients, ranks).equal(single_learner_sum)
 
 
 @given(
@@ -85,32 +85,32 @@ def test_one_two_four_and_eight_learners_have_the_same_bits(values):
     st.sampled_from([1, 2, 4, 8]),
     st.data(),
 )
-def test_every_sequence_is_in_one_leaf_with_those_that_equal_it(sequences, count, data):
+def test_equal_sequences_are_in_one_leaf(sequences, count, data):
     distinct = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
-    chosen = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
-    parts = leaves(Data(sequences, distinct), chosen, count)
-    assert len(parts) == count
-    assert sorted(np.concatenate(parts).tolist()) == chosen.tolist()
+    chosen_tokens = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
+    leaf_indices = leaves(Data(sequences, distinct), chosen_tokens, count)
+    assert len(leaf_indices) == count
+    assert sorted(np.concatenate(leaf_indices).tolist()) == chosen_tokens.tolist()
     homes = {}
-    for number, leaf in enumerate(parts):
+    for number, leaf in enumerate(leaf_indices):
         for row in leaf.tolist():
             assert homes.setdefault(distinct[row], number) == number
     order = [
         sequences[index]
         for number in range(count)
-        for index in sorted({distinct[row] for row in parts[number].tolist()}, key=sequences.__getitem__)
+        for index in sorted({distinct[row] for row in leaf_indices[number].tolist()}, key=sequences.__getitem__)
     ]
     assert order == sorted(order)
 
 
-def test_leaves_hold_about_as_many_distinct_prefixes():
+def test_leaves_have_similar_numbers_of_distinct_prefixes():
     sequences = [(0, index, *range(index % 5)) for index in range(400)]
-    parts = leaves(Data(sequences, range(400)), np.arange(400), 8)
-    sizes = [sum(len(sequences[row]) - 1 for row in leaf) for leaf in parts]
+    leaf_indices = leaves(Data(sequences, range(400)), np.arange(400), 8)
+    sizes = [sum(len(sequences[row]) - 1 for row in leaf) for leaf in leaf_indices]
     assert max(sizes) - min(sizes) <= 6
 
 
-def test_a_parameter_that_takes_part_in_no_leaf_has_no_gradient():
+def test_a_parameter_used_in_no_leaf_has_no_gradient():
     used, unused, late = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
     tree = GradientTree([used, unused, late], 2)
     data = Data([(0,), (1,)], [0, 1])
@@ -125,28 +125,28 @@ def test_a_parameter_that_takes_part_in_no_leaf_has_no_gradient():
 
 @pytest.mark.parametrize("terms", [["policy_gradient"], ["ppo_clip", "entropy_bonus"]])
 @pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean", "constant"])
-def test_the_gradient_is_that_of_one_pass(terms, reduction):
-    named = [{"name": name} for name in terms]
+def test_the_sum_over_leaves_is_the_gradient_of_one_pass(terms, reduction):
+    losses = [{"name": name} for name in terms]
     updates = [
-        updated(learner={"leaves": count, "reduction": reduction, "micro_tokens": 64}, losses=named)
+        gradients_of(learner={"leaves": count, "reduction": reduction, "micro_tokens": 64}, losses=losses)
         for count in (1, 4, 16)
     ]
     for name in ("gradient_norm", "loss", "ratio_p99", "logprob_difference_mean"):
         assert [metrics[name] for metrics in updates] == pytest.approx([updates[0][name]] * 3, rel=1e-5, abs=1e-7)
 
 
-def test_a_loss_of_the_whole_minibatch_sees_all_of_it_in_every_leaf():
+def test_a_minibatch_loss_sees_the_whole_minibatch_in_every_leaf():
     name = next(name for name in built_in("losses") if "whole" in load("losses", name).needs)
-    whole, four = (updated(learner={"leaves": count}, losses=[{"name": name}]) for count in (1, 4))
-    assert whole["gradient_norm"] == pytest.approx(four["gradient_norm"], rel=1e-5)
+    one_leaf, four_leaves = (gradients_of(learner={"leaves": count}, losses=[{"name": name}]) for count in (1, 4))
+    assert one_leaf["gradient_norm"] == pytest.approx(four_leaves["gradient_norm"], rel=1e-5)
 
 
-def test_leaves_are_a_power_of_two():
+def test_the_number_of_leaves_must_be_a_power_of_two():
     with pytest.raises(ConfigError, match=r"leaves=6 is not a power of 2; write 4 or 8"):
         resolve({"learner": {"leaves": 6}, "environments": [{"name": "kuhn_poker"}]})
 
 
-# nothing that is not finite reaches the weights or a checkpoint: the run stops and says where, why and what is left
+# values that are not finite reach neither weights nor checkpoints: the run stops with the place, the cause and the last checkpoint
 CONFIG = {
     "steps": 6,
     "threads": 1,
@@ -159,18 +159,18 @@ CONFIG = {
 }
 
 
-def stopped(path, **keys):
-    """Train until the run stops; return what it says. All that is saved is finite."""
+def train_until_error(path, **keys):
+    """Train until the run stops; check that saved values are finite; return the error text."""
     config = resolve({**CONFIG, **keys})
-    with pytest.raises(DivergedError) as caught:
+    with pytest.raises(DivergedError) as error_info:
         train_in(path, config)
     for file in path.rglob("*.safetensors"):
         assert all(np.isfinite(tensor).all() for tensor in safetensors.numpy.load_file(file).values())
-    return str(caught.value)
+    return str(error_info.value)
 
 
-def schedule(first, then):
-    return {"schedule": "staircase", "values": [first, then], "at": [0.5]}
+def schedule(first, second):
+    return {"schedule": "staircase", "values": [first, second], "at": [0.5]}
 
 
 @pytest.mark.parametrize(
@@ -186,21 +186,21 @@ def schedule(first, then):
     ],
     ids=["plain", "average and league", "critic", "reward model"],
 )
-def test_a_learning_rate_beyond_all_bounds_stops_the_run(tmp_path, keys):
+def test_an_excessive_learning_rate_stops_the_run(tmp_path, keys):
     learner = {**keys.get("learner", {}), "learning_rate": schedule(0.001, 1e38)}
-    message = stopped(tmp_path / "run", **{**keys, "learner": learner})
+    message = train_until_error(tmp_path / "run", **{**keys, "learner": learner})
     assert "Met in step 4 of 6, where learner.learning_rate is 1e+38." in message
     assert f"The checkpoint of step 3 is good: {tmp_path / 'run' / 'checkpoints' / 'step_000003'}." in message
     assert checkpoint.steps(tmp_path / "run") == [2, 3]
 
 
-def test_the_warm_up_is_watched_too(tmp_path):
-    message = stopped(tmp_path / "run", warmup={"updates": 3, "games": 4, "learning_rate": 1e38})
+def test_warm_up_is_checked_too(tmp_path):
+    message = train_until_error(tmp_path / "run", warmup={"updates": 3, "games": 4, "learning_rate": 1e38})
     assert "Met in the warm-up. No checkpoint had been saved." in message
 
 
-def test_a_sum_that_is_too_large_is_told_from_a_loss_that_is(tmp_path):
-    message = stopped(
+def test_an_overflowing_sum_is_distinguished_from_a_large_loss(tmp_path):
+    message = train_until_error(
         tmp_path / "run", losses=[{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": schedule(0.01, 3.3e38)}]
     )
     assert "their weighted sum is not" in message and "The checkpoint of step 3 is good" in message
@@ -236,17 +236,17 @@ def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, messag
 def test_a_gradient_that_is_not_finite_changes_nothing(saved):
     engine = LocalEngine(resolve(CONFIG))
     model, optimizer = engine.model, engine.learner.optimizer
-    before = saved(engine)
-    for wrong in (math.nan, math.inf):
+    saved_before = saved(engine)
+    for value in (math.nan, math.inf):
         for parameter in model.parameters():
-            parameter.grad = torch.full_like(parameter, wrong)
+            parameter.grad = torch.full_like(parameter, value)
         with pytest.raises(DivergedError, match="no weight was changed"):
             gradient_step.descend(model, optimizer, 1.0)
-        assert saved(engine) == before
+        assert saved(engine) == saved_before
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_not_saved(wrong, saved):
+def test_weights_that_are_not_finite_are_not_saved(wrong, saved):
     engine = LocalEngine(resolve({**CONFIG, "learner": {"average": 0.9}}))
     saved(engine)
     with torch.no_grad():
@@ -255,7 +255,7 @@ def test_what_is_not_finite_is_not_saved(wrong, saved):
         saved(engine)
 
 
-def test_weights_that_are_finite_and_useless_are_not_saved(saved):
+def test_finite_weights_with_non_finite_outputs_are_not_saved(saved):
     engine = LocalEngine(resolve(CONFIG))
     with torch.no_grad():
         for parameter in engine.model.parameters():

@@ -1,4 +1,4 @@
-"""The deduplicated learner against one row per game."""
+"""The learner with deduplicated sequences, compared with one row per game."""
 
 import logging
 from dataclasses import replace
@@ -43,12 +43,12 @@ def update(run, data, advantages, *, step, progress):
     return run.learner.update(data, advantages, None, progress=progress, stream=stream)
 
 
-def losses(*named):
-    return [WeightedLoss(bound=bind("losses", name, options), weight=parse(weight)) for name, weight, options in named]
+def losses(*specs):
+    return [WeightedLoss(bound=bind("losses", name, options), weight=parse(weight)) for name, weight, options in specs]
 
 
 def naive_gradient(model, episodes, advantages, temperature=1.0):
-    """Gradient of the policy-gradient token mean, one Hugging Face forward per seat of each game."""
+    """Return the gradient of the policy-gradient token mean by one Hugging Face forward per seat of each game."""
     model.network.zero_grad()
     rows, total, count = list(ordered_turns(episodes)), 0.0, 0
     sequences = {}
@@ -77,7 +77,7 @@ def test_update_equals_one_row_per_game(micro_tokens):
     run = engine()
     episodes = episodes_of(run)
     data, rows = pack(episodes), len(turn_table(episodes).reward)
-    assert len(data.sequences) < len(data.distinct)  # some games went alike
+    assert len(data.sequences) < len(data.distinct)  # some games are equal
     advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
     expected = naive_gradient(run.model, episodes, advantages)
     learner = Learner(
@@ -92,21 +92,21 @@ def test_update_equals_one_row_per_game(micro_tokens):
     assert metrics["logprob_difference_max"] < 1e-5
 
 
-def test_games_that_went_alike_keep_the_sets_they_were_drawn_from():
+def test_equal_games_keep_the_token_sets_they_were_sampled_from():
     run = engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
     episodes = episodes_of(run)
-    again = [with_kept(episode, 100 + episode.episode_id, lambda token: ()) for episode in episodes]
-    last = [with_kept(episode, 200 + episode.episode_id, lambda token: ((token,),)) for episode in episodes]
-    data = pack([*episodes, *again, *last])
+    full_sets = [with_token_sets(episode, 100 + episode.episode_id, lambda token: ()) for episode in episodes]
+    last = [with_token_sets(episode, 200 + episode.episode_id, lambda token: ((token,),)) for episode in episodes]
+    data = pack([*episodes, *full_sets, *last])
     logprobs, count = run.learner._logprobs(data, run.model), len(data.turn_of) // 3
     assert logprobs[:count] == pytest.approx(data.logprobs[:count], abs=1e-5)
     assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # one token to choose from
-    plain = run.learner._logprobs(pack(again), run.model)
-    assert logprobs[count : 2 * count] == pytest.approx(plain, abs=1e-6)
-    assert (logprobs[:count] - plain).min() > 0.01  # a smaller set to choose from
+    full_logprobs = run.learner._logprobs(pack(full_sets), run.model)
+    assert logprobs[count : 2 * count] == pytest.approx(full_logprobs, abs=1e-6)
+    assert (logprobs[:count] - full_logprobs).min() > 0.01  # a smaller set to choose from
 
 
-def with_kept(episode, number, sets):
+def with_token_sets(episode, number, sets):
     def changed(segment):
         if segment.kind != "sampled":
             return segment
@@ -116,17 +116,17 @@ def with_kept(episode, number, sets):
     return replace(episode, episode_id=number, turns=tuple(turns))
 
 
-def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
+def test_fresh_games_beside_older_ones_keep_the_samplers_log_probs():
     run = engine(
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         rollout={"games_per_step": 64, "top_p": 0.5},
         learner={"learning_rate": 0.03},
     )
-    old = episodes_of(run)
-    data = pack(old)
+    old_episodes = episodes_of(run)
+    data = pack(old_episodes)
     update(run, data, np.where(data.turn_of % 2, 1.0, -1.0), step=0, progress=0.0)
-    fresh = [replace(episode, episode_id=1000 + episode.episode_id) for episode in episodes_of(run, 1)]
-    data = pack([*old, *fresh])
+    fresh_episodes = [replace(episode, episode_id=1000 + episode.episode_id) for episode in episodes_of(run, 1)]
+    data = pack([*old_episodes, *fresh_episodes])
     is_fresh = np.repeat(data.episode, data.tokens) >= 1000
     logprobs = run.learner._logprobs(data, run.model)
     assert logprobs[is_fresh] == pytest.approx(data.logprobs[is_fresh], abs=1e-5)
@@ -155,18 +155,18 @@ def test_a_loss_weight_of_zero_removes_the_term():
         update(run, data, np.linspace(-1, 1, len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.detach().flatten() for p in run.model.parameters()])
 
-    plain = trained([{"name": "ppo_clip"}])
-    assert torch.equal(plain, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.0}]))
-    assert not torch.equal(plain, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 1.0}]))
+    without_term = trained([{"name": "ppo_clip"}])
+    assert torch.equal(without_term, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.0}]))
+    assert not torch.equal(without_term, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 1.0}]))
 
 
-def test_importance_weights_multiply_the_policy_loss_whatever_their_place():
+def test_importance_weights_multiply_the_policy_loss_in_any_order():
     def gradient(terms):
         run = engine(losses=terms)
         data = pack(episodes_of(run))
         object.__setattr__(
             data, "logprobs", data.logprobs + np.log(2.0)
-        )  # a sampler that overstates by a factor of two
+        )  # the sampler's probabilities are too large by a factor of two
         update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.grad.flatten() for p in run.model.parameters()])
 
@@ -183,7 +183,7 @@ def test_imitation_lowers_the_loss():
     assert run.model.version == 9
 
 
-def test_a_feature_of_every_token_is_read_at_the_sampled_one():
+def test_a_vocabulary_feature_is_read_at_the_sampled_token():
     run = engine()
     episodes = episodes_of(run)
     data = pack(episodes)
@@ -192,9 +192,9 @@ def test_a_feature_of_every_token_is_read_at_the_sampled_one():
     with torch.no_grad():
         logprobs, extra = learner._forward(run.model, part)
         logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.prefixes)).float()
-    for k, (place, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
+    for k, (position, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
         assert extra["centred_logit"][k].item() == pytest.approx(
-            (logits[place, token] - logits[place].mean()).item(), abs=1e-5
+            (logits[position, token] - logits[position].mean()).item(), abs=1e-5
         )
     assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)
 
@@ -209,72 +209,72 @@ def test_ratio_tails_by_hand():
     assert ratio_tails(np.full(3, 900.0)) == {"ratio_tail": 1.0, "ratio_p99": pytest.approx(np.exp(20.0))}
 
 
-def test_ratio_tails_are_of_all_updates_and_both_directions():
-    once = play_round((run := engine()).config, run, Methods.of(run.config), RunState()).metrics
-    assert once["ratio_tail"] == 0.0 and once["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
+def test_ratio_tails_cover_all_updates_and_both_directions():
+    one_update = play_round((run := engine()).config, run, Methods.of(run.config), RunState()).metrics
+    assert one_update["ratio_tail"] == 0.0 and one_update["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
     run = engine(learner={"epochs": 4, "learning_rate": 0.05})
     often = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
 
 
-def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
+def test_without_shared_prefixes_padded_chunks_stay_within_the_limit():
     run = engine()
     data = pack(episodes_of(run))
     rows, longest = np.arange(len(data.sequences)), max(map(len, data.sequences))
-    for part in chunks(data, rows, 3 * longest, padded=1):
-        assert len(part) * max(len(data.sequences[row]) for row in part) <= 3 * longest
-    assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
+    for chunk in chunks(data, rows, 3 * longest, padded=1):
+        assert len(chunk) * max(len(data.sequences[row]) for row in chunk) <= 3 * longest
+    assert sorted(row for chunk in chunks(data, rows, 3 * longest, padded=1) for row in chunk) == rows.tolist()
     run.learner.model.forward.shares_prefixes = False
     assert run.learner._max_padding == 1
 
 
-def masked(run, data, advantages, trained):
+def masked(run, data, advantages, is_trained):
     stream = run.root.child("update").child(0)
-    return run.learner.update(data, advantages, None, trained=trained, progress=0.0, stream=stream)
+    return run.learner.update(data, advantages, None, trained=is_trained, progress=0.0, stream=stream)
 
 
 @pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean"])
-def test_tokens_that_carry_no_loss_are_in_no_gradient_and_in_no_mean(reduction):
+def test_masked_tokens_are_in_no_gradient_and_in_no_mean(reduction):
     losses = [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.1}]
     runs = [engine(losses=losses, learner={"reduction": reduction, "minibatches": 2}) for _ in range(3)]
     episodes = episodes_of(runs[0])
     data = pack(episodes)
     rng = np.random.default_rng(0)
     advantages = rng.normal(size=len(data.turn_of))
-    trained = rng.random(len(advantages)) < 0.5
-    masked_metrics = masked(runs[0], data, advantages, trained)
-    other = masked(runs[1], data, np.where(trained, advantages, 1e3), trained)
-    assert masked_metrics == other  # what they would be trained towards does not count
-    weights, others = runs[0].model.tensors(), runs[1].model.tensors()
-    assert all(weights[name].equal(others[name]) for name in weights)
-    whole = update(runs[2], data, np.where(trained, advantages, 0.0), step=0, progress=0.0)
-    assert whole["loss"] != masked_metrics["loss"]  # zeros count in the means
+    is_trained = rng.random(len(advantages)) < 0.5
+    masked_metrics = masked(runs[0], data, advantages, is_trained)
+    other_metrics = masked(runs[1], data, np.where(is_trained, advantages, 1e3), is_trained)
+    assert masked_metrics == other_metrics  # advantages of masked tokens have no effect
+    weights, other_weights = runs[0].model.tensors(), runs[1].model.tensors()
+    assert all(weights[name].equal(other_weights[name]) for name in weights)
+    unmasked_metrics = update(runs[2], data, np.where(is_trained, advantages, 0.0), step=0, progress=0.0)
+    assert unmasked_metrics["loss"] != masked_metrics["loss"]  # zeros count in the means
 
 
-def test_the_mean_of_the_loss_is_over_the_tokens_that_carry_it():
+def test_the_mean_of_the_loss_is_over_unmasked_tokens():
     run = engine(losses=[{"name": "policy_gradient"}])
     data = pack(episodes_of(run))
     rng = np.random.default_rng(1)
-    advantages, trained = rng.normal(size=len(data.turn_of)), rng.random(len(data.turn_of)) < 0.3
-    sums = -(advantages * data.logprobs)[trained].mean()
-    assert masked(run, data, advantages, trained)["loss"] == pytest.approx(sums, abs=1e-4)
+    advantages, is_trained = rng.normal(size=len(data.turn_of)), rng.random(len(data.turn_of)) < 0.3
+    sums = -(advantages * data.logprobs)[is_trained].mean()
+    assert masked(run, data, advantages, is_trained)["loss"] == pytest.approx(sums, abs=1e-4)
 
 
-def test_a_mask_of_whole_games_is_an_update_without_them():
+def test_masking_whole_games_equals_removing_them():
     runs = [engine() for _ in range(2)]
     episodes = episodes_of(runs[0])
     data = pack(episodes)
     advantages = np.random.default_rng(2).normal(size=len(data.turn_of))
     remaining = [episode for episode in episodes if episode.episode_id % 3]
     number = np.array([episode.episode_id for episode, _ in ordered_turns(episodes)])
-    trained = (number % 3 > 0)[data.turn_of]
-    masked(runs[0], data, advantages, trained)
-    update(runs[1], pack(remaining), advantages[trained], step=0, progress=0.0)
-    ours, theirs = runs[0].model.tensors(), runs[1].model.tensors()
-    assert all(torch.allclose(ours[name], theirs[name], atol=1e-6) for name in ours)
+    is_trained = (number % 3 > 0)[data.turn_of]
+    masked(runs[0], data, advantages, is_trained)
+    update(runs[1], pack(remaining), advantages[is_trained], step=0, progress=0.0)
+    masked_weights, weights_without = runs[0].model.tensors(), runs[1].model.tensors()
+    assert all(torch.allclose(masked_weights[name], weights_without[name], atol=1e-6) for name in masked_weights)
 
 
-# at the first update everything that is trained has a gradient, or the run stops and says what has none
+# at the first update every trained parameter needs a gradient, or the run stops and names those without one
 SETTING = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
 LORA = {"rank": 2, "targets": ["c_attn"]}
 TINY = {"hidden_size": 16, "heads": 2}
@@ -300,34 +300,34 @@ def one_step(run):
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
 def test_adapters_on_an_exported_gpt2_learn(gpt2_folder, changes):
     run = engine_exact(gpt2_folder, learner={"learning_rate": 0.01, "epochs": 2}, **changes)
-    before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
+    tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     warm_up(run.config, run)
     one_step(run)
-    adapters = [name for name in before if "lora_" in name]
+    adapters = [name for name in tensors_before if "lora_" in name]
     assert len(adapters) == 4  # two factors in two layers
-    assert all(not torch.equal(run.model.tensors()[name], before[name]) for name in adapters)
+    assert all(not torch.equal(run.model.tensors()[name], tensors_before[name]) for name in adapters)
 
 
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
 def test_adapters_that_the_forward_pass_does_not_call_are_refused(gpt2_folder, monkeypatch, changes):
-    monkeypatch.setattr(language_model, "architecture", Gpt2)  # over the weights alone
+    monkeypatch.setattr(language_model, "architecture", Gpt2)  # a forward pass that uses only the base weights
     run = engine_exact(gpt2_folder, **changes)
-    before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
+    tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     with pytest.raises(ModelError, match=r"4 of [46] trained.*c_attn\.lora_A.*and 1 more.*model\.lora\.targets"):
         warm_up(run.config, run)
         one_step(run)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in run.model.tensors().items())
+    assert all(torch.equal(tensor, tensors_before[name]) for name, tensor in run.model.tensors().items())
 
 
-def test_one_dead_parameter_among_living_ones_is_named():
+def test_a_parameter_without_gradient_is_named():
     run = LocalEngine(resolve({**SETTING, "model": TINY}))
     run.model.network.register_parameter("spare", nn.Parameter(torch.zeros(3)))
     with pytest.raises(ModelError, match=r"1 of \d+ trained parameters.*network\.spare\. Train adapters"):
         one_step(run)
 
 
-def test_a_value_head_that_no_loss_reads_is_said_once_and_stops_nothing(caplog, monkeypatch):
-    monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # as an estimator from outside may leave it out
+def test_an_unused_value_head_is_reported_once_and_the_run_continues(caplog, monkeypatch):
+    monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # an external estimator may omit it
     run = LocalEngine(resolve({**SETTING, "model": TINY, "credit": {"name": "gae"}}))
     with caplog.at_level(logging.WARNING):
         one_step(run)
@@ -342,12 +342,12 @@ def test_a_value_head_without_targets_is_named():
     check = GradientCheck(model, reads_values=True)
     logprobs = network(torch.ones(1, 2)).sum()
     check.backward(logprobs, logprobs)
-    check.check(imitating=True)  # imitation fits no critic
+    check.check(imitating=True)  # imitation does not train a critic
     with pytest.raises(ModelError, match=r"value_head\.weight, value_head\.bias\. Use an estimator that fits a critic"):
         check.check()
 
 
-def test_losses_that_depend_on_nothing_are_refused():
+def test_losses_that_depend_on_no_parameter_are_refused():
     run = LocalEngine(resolve({**SETTING, "model": TINY}))
     run.learner.losses = [
         WeightedLoss(bound=bind("losses", "truncated_is"), weight=parse(1.0))
@@ -356,7 +356,7 @@ def test_losses_that_depend_on_nothing_are_refused():
         one_step(run)
 
 
-def test_what_is_frozen_needs_no_gradient():
+def test_frozen_parameters_need_no_gradient():
     run = LocalEngine(resolve({**SETTING, "model": TINY}))
     run.model.network.transformer.wpe.weight.requires_grad_(False)
     assert isinstance(run.model, LanguageModel)

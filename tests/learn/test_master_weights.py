@@ -1,4 +1,4 @@
-"""Master weights: updates in float32 of weights with 16 bits, against AdamW by hand, and what is kept of them."""
+"""Master weights: float32 updates of 16-bit weights, compared with AdamW by hand, and their saved state."""
 
 import copy
 import math
@@ -37,7 +37,7 @@ def learn(parameters, optimizer, steps):
 
 
 def by_hand(begin, steps):
-    """Return what AdamW makes of a number, in Python's floats, from its gradients."""
+    """Return AdamW's result for one number in Python's floats."""
     weight, mean, square = begin, 0.0, 0.0
     beta, gamma = OPTIONS["betas"]
     for count, gradient in enumerate(steps, 1):
@@ -47,7 +47,7 @@ def by_hand(begin, steps):
     return weight
 
 
-def test_weights_of_16_bits_are_updated_as_float32_would_be():
+def test_16_bit_weights_are_updated_as_in_float32():
     parameters = weights()
     begin = [weight.detach().clone() for weight in parameters]
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
@@ -55,20 +55,22 @@ def test_weights_of_16_bits_are_updated_as_float32_would_be():
     masters = [optimizer.state_dict()["state"][index].get("master") for index in (0, 1)]
     assert masters[0].dtype == torch.float32 and masters[1] is None, "what has 32 bits is its own master"
     for index, values in enumerate((masters[0], parameters[1].detach())):
-        for place in range(values.numel()):
-            steps = [float(gradients(step)[index].flatten()[place]) for step in range(STEPS)]
-            assert float(values.flatten()[place]) == pytest.approx(
-                by_hand(float(begin[index].flatten()[place]), steps), abs=5e-6
+        for position in range(values.numel()):
+            steps = [float(gradients(step)[index].flatten()[position]) for step in range(STEPS)]
+            assert float(values.flatten()[position]) == pytest.approx(
+                by_hand(float(begin[index].flatten()[position]), steps), abs=5e-6
             )
     assert parameters[0].dtype == torch.bfloat16 and parameters[0].equal(masters[0].bfloat16())
-    plain = weights()
-    learn(plain, torch.optim.AdamW(plain, **OPTIONS, fused=True), range(STEPS))
-    lost = (plain[0] == begin[0]).float().mean()
-    assert lost > 0.8 > (parameters[0] == begin[0]).float().mean(), "without masters, updates are rounded away"
-    assert plain[1].equal(parameters[1]), "and what has 32 bits is as it was"
+    without_masters = weights()
+    learn(without_masters, torch.optim.AdamW(without_masters, **OPTIONS, fused=True), range(STEPS))
+    share_unchanged = (without_masters[0] == begin[0]).float().mean()
+    assert share_unchanged > 0.8 > (parameters[0] == begin[0]).float().mean(), (
+        "without masters, updates are rounded away"
+    )
+    assert without_masters[1].equal(parameters[1]), "and what has 32 bits is as it was"
 
 
-def test_all_that_is_kept_is_in_the_file(tmp_path):
+def test_the_saved_state_is_complete(tmp_path):
     parameters = weights()
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
     for number, steps in enumerate((range(3), range(3, 6))):
@@ -76,18 +78,18 @@ def test_all_that_is_kept_is_in_the_file(tmp_path):
         if number:
             optimizer.state.clear()
         save_optimizer(optimizer, tmp_path / "file")
-        again = copy.deepcopy(parameters)
-        other = MasterAdamW(again, **OPTIONS, fused=True)
-        load_optimizer(other, tmp_path / "file")
-        for some, each in ((parameters, optimizer), (again, other)):
-            learn(some, each, range(6, 9))
-        assert all(a.equal(b) for a, b in zip(parameters, again, strict=True))
-        first, second = (each.state_dict()["state"] for each in (optimizer, other))
+        restored_parameters = copy.deepcopy(parameters)
+        restored_optimizer = MasterAdamW(restored_parameters, **OPTIONS, fused=True)
+        load_optimizer(restored_optimizer, tmp_path / "file")
+        for parameter_list, optimizer_ in ((parameters, optimizer), (restored_parameters, restored_optimizer)):
+            learn(parameter_list, optimizer_, range(6, 9))
+        assert all(a.equal(b) for a, b in zip(parameters, restored_parameters, strict=True))
+        first, second = (optimizer_.state_dict()["state"] for optimizer_ in (optimizer, restored_optimizer))
         assert all(first[index][key].equal(second[index][key]) for index in first for key in first[index])
         assert len(first[0]) == 4
 
 
-def test_what_has_changed_a_weight_otherwise_wins():
+def test_a_weight_changed_from_outside_replaces_its_master():
     parameters = weights()
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
     learn(parameters, optimizer, range(3))
@@ -97,12 +99,12 @@ def test_what_has_changed_a_weight_otherwise_wins():
     optimizer.param_groups[0]["lr"] = 0.0
     learn(parameters, optimizer, range(1))
     after = optimizer.state_dict()["state"][0]["master"]
-    changed = torch.zeros(5, 7, dtype=torch.bool)
-    changed[2] = True
-    assert after[changed].equal(torch.full((7,), 3.0)) and after[~changed].equal(master[~changed])
+    is_changed = torch.zeros(5, 7, dtype=torch.bool)
+    is_changed[2] = True
+    assert after[is_changed].equal(torch.full((7,), 3.0)) and after[~is_changed].equal(master[~is_changed])
 
 
-def test_gradients_are_forgotten_and_one_that_has_none_stays():
+def test_zero_grad_clears_gradients_and_parameters_without_one_stay():
     parameters = weights()
     optimizer = MasterAdamW(parameters, **OPTIONS, fused=True)
     begin = parameters[0].detach().clone()
@@ -114,17 +116,17 @@ def test_gradients_are_forgotten_and_one_that_has_none_stays():
     assert parameters[0].equal(begin) and 0 not in optimizer.state_dict()["state"]
 
 
-# adamW over rows of weights: the bits of AdamW over whole ones, wherever they are cut
+# AdamW on row blocks gives the bits of AdamW on complete weights for any split
 OPTIONS_SPLIT = {"lr": 0.01, "weight_decay": 0.1, "eps": 1e-8}
 BETAS = (0.9, 0.95)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 @given(
@@ -132,25 +134,25 @@ def one_thread():
     ranks=st.sampled_from([2, 4]),
     seed=st.integers(0, 99),
 )
-def test_parts_have_the_bits_of_the_whole(shapes, ranks, seed):
+def test_row_blocks_have_the_bits_of_full_weights(shapes, ranks, seed):
     draw = torch.Generator().manual_seed(seed)
-    whole = [torch.nn.Parameter(torch.randn(shape, generator=draw)) for shape in shapes]
-    usual = torch.optim.AdamW(whole, **OPTIONS_SPLIT, betas=BETAS, fused=True)
-    cut = [
-        [*tensors.detach().clone().chunk(ranks), *[torch.zeros(0)] * ranks][:ranks] for tensors in whole
+    full_weights = [torch.nn.Parameter(torch.randn(shape, generator=draw)) for shape in shapes]
+    full_optimizer = torch.optim.AdamW(full_weights, **OPTIONS_SPLIT, betas=BETAS, fused=True)
+    row_blocks = [
+        [*tensors.detach().clone().chunk(ranks), *[torch.zeros(0)] * ranks][:ranks] for tensors in full_weights
     ]  # as fully_shard cuts them
-    parts = [
+    block_weights = [
         [(rows.reshape(-1).clone(), torch.zeros(rows.numel()), torch.zeros(rows.numel())) for rows in tensors]
-        for tensors in cut
+        for tensors in row_blocks
     ]
     for step in range(3):
         gradients = [torch.randn(shape, generator=draw) for shape in shapes]
-        for parameter, gradient in zip(whole, gradients, strict=True):
+        for parameter, gradient in zip(full_weights, gradients, strict=True):
             parameter.grad = gradient.clone()
-        usual.step()
+        full_optimizer.step()
         for rank in range(ranks):
             rows = []
-            for shares, gradient in zip(parts, gradients, strict=True):
+            for shares, gradient in zip(block_weights, gradients, strict=True):
                 begin = sum(len(weight) for weight, *_ in shares[:rank])
                 weight, mean, square = shares[rank]
                 rows.append(
@@ -163,7 +165,7 @@ def test_parts_have_the_bits_of_the_whole(shapes, ranks, seed):
                 )
             update(rows, **OPTIONS_SPLIT, beta1=BETAS[0], beta2=BETAS[1])
             assert all(float(tensors.step) == step for tensors in rows)
-    for parameter, shares in zip(whole, parts, strict=True):
-        weight, mean, square = (torch.cat(pieces).view_as(parameter) for pieces in zip(*shares, strict=True))
-        state = usual.state[parameter]
+    for parameter, shares in zip(full_weights, block_weights, strict=True):
+        weight, mean, square = (torch.cat(blocks).view_as(parameter) for blocks in zip(*shares, strict=True))
+        state = full_optimizer.state[parameter]
         assert weight.equal(parameter.detach()) and mean.equal(state["exp_avg"]) and square.equal(state["exp_avg_sq"])

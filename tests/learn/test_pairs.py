@@ -13,27 +13,27 @@ def arrays(members):
     return np.array([m[0] for m in members], dtype=np.float64), np.array([m[1] for m in members], dtype=np.int64)
 
 
-def named(pairs):
+def pair_names(pairs):
     return sorted(zip(*(side.tolist() for side in pairs), strict=True))
 
 
-def test_by_hand():
+def test_pairs_by_hand():
     values, ids = np.array([3.0, 0.0, 1.0, 2.0, 1.0, 5.0]), np.array([7, 7, 7, 7, 2, 2])
-    assert named(one_to_one(values, ids)) == [(0, 1), (3, 2), (5, 4)]
-    assert named(every_pair(values, ids)) == [(0, 1), (0, 2), (0, 3), (2, 1), (3, 1), (3, 2), (5, 4)]
+    assert pair_names(one_to_one(values, ids)) == [(0, 1), (3, 2), (5, 4)]
+    assert pair_names(every_pair(values, ids)) == [(0, 1), (0, 2), (0, 3), (2, 1), (3, 1), (3, 2), (5, 4)]
 
 
 @given(MEMBERS)
-def test_every_pair_is_every_pair(members):
+def test_all_pairs_equal_a_double_loop(members):
     values, ids = arrays(members)
     size = range(len(values))
-    assert named(every_pair(values, ids)) == sorted(
+    assert pair_names(every_pair(values, ids)) == sorted(
         (a, b) for a in size for b in size if ids[a] == ids[b] and values[a] > values[b]
     )
 
 
 @given(MEMBERS)
-def test_one_to_one_pairs_nobody_twice_and_the_best_with_the_worst(members):
+def test_one_to_one_pairs_each_member_once_best_with_worst(members):
     values, ids = arrays(members)
     better, worse = one_to_one(values, ids)
     assert (ids[better] == ids[worse]).all()
@@ -47,7 +47,7 @@ def test_one_to_one_pairs_nobody_twice_and_the_best_with_the_worst(members):
         assert sorted((values[a], values[b]) for a, b in zip(better, worse, strict=True) if ids[a] == group) == expected
 
 
-def test_what_differs_by_rounding_is_a_tie():
+def test_values_equal_up_to_rounding_are_a_tie():
     values = np.array([0.1 + 0.2, 0.3, 1e6 / 3, 1e6 / 3 + 1e-7])
     for pairs in (one_to_one, every_pair):
-        assert named(pairs(values, np.array([0, 0, 1, 1]))) == []
+        assert pair_names(pairs(values, np.array([0, 0, 1, 1]))) == []

@@ -1,4 +1,4 @@
-"""The reward model: its loss and gradient by hand, what it may and may not change, and that it learns which turn decides."""
+"""The process reward model: its loss and gradient by hand, its separation from the policy, and what it learns."""
 
 import math
 import types
@@ -42,11 +42,11 @@ def engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
-def rows_of(trajectory, old):
-    return types.SimpleNamespace(trajectory=np.array(trajectory), old_logprob=np.array(old))
+def rows_of(trajectory, old_logprobs):
+    return types.SimpleNamespace(trajectory=np.array(trajectory), old_logprob=np.array(old_logprobs))
 
 
-def test_a_pair_by_hand():
+def test_the_loss_of_a_pair_by_hand():
     """The better game has two turns of log-ratios 2 and 1, the worse one turn of -1: Q are 0.75 and -0.5 at beta 0.5."""
     turns = rows_of([0, 0, 1], [-3.0, -1.0, -2.0])
     means = mean_scores(np.array([-1.0, 0.0, -3.0]), turns, 0.5)
@@ -57,26 +57,26 @@ def test_a_pair_by_hand():
 
 
 @given(st.integers(0, 10**6), st.permutations(range(6)))
-def test_the_gradient_is_that_of_the_loss_and_the_order_of_pairs_is_irrelevant(seed, order):
+def test_the_gradient_is_that_of_the_loss_for_any_order_of_pairs(seed, order):
     generator = np.random.Generator(np.random.Philox(seed))
     turns = rows_of(np.repeat(np.arange(5), [1, 3, 2, 1, 4]), generator.normal(size=11))
-    better, worse, free = (
+    better, worse, leaf = (
         generator.integers(0, 5, 6),
         generator.integers(0, 5, 6),
         torch.tensor(generator.normal(size=11)),
     )
-    free.requires_grad_(True)
-    scores = 0.3 * (free - torch.tensor(turns.old_logprob))
+    leaf.requires_grad_(True)
+    scores = 0.3 * (leaf - torch.tensor(turns.old_logprob))
     means = torch.stack([scores[torch.tensor(turns.trajectory == number)].mean() for number in range(5)])
-    (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), free)
-    mean = mean_scores(free.detach().numpy(), turns, 0.3)
+    (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), leaf)
+    mean = mean_scores(leaf.detach().numpy(), turns, 0.3)
     assert mean == pytest.approx(means.detach().numpy())
     order = list(order)
     for a, b in ((better, worse), (better[order], worse[order])):
         assert gradient(mean[a] - mean[b], a, b, turns, 0.3) == pytest.approx(expected.numpy(), abs=1e-12)
 
 
-def test_margins_beyond_any_exponential_are_no_error():
+def test_extreme_margins_stay_finite():
     turns, pair = rows_of([0, 1], [0.0, 0.0]), (np.array([0]), np.array([1]))
     with np.errstate(over="raise", invalid="raise"):
         assert gradient(np.array([1e6]), *pair, turns, 1.0).tolist() == [0.0, 0.0]
@@ -84,14 +84,14 @@ def test_margins_beyond_any_exponential_are_no_error():
 
 
 @pytest.mark.parametrize("pairs", ["one_to_one", "all"])
-def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
+def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
     micro = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
     run = engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
     with torch.no_grad():
         for parameter in run.policies["main"].process.model.parameters():
-            parameter.mul_(1.1)  # else all Q are 0
+            parameter.mul_(1.1)  # otherwise all Q are 0
     episodes = episodes_of(run)
-    batch = run.batch(episodes, progress=0.0)  # at a step size of 0: no weight moves
+    batch = run.batch(episodes, progress=0.0)  # with learning rate 0 no weight changes
     data, turns = batch.pack, batch.turns
     spoken, scores_of = {}, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
@@ -109,36 +109,36 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
     }
     returns = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in key}
     if pairs == "all":
-        chosen = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
+        compared_pairs = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
     else:
-        chosen = []
+        compared_pairs = []
         for start in set(key.values()):
             members = sorted(
                 (number for number in key if key[number] == start), key=lambda number: (returns[number], number)
             )
-            chosen += [
+            compared_pairs += [
                 (members[-1 - k], members[k])
                 for k in range(len(members) // 2)
                 if returns[members[-1 - k]] > returns[members[k]]
             ]
     means = {number: sum(scores) / len(scores) for number, scores in scores_of.items()}
-    loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in chosen) / len(chosen)
+    loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in compared_pairs) / len(compared_pairs)
     expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
     gradients = []
     run.policies["main"].process._apply = lambda: (
         gradients.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
     )
     metrics = run.policies["main"].process.fit(data, turns, progress=0.0)
-    assert metrics["process/pairs"] == len(chosen)
+    assert metrics["process/pairs"] == len(compared_pairs)
     assert metrics["process/loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert metrics["process/accuracy"] == pytest.approx(
-        np.mean([float(means[a] > means[b]) for a, b in chosen]), abs=0.1
+        np.mean([float(means[a] > means[b]) for a, b in compared_pairs]), abs=0.1
     )
-    for mine, plain in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(mine, plain, rtol=1e-3, atol=1e-6)
+    for actual_gradient, expected_gradient in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(actual_gradient, expected_gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
+def test_before_training_it_equals_the_policy_and_adds_nothing():
     run = engine(process={"learning_rate": 0.0})
     run.imitate(episodes_of(run))
     assert torch.equal(weights(run.policies["main"].process.model), weights(run.model))
@@ -150,37 +150,37 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
     assert np.array_equal(bind("credit", "oprl")(turns, {}).advantages, rloo(turns).advantages)
 
 
-def test_training_it_leaves_the_policy_alone_and_raises_what_won():
+def test_training_it_keeps_the_policy_and_raises_winning_games():
     run = engine()
     episodes = episodes_of(run)
-    before = weights(run.model).clone()
+    weights_before = weights(run.model).clone()
     for _ in range(5):
         outcome = run.batch(episodes, progress=0.0)
     metrics = outcome.metrics
-    assert torch.equal(weights(run.model), before)
+    assert torch.equal(weights(run.model), weights_before)
     assert metrics["process/accuracy"] > 0.6
     assert metrics["process/loss"] < math.log(2)
     assert not np.array_equal(outcome.turns.process_logprob, outcome.turns.old_logprob)
 
 
-def test_nothing_to_compare_changes_nothing():
+def test_without_pairs_it_does_not_change():
     run = engine(rollout={"games_per_step": 8, "group_size": 1})
-    before = weights(run.policies["main"].process.model).clone()
+    weights_before = weights(run.policies["main"].process.model).clone()
     outcome = run.batch(episodes_of(run), progress=0.0)
-    after = outcome.turns
-    groups = len(set(zip(after.group, after.role, strict=True)))
+    turns = outcome.turns
+    groups = len(set(zip(turns.group, turns.role, strict=True)))
     assert outcome.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
-    assert torch.equal(weights(run.policies["main"].process.model), before)
+    assert torch.equal(weights(run.policies["main"].process.model), weights_before)
     assert not run.policies["main"].process.optimizer.state
-    assert np.array_equal(after.process_logprob, after.old_logprob)
-    assert not bind("credit", "oprl")(after, {}).advantages.any()
+    assert np.array_equal(turns.process_logprob, turns.old_logprob)
+    assert not bind("credit", "oprl")(turns, {}).advantages.any()
     outcome = run.batch([], progress=0.0)
     assert (len(outcome.turns.process_logprob), outcome.metrics["process/pairs"]) == (0, 0.0)
 
 
-def test_updates_and_step_size_are_its_own():
+def test_it_has_separate_updates_and_learning_rate():
     schedule = {"schedule": "linear", "start": 0.002, "end": 0.0}
-    moved = {}
+    change = {}
     for name, process in {
         "plain": {},
         "same": {"learning_rate": 0.01},
@@ -190,16 +190,16 @@ def test_updates_and_step_size_are_its_own():
     }.items():
         run = engine(process=process)
         episodes = episodes_of(run)
-        before = weights(run.policies["main"].process.model).clone()
+        weights_before = weights(run.policies["main"].process.model).clone()
         run.batch(episodes, progress=0.5)
-        moved[name] = (weights(run.policies["main"].process.model) - before).norm().item()
-    assert moved["plain"] == moved["same"]
-    assert moved["twice"] > 1.2 * moved["plain"]
-    assert moved["slow"] == pytest.approx(moved["schedule"], rel=1e-3)
-    assert moved["slow"] == pytest.approx(moved["plain"] / 10, rel=1e-2)
+        change[name] = (weights(run.policies["main"].process.model) - weights_before).norm().item()
+    assert change["plain"] == change["same"]
+    assert change["twice"] > 1.2 * change["plain"]
+    assert change["slow"] == pytest.approx(change["schedule"], rel=1e-3)
+    assert change["slow"] == pytest.approx(change["plain"] / 10, rel=1e-2)
 
 
-def test_who_needs_none_has_none(saved):
+def test_estimators_without_it_have_no_process_model(saved):
     assert engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
     run = engine(credit={"name": "rloo"})
     outcome = run.batch(episodes_of(run), progress=0.0)
@@ -208,7 +208,7 @@ def test_who_needs_none_has_none(saved):
     assert "process.safetensors" not in saved(run)
 
 
-def test_an_estimator_without_a_beta_is_told_so():
+def test_an_estimator_without_beta_is_refused():
     plugin = bind("credit", "rloo").plugin.module
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin, "NEEDS", {"process_logprob"}, raising=False)
@@ -216,7 +216,7 @@ def test_an_estimator_without_a_beta_is_told_so():
             engine(credit={"name": "rloo"})
 
 
-def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brings_it_back(chat_folder, tmp_path):
+def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, tmp_path):
     changes = {
         "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}},
         "renderer": {"name": "chat"},
@@ -235,27 +235,29 @@ def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brin
     assert outcome.metrics["process/pairs"] > 0
     assert not torch.equal(weights(run.model), weights(run.policies["main"].process.model))
     run.save(tmp_path)
-    again = engine(**changes)
-    again.restore(tmp_path)
-    assert torch.equal(weights(again.policies["main"].process.model), weights(run.policies["main"].process.model))
-    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (run, again))
+    restored = engine(**changes)
+    restored.restore(tmp_path)
+    assert torch.equal(weights(restored.policies["main"].process.model), weights(run.policies["main"].process.model))
+    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (run, restored))
     assert first.metrics == second.metrics
-    assert torch.equal(weights(again.policies["main"].process.model), weights(run.policies["main"].process.model))
+    assert torch.equal(weights(restored.policies["main"].process.model), weights(run.policies["main"].process.model))
 
 
-def test_of_a_chain_it_learns_which_step_decides():
+def test_in_a_chain_it_learns_which_step_decides():
     run = engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
     warm_up(run.config, run)
     for step in range(8):
         episodes = episodes_of(run, step)
         outcome = run.batch(episodes, progress=0.0)
     turns, metrics = outcome.turns, outcome.metrics
-    won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
+    is_won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
     rewards_by_step = np.array(
-        [[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)]
+        [[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (is_won, ~is_won)]
     )
-    assert (rewards_by_step[0].argmax(), rewards_by_step[1].argmin()) == (1, 1), rewards_by_step  # the needle is step 2
+    assert (rewards_by_step[0].argmax(), rewards_by_step[1].argmin()) == (1, 1), (
+        rewards_by_step
+    )  # the decisive step (needle) is step 2
     gap = rewards_by_step[0] - rewards_by_step[1]
     assert gap[1] > 3 * np.abs(gap[[0, 2, 3]]).max(), rewards_by_step
     assert metrics["process/accuracy"] > 0.8

@@ -1,4 +1,4 @@
-"""Weights split among learners: their rows, their sums along the tree, and files written tensor by tensor."""
+"""Weights split among learners: their rows, their sums along the tree, and files written one tensor at a time."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ class Rows:
         return self.tensor[rows]
 
 
-def of_one(gradients):
+def sum_of_one_learner(gradients):
     parameter = torch.nn.Parameter(torch.zeros_like(gradients[0]))
     tree = GradientTree([parameter], len(gradients))
     for (leaf,) in tree.leaves(Data(len(gradients)), np.arange(len(gradients))):
@@ -49,38 +49,41 @@ def of_one(gradients):
     return parameter.grad
 
 
-def of_several(gradients, ranks, monkeypatch):
-    data, others = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
-    parts = []
-    for rank, share in enumerate(others):
+def sum_of_several_learners(gradients, ranks, monkeypatch):
+    data, other_ranks = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    sums = []
+    for rank, share in enumerate(other_ranks):
         tree = SplitGradientTree([], len(gradients), share, (100, 1))
-        beside = [
-            SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients)))
-            for other in others
+        peers = [
+            SplitGradientTree([], len(gradients), peer, (100, 1)).leaves(data, np.arange(len(gradients)))
+            for peer in other_ranks
         ]
         rows = gradients[0].view(ranks, -1)[rank]
         tree._take_gradients = lambda: summed  # noqa: B023, called in the loop
         for _ in tree.leaves(data, np.arange(len(gradients))):
-            theirs = torch.cat([gradients[int(next(share)[0])].view(ranks, -1)[rank] for share in beside])
+            expected_rows = torch.cat([gradients[int(next(share)[0])].view(ranks, -1)[rank] for share in peers])
             monkeypatch.setattr(
-                torch.distributed, "all_to_all_single", lambda out, inputs, group, theirs=theirs: out.copy_(theirs)
+                torch.distributed,
+                "all_to_all_single",
+                lambda out, inputs, group, expected_rows=expected_rows: out.copy_(expected_rows),
             )
             summed = torch.empty_like(rows)
-            TreeReduceScatter()(summed, theirs.clone(), None, None)
+            TreeReduceScatter()(summed, expected_rows.clone(), None, None)
             tree.add()
         ((_, total),) = tree._sums
-        parts.append(total)
-    return torch.cat(parts)
+        sums.append(total)
+    return torch.cat(sums)
 
 
-@given(seed=st.integers(0, 999), ranks=POWERS, more=st.sampled_from([1, 2, 4]))
-def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ranks, more):
+@given(seed=st.integers(0, 999), ranks=POWERS, num_more=st.sampled_from([1, 2, 4]))
+def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ranks, num_more):
     draw = torch.Generator().manual_seed(seed)
     gradients = [
-        torch.randn(8, generator=draw) * 10.0 ** torch.randint(-6, 6, (8,), generator=draw) for _ in range(ranks * more)
+        torch.randn(8, generator=draw) * 10.0 ** torch.randint(-6, 6, (8,), generator=draw)
+        for _ in range(ranks * num_more)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        assert of_several(gradients, ranks, patch).equal(of_one(gradients))
+        assert sum_of_several_learners(gradients, ranks, patch).equal(sum_of_one_learner(gradients))
 
 
 @given(seed=st.integers(0, 99), ranks=POWERS)
@@ -97,29 +100,29 @@ def test_gradients_of_16_bits_are_added_in_float32_and_rounded_once(seed, ranks)
 
 
 @given(rows=st.integers(1, 9), ranks=POWERS)
-def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, ranks):
-    whole = torch.arange(3.0 * rows).view(rows, 3)
-    pieces = whole.chunk(ranks)  # as fully_shard cuts them
+def test_each_learner_reads_its_rows_and_together_they_are_complete(rows, ranks):
+    full_tensor = torch.arange(3.0 * rows).view(rows, 3)
+    blocks = full_tensor.chunk(ranks)  # as fully_shard cuts them
     for rank in range(ranks):
-        target = torch.zeros_like(pieces[rank] if rank < len(pieces) else whole[:0])
-        _copy_rows(Local(target), Rows(whole), rank, ranks)
-        assert target.equal(pieces[rank] if rank < len(pieces) else whole[:0])
+        target = torch.zeros_like(blocks[rank] if rank < len(blocks) else full_tensor[:0])
+        _copy_rows(Local(target), Rows(full_tensor), rank, ranks)
+        assert target.equal(blocks[rank] if rank < len(blocks) else full_tensor[:0])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
+def test_all_learners_make_the_same_number_of_passes(ranks):
     data = Data(23)
-    others = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
-    trees = [SplitGradientTree([], 4, share, (3, 8)) for share in others]
+    other_ranks = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    trees = [SplitGradientTree([], 4, share, (3, 8)) for share in other_ranks]
     walks = [tree.leaves(data, np.arange(23)) for tree in trees]
-    seen = []
-    for place in range(4 // ranks):
-        parts = [next(walk) for walk in walks]
-        most = {tree.passes(data) for tree in trees}
-        assert most == {max(-(-len(leaf) // 3) for leaf in parts)}
-        seen += [leaf.tolist() for leaf in parts]
-        assert len(seen) == (place + 1) * ranks
-    assert seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
+    leaves_seen = []
+    for index in range(4 // ranks):
+        leaves_of_ranks = [next(walk) for walk in walks]
+        num_passes = {tree.passes(data) for tree in trees}
+        assert num_passes == {max(-(-len(leaf) // 3) for leaf in leaves_of_ranks)}
+        leaves_seen += [leaf.tolist() for leaf in leaves_of_ranks]
+        assert len(leaves_seen) == (index + 1) * ranks
+    assert leaves_seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
     assert [len(tree.select_rows(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
     assert {tree.passes(data) for tree in trees} == {8}
 
@@ -138,14 +141,14 @@ def test_a_file_written_tensor_by_tensor_has_the_bytes_of_the_library(shapes, tm
     safetensors.torch.save_file(tensors, folder / "library")
     order = []
     calls = {name: lambda name=name: order.append(name) or tensors[name] for name in tensors}
-    known = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
-    save_streamed(calls, known, folder / "ours", "The weight")
+    dtypes_and_shapes = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
+    save_streamed(calls, dtypes_and_shapes, folder / "ours", "The weight")
     assert (folder / "ours").read_bytes() == (folder / "library").read_bytes()
-    written, order[:] = list(order), []
-    save_streamed(calls, known, None, "The weight")
-    assert order == written, "a learner that writes nothing calls in the same order"
+    written_names, order[:] = list(order), []
+    save_streamed(calls, dtypes_and_shapes, None, "The weight")
+    assert order == written_names, "a learner that writes nothing calls in the same order"
 
 
-def test_what_is_not_finite_is_not_written(tmp_path):
+def test_values_that_are_not_finite_are_not_written(tmp_path):
     with pytest.raises(DivergedError, match="The weight a is not finite"):
         save_streamed({"a": lambda: torch.tensor([np.nan])}, {"a": (torch.float32, (1,))}, tmp_path / "a", "The weight")

@@ -1,4 +1,4 @@
-"""Snapshots: one class for past self, average, reference and reward model, which saves, restores and counts itself."""
+"""Snapshots: one class for past policies, EMA weights, reference and reward model, with saving, restoring and size."""
 
 import pytest
 import torch
@@ -39,53 +39,53 @@ def engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
-def test_it_is_a_copy_that_follows_when_it_is_told_to():
+def test_a_snapshot_is_a_copy_that_follows_on_request():
     """An average of decay 0.75 goes a quarter of the way: from 0 to 1 that is 0.25, then 0.4375."""
     model = engine().model
-    copied = Snapshot.of(model, "average")
+    snapshot = Snapshot.of(model, "average")
     with torch.no_grad():
-        for copy, current in zip(copied.model.parameters(), model.parameters(), strict=True):
+        for copy, current in zip(snapshot.model.parameters(), model.parameters(), strict=True):
             copy.zero_()
             current.fill_(1.0)
-    assert not weights(copied.model).any()
+    assert not weights(snapshot.model).any()
     for expected in (0.25, 0.4375):
-        copied.follow(model, 0.75)
-        assert torch.equal(weights(copied.model), torch.full_like(weights(model), expected))
-    assert copied.model.version == 0  # whoever makes it follow counts the updates
-    copied.follow(model)
-    assert torch.equal(weights(copied.model), weights(model))
+        snapshot.follow(model, 0.75)
+        assert torch.equal(weights(snapshot.model), torch.full_like(weights(model), expected))
+    assert snapshot.model.version == 0  # the caller counts the updates
+    snapshot.follow(model)
+    assert torch.equal(weights(snapshot.model), weights(model))
 
 
-def test_what_is_saved_is_restored_and_nothing_else(tmp_path):
-    first, other = engine(), engine(seed=1)
+def test_only_saved_snapshots_are_restored(tmp_path):
+    first, other_run = engine(), engine(seed=1)
     first.model.version = 7
     path = tmp_path / "x.safetensors"
     Snapshot.of(first.model, "past").save(path)
-    copied = Snapshot.of(other.model, "past")
-    copied.restore(path, 7)
-    assert torch.equal(weights(copied.model), weights(first.model)) and copied.model.version == 7
-    assert not torch.equal(weights(other.model), weights(first.model))
+    snapshot = Snapshot.of(other_run.model, "past")
+    snapshot.restore(path, 7)
+    assert torch.equal(weights(snapshot.model), weights(first.model)) and snapshot.model.version == 7
+    assert not torch.equal(weights(other_run.model), weights(first.model))
     with pytest.raises(CheckpointError, match="not a count of updates"):
-        copied.restore(path, -1)
+        snapshot.restore(path, -1)
     with pytest.raises(ModelError, match="of another model"):
         Snapshot.of(engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)
 
 
-def test_the_plan_counts_what_the_engine_holds():
+def test_the_plan_counts_the_weights_of_the_engine():
     config = resolve({**BASE, **ALL})
     run = LocalEngine(config)
     for step in (1, 2):
         run.take_member(snapshot(step))
     snapshots = run.policies["main"].snapshots
     assert {s.purpose for s in snapshots} == set(COPIES) == set(planned_snapshots(config))
-    trained = sum(p.numel() * 4 for p in run.model.parameters())
+    trained_bytes = sum(p.numel() * 4 for p in run.model.parameters())
     size = sum(
         COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values())
         for copy in snapshots
     )
-    assert size == planned_copies(config) * trained == (2 + 1 + 1 + 4) * trained
-    parameters = trained // 4
-    assert plan.memory_to_train(config, parameters) == trained * 3 + size
+    assert size == planned_copies(config) * trained_bytes == (2 + 1 + 1 + 4) * trained_bytes
+    parameters = trained_bytes // 4
+    assert plan.memory_to_train(config, parameters) == trained_bytes * 3 + size
     assert planned_copies(resolve(BASE)) == 0
 
 
@@ -96,30 +96,30 @@ def learn(run, step):
     play_round(run.config, run, Methods.of(run.config), RunState(step=step))
 
 
-def test_the_random_start_is_in_no_average():
-    """0.998 ** 8 = 98 % of the average would be the random weights, were its decay the same at every update."""
+def test_ema_weights_contain_almost_no_initial_weights():
+    """With a constant decay, 0.998 ** 8 = 98 % of the EMA weights would be the random initial weights."""
     run = engine(**AVERAGED)
-    start, seen = weights(run.model), []
+    start, weights_by_update = weights(run.model), []
     apply = run.learner._apply
 
     def applied():
         norm = apply()
-        seen.append(weights(run.model))
+        weights_by_update.append(weights(run.model))
         return norm
 
     run.learner._apply = applied
     for step in range(2):
         learn(run, step)
-    assert len(seen) == num_updates(run.learner.optimizer) == 8
+    assert len(weights_by_update) == num_updates(run.learner.optimizer) == 8
     average, expected = weights(run.learner.average.model), start
-    for number, after in enumerate(seen, 1):
-        expected = torch.lerp(after, expected, number / (number + 4))
+    for number, weights_after in enumerate(weights_by_update, 1):
+        expected = torch.lerp(weights_after, expected, number / (number + 4))
     assert torch.allclose(average, expected, atol=1e-6)
     share = torch.tensor([number / (number + 4) for number in range(1, 9)]).prod()
-    assert share == pytest.approx(24 / (9 * 10 * 11 * 12))  # of the start
+    assert share == pytest.approx(24 / (9 * 10 * 11 * 12))  # the share of the initial weights
 
 
-def test_the_decay_warms_up_to_what_is_asked_for():
+def test_the_decay_warms_up_to_the_configured_value():
     assert [ema_decay(0.998, updates) for updates in (1, 4, 1996, 100_000)] == [0.2, 0.5, 0.998, 0.998]
     assert ema_decay(0.0, 10) == 0.0
 
@@ -133,10 +133,10 @@ def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
     run.save(tmp_path / "saved")
     resumed = engine(**AVERAGED)
     resumed.restore(tmp_path / "saved")
-    for each in (run, resumed):
-        learn(each, 2)
-        assert each.learner.average.model.version == each.model.version == 3
+    for each_run in (run, resumed):
+        learn(each_run, 2)
+        assert each_run.learner.average.model.version == each_run.model.version == 3
     assert torch.equal(weights(run.learner.average.model), weights(resumed.learner.average.model))
     run.learner.restart(Snapshot.of(run.model, "past"))
     assert run.learner.average.model.version == run.model.version == 4
-    assert num_updates(run.learner.optimizer) == 0  # the average begins anew as well
+    assert num_updates(run.learner.optimizer) == 0  # the EMA weights start again as well

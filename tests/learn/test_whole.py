@@ -1,4 +1,4 @@
-"""Losses that look at a whole minibatch, and updates that go through the turns from the last to the first."""
+"""Losses of a whole minibatch, and updates in reverse order of turns."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ from tests.engine.builders import episodes_of, weights
 
 
 @pytest.fixture(scope="module")
-def played():
+def run_and_episodes():
     run = LocalEngine(
         resolve(
             {
@@ -42,8 +42,8 @@ def played():
     return run, pack(episodes, LegalReplies(run.policies["main"].renderer.reply)), turn_table(episodes)
 
 
-def learner_with(run, function, needs=("whole",), **config):
-    module = types.SimpleNamespace(NEEDS=set(needs))
+def learner_with(run, function, requirements=("whole",), **config):
+    module = types.SimpleNamespace(NEEDS=set(requirements))
     bound = BoundPlugin(
         plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={}
     )
@@ -51,49 +51,51 @@ def learner_with(run, function, needs=("whole",), **config):
     return Learner(model, LearnerConfig(**config), [WeightedLoss(bound=bound, weight=parse(1.0))], temperature=1.0)
 
 
-def update(learner, played, advantages=None):
-    _, data, turns = played
+def update(learner, run_and_episodes, advantages=None):
+    _, data, turns = run_and_episodes
     advantages = np.linspace(-1, 1, len(data.turn_of)) if advantages is None else advantages
     return learner.update(data, advantages, None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
 
 
 @pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"minibatches": 3, "epochs": 2, "micro_tokens": 60}])
-def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
-    run, data, turns = played
-    seen = []
+def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
+    run, data, turns = run_and_episodes
+    minibatches_seen = []
 
     def probe(batch):
-        whole, index = batch.whole, batch.index
-        assert torch.allclose(whole.logprobs[index], batch.logprobs, atol=1e-6)  # the weights of this very minibatch
-        assert torch.equal(whole.advantages[index], batch.advantages)
-        assert torch.equal(whole.old_logprobs[index], batch.old_logprobs)
-        assert torch.allclose(whole.entropy[index], batch.entropy, atol=1e-6)
-        assert torch.allclose(whole.reference_logprobs[index], batch.reference_logprobs, atol=1e-6)
-        assert not whole.logprobs.requires_grad
-        seen.append(whole)
+        minibatch, index = batch.whole, batch.index
+        assert torch.allclose(
+            minibatch.logprobs[index], batch.logprobs, atol=1e-6
+        )  # computed with the weights of this minibatch
+        assert torch.equal(minibatch.advantages[index], batch.advantages)
+        assert torch.equal(minibatch.old_logprobs[index], batch.old_logprobs)
+        assert torch.allclose(minibatch.entropy[index], batch.entropy, atol=1e-6)
+        assert torch.allclose(minibatch.reference_logprobs[index], batch.reference_logprobs, atol=1e-6)
+        assert not minibatch.logprobs.requires_grad
+        minibatches_seen.append(minibatch)
         return LossTerm(values=batch.logprobs)
 
-    update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), played)
+    update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), run_and_episodes)
     returns, first = trajectory_returns(turns)
     groups = start_groups(turns)[0]
-    for whole in seen:
-        assert len(whole.outcome) == len(torch.unique(whole.trajectory)) == len(whole.group)
-        assert set(whole.outcome.tolist()) <= set(returns.astype(np.float32).tolist())
-        assert set(whole.group.tolist()) <= set(groups[first].tolist())
-        assert ((whole.uniform >= 0) & (whole.uniform < 1)).all()
+    for minibatch in minibatches_seen:
+        assert len(minibatch.outcome) == len(torch.unique(minibatch.trajectory)) == len(minibatch.group)
+        assert set(minibatch.outcome.tolist()) <= set(returns.astype(np.float32).tolist())
+        assert set(minibatch.group.tolist()) <= set(groups[first].tolist())
+        assert ((minibatch.uniform >= 0) & (minibatch.uniform < 1)).all()
     if not config:  # one pass over everything, in the order of the table
-        (whole,) = seen
-        assert whole.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
-        assert whole.turn_index.tolist() == turns.turn_index[data.turn_of].tolist()
-        assert whole.outcome.tolist() == pytest.approx(returns.tolist())
-        assert whole.group.tolist() == groups[first].tolist()
+        (minibatch,) = minibatches_seen
+        assert minibatch.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
+        assert minibatch.turn_index.tolist() == turns.turn_index[data.turn_of].tolist()
+        assert minibatch.outcome.tolist() == pytest.approx(returns.tolist())
+        assert minibatch.group.tolist() == groups[first].tolist()
 
 
 @pytest.mark.parametrize(
-    ("needs", "config", "passes", "of_reference"),
+    ("requirements", "config", "passes", "of_reference"),
     [
         ((), {}, 1, 0),
-        (("whole",), {}, 1, 0),  # one pass is all of the minibatch: it is read once
+        (("whole",), {}, 1, 0),  # one pass is the whole minibatch: it is read once
         (("whole", "reference_logprobs"), {}, 1, 1),
         (("reference_logprobs",), {"micro_tokens": 40}, 1, 1),
         (("whole",), {"micro_tokens": 40}, 2, 0),
@@ -101,39 +103,41 @@ def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
         (("whole", "reference_logprobs"), {"leaves": 2}, 2, 1),
     ],
 )
-def test_a_minibatch_is_read_no_more_often_than_it_must(played, monkeypatch, needs, config, passes, of_reference):
-    learner = learner_with(played[0], lambda batch: LossTerm(values=batch.logprobs), needs, **config)
-    read, forward = [], learner._forward
+def test_a_minibatch_is_read_only_as_often_as_needed(
+    run_and_episodes, monkeypatch, requirements, config, passes, of_reference
+):
+    learner = learner_with(run_and_episodes[0], lambda batch: LossTerm(values=batch.logprobs), requirements, **config)
+    reads, forward = [], learner._forward
     monkeypatch.setattr(
-        learner, "_forward", lambda model, part: read.append((model, len(part.tokens))) or forward(model, part)
+        learner, "_forward", lambda model, part: reads.append((model, len(part.tokens))) or forward(model, part)
     )
-    update(learner, played)
-    tokens = len(played[1].turn_of)
-    mine = sum(count for model, count in read if model is learner.model)
-    assert mine == tokens * passes
-    assert sum(count for _, count in read) - mine == tokens * of_reference
+    update(learner, run_and_episodes)
+    tokens = len(run_and_episodes[1].turn_of)
+    num_reads = sum(count for model, count in reads if model is learner.model)
+    assert num_reads == tokens * passes
+    assert sum(count for _, count in reads) - num_reads == tokens * of_reference
 
 
-def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
+def test_a_sum_does_not_depend_on_the_split_of_the_minibatch(run_and_episodes):
     def probe(batch):
         return LossTerm(values=batch.logprobs * batch.advantages, level="sum")
 
     def gradient(**config):
-        learner = learner_with(played[0], probe, gradient_norm=1e9, **config)
-        update(learner, played)
+        learner = learner_with(run_and_episodes[0], probe, gradient_norm=1e9, **config)
+        update(learner, run_and_episodes)
         return torch.cat([p.grad.flatten() for p in learner.model.parameters()])
 
-    whole = gradient()
-    assert torch.allclose(whole, gradient(micro_tokens=40), atol=1e-4)
-    assert torch.allclose(whole, gradient(micro_tokens=40, reduction="sequence_mean"), atol=1e-4)
-    assert whole.norm() > 1.0
+    unsplit = gradient()
+    assert torch.allclose(unsplit, gradient(micro_tokens=40), atol=1e-4)
+    assert torch.allclose(unsplit, gradient(micro_tokens=40, reduction="sequence_mean"), atol=1e-4)
+    assert unsplit.norm() > 1.0
 
 
 @pytest.mark.parametrize(
     "config", [{}, {"micro_tokens": 40}, {"leaves": 4}, {"leaves": 2, "micro_tokens": 60}, {"minibatches": 3}]
 )
-def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(played, config):
-    run, data, _ = played
+def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
+    run, data, _ = run_and_episodes
     data = data.only(
         ~((data.episode[np.repeat(np.arange(len(data.tokens)), data.tokens)] % 3 == 0) & (data.turn_of % 2 == 0))
     )
@@ -142,7 +146,7 @@ def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(playe
     def gradients(probe, **options):
         learner, norms = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
         learner._apply = lambda: norms.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
-        learner.update(data, advantages, None, turns=played[2], progress=0.0, stream=Stream.from_seed(0))
+        learner.update(data, advantages, None, turns=run_and_episodes[2], progress=0.0, stream=Stream.from_seed(0))
         return norms
 
     of_token = np.repeat(np.arange(len(data.tokens)), data.tokens)
@@ -151,59 +155,72 @@ def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(playe
         sequences = np.unique(of_token[tokens_of(batch)])
         plays = data.episode[sequences]
         weight = {s: 1 / (len(set(plays)) * (plays == data.episode[s]).sum() * data.tokens[s]) for s in sequences}
-        mine = of_token[tokens_of(batch)][batch.index.numpy()]
-        return LossTerm(values=batch.logprobs * batch.advantages * torch.tensor([weight[s] for s in mine]), level="sum")
+        weights_of_tokens = of_token[tokens_of(batch)][batch.index.numpy()]
+        return LossTerm(
+            values=batch.logprobs * batch.advantages * torch.tensor([weight[s] for s in weights_of_tokens]), level="sum"
+        )
 
     def tokens_of(batch):
         return np.searchsorted(advantages.astype(np.float32), batch.whole.advantages.numpy() - 1e-7)
 
-    plain = gradients(lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="agent_mean")
+    agent_mean_gradients = gradients(
+        lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="agent_mean"
+    )
     expected = gradients(by_hand)
-    assert len(plain) == config.get("minibatches", 1)
-    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(plain, expected, strict=True)) and plain[0].norm() > 0.01
-    other = gradients(lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="sequence_mean")
-    assert not torch.allclose(plain[0], other[0], atol=1e-4)
+    assert len(agent_mean_gradients) == config.get("minibatches", 1)
+    assert (
+        all(torch.allclose(a, b, atol=1e-5) for a, b in zip(agent_mean_gradients, expected, strict=True))
+        and agent_mean_gradients[0].norm() > 0.01
+    )
+    sequence_mean_gradients = gradients(
+        lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="sequence_mean"
+    )
+    assert not torch.allclose(agent_mean_gradients[0], sequence_mean_gradients[0], atol=1e-4)
 
 
 @pytest.mark.parametrize(
     "name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs]
 )
-def test_every_loss_gets_what_it_needs_and_trains(played, name):
-    run = played[0]
-    named = {"policy_gradient", name}  # some losses only weigh others
-    bound = [WeightedLoss(bound=registry.bind("losses", each), weight=parse(1.0)) for each in sorted(named)]
+def test_every_loss_gets_its_requirements_and_trains(run_and_episodes, name):
+    run = run_and_episodes[0]
+    loss_names = {"policy_gradient", name}  # some losses only provide weights
+    bound = [
+        WeightedLoss(bound=registry.bind("losses", loss_name), weight=parse(1.0)) for loss_name in sorted(loss_names)
+    ]
     learner = Learner(run.model.clone(), LearnerConfig(epochs=2, micro_tokens=60), bound, temperature=1.0)
-    before = [p.detach().clone() for p in learner.model.parameters()]
-    metrics = update(learner, played)
+    parameters_before = [p.detach().clone() for p in learner.model.parameters()]
+    metrics = update(learner, run_and_episodes)
     assert name == "policy_gradient" or any(key.startswith(f"{name}/") for key in metrics)
     assert all(math.isfinite(value) for value in metrics.values())
-    assert any(not torch.equal(a, b) for a, b in zip(before, learner.model.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(parameters_before, learner.model.parameters(), strict=True))
 
 
-def test_the_reverse_order_updates_the_last_turns_first(played):
-    run, data, turns = played
-    seen = []
+def test_the_reverse_order_updates_the_last_turns_first(run_and_episodes):
+    run, data, turns = run_and_episodes
+    turns_seen = []
 
     def probe(batch):
-        seen.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
+        turns_seen.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
         return LossTerm(values=-batch.advantages * batch.logprobs)
 
     learner = learner_with(run, probe, order="reverse_turns", epochs=2)
-    update(learner, played, np.ones(len(data.turn_of)))
-    assert [set(indices) for indices in seen] == [{1}, {0}, {1}, {0}]
+    update(learner, run_and_episodes, np.ones(len(data.turn_of)))
+    assert [set(indices) for indices in turns_seen] == [{1}, {0}, {1}, {0}]
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
 
 
-def test_seeupo_s_first_update_is_that_of_the_plain_gradient_on_the_last_turns(played):
+def test_seeupos_first_update_is_the_policy_gradient_of_last_turns(run_and_episodes):
     def learner(name, preset=None):
         bound = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
-        return Learner(played[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
+        return Learner(run_and_episodes[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
 
-    ours, plain = learner("gspo", "seeupo"), learner("policy_gradient")
+    seeupo_learner, plain_learner = learner("gspo", "seeupo"), learner("policy_gradient")
     steps = []
-    for each in (ours, plain):
-        each._apply = lambda each=each: steps.append([p.grad.clone() for p in each.model.parameters()]) or 0.0
-        update(each, played, np.ones(len(played[1].turn_of)))
+    for each_learner in (seeupo_learner, plain_learner):
+        each_learner._apply = lambda each_learner=each_learner: (
+            steps.append([p.grad.clone() for p in each_learner.model.parameters()]) or 0.0
+        )
+        update(each_learner, run_and_episodes, np.ones(len(run_and_episodes[1].turn_of)))
     assert len(steps) == 4
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(steps[0], steps[2], strict=True))
 
@@ -212,16 +229,16 @@ def test_the_weights_of_the_reverse_order_by_hand():
     index, trajectory = np.array([0, 0, 1, 0]), np.array([0, 0, 0, 1])
     table = types.SimpleNamespace(turn_index=index, trajectory=trajectory)
     order = ReverseTurns(table, np.arange(4), np.array([0, 0, 0, 1]))
-    ones = np.array([2.0, 2.0, 2.0, 3.0])
+    advantages_of_tokens = np.array([2.0, 2.0, 2.0, 3.0])
     assert order.indices == [1, 0]
-    assert order.advantages(ones, 1).tolist() == [0, 0, 8.0, 0]  # one token of four
-    order.record_shift(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the last turn became half as likely again
-    assert order.advantages(ones, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
+    assert order.advantages(advantages_of_tokens, 1).tolist() == [0, 0, 8.0, 0]  # one of four tokens
+    order.record_shift(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the probability of the last turn rose by half
+    assert order.advantages(advantages_of_tokens, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
     order.record_shift(0, np.full(4, 500.0))
-    assert order.advantages(ones, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
+    assert order.advantages(advantages_of_tokens, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
 
 
-# one sequence of one turn of two tokens, and one of three such turns: turn 0 has tokens of both, turns 1 and 2 of the second alone
+# sequence 0 has one turn of two tokens, sequence 1 three such turns: turns 1 and 2 have tokens only of sequence 1
 WEIGHTS = [
     ("token_mean", 0, 1 / 4, 1 / 4),
     ("sequence_mean", 0, 1 / 4, 1 / 4),
@@ -234,14 +251,14 @@ WEIGHTS = [
 ]
 
 
-@pytest.mark.parametrize(("reduction", "index", "short", "long"), WEIGHTS)
-def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(reduction, index, short, long):
+@pytest.mark.parametrize(("reduction", "index", "short_weight", "long_weight"), WEIGHTS)
+def test_token_weights_of_a_turn_by_hand(reduction, index, short_weight, long_weight):
     turn_of, sequence = np.repeat(np.arange(4), 2), np.array([0] * 2 + [1] * 6)
     table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]))
     order = ReverseTurns(table, turn_of, sequence, reduction, np.array([0, 1]))
     weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction, np.array([0, 1]))
-    in_turn = table.turn_index[turn_of] == index
-    assert weights == pytest.approx(np.where(in_turn, np.where(sequence == 0, short, long), 0.0))
+    is_in_turn = table.turn_index[turn_of] == index
+    assert weights == pytest.approx(np.where(is_in_turn, np.where(sequence == 0, short_weight, long_weight), 0.0))
 
 
 def weights_of(advantages, sequence, reduction, episode):
@@ -253,28 +270,28 @@ def weights_of(advantages, sequence, reduction, episode):
 
 
 @given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "agent_mean", "constant"]))
-def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
+def test_an_update_reduces_over_the_tokens_of_its_turn(seed, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
     sizes = [
         generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)
     ]  # tokens of each turn of each sequence
-    sequence = np.repeat(np.arange(4), [in_turn.sum() for in_turn in sizes])
-    index = np.concatenate([np.repeat(np.arange(len(in_turn)), in_turn) for in_turn in sizes])
+    sequence = np.repeat(np.arange(4), [is_in_turn.sum() for is_in_turn in sizes])
+    index = np.concatenate([np.repeat(np.arange(len(is_in_turn)), is_in_turn) for is_in_turn in sizes])
     episode = np.array([5, 2, 2, 2])
     table = types.SimpleNamespace(turn_index=index, trajectory=sequence)
     order = ReverseTurns(table, np.arange(len(index)), sequence, reduction, episode)
     for turn in order.indices:
-        in_turn = index == turn
+        is_in_turn = index == turn
         weights = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction, episode)
-        there, alone = np.unique(sequence[in_turn], return_inverse=True)
-        expected = weights_of(np.ones(in_turn.sum()), alone, reduction, episode[there])
-        if reduction == "constant":  # the constant stands for tokens per sequence, of all sequences
-            expected = expected * (alone.max() + 1) / 4
-        assert weights[in_turn] == pytest.approx(expected)
-        assert not weights[~in_turn].any()
+        sequences, sequence_index = np.unique(sequence[is_in_turn], return_inverse=True)
+        expected = weights_of(np.ones(is_in_turn.sum()), sequence_index, reduction, episode[sequences])
+        if reduction == "constant":  # the constant is the number of tokens per sequence
+            expected = expected * (sequence_index.max() + 1) / 4
+        assert weights[is_in_turn] == pytest.approx(expected)
+        assert not weights[~is_in_turn].any()
 
 
-def test_one_turn_games_are_trained_as_they_always_are():
+def test_for_one_turn_games_the_order_has_no_effect():
     config = {
         "environments": [{"name": "kuhn_poker"}],
         "rollout": {"games_per_step": 16},
@@ -283,7 +300,7 @@ def test_one_turn_games_are_trained_as_they_always_are():
     }
     run = LocalEngine(resolve(config))
     episodes = episodes_of(run)
-    for episode in episodes:  # cut every game after each seat's first turn
+    for episode in episodes:  # truncate every game after each seat's first turn
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
     data, turns = pack(episodes), turn_table(episodes)
 
@@ -295,69 +312,74 @@ def test_one_turn_games_are_trained_as_they_always_are():
     assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)
 
 
-def test_games_that_a_loss_may_compare_stay_in_one_minibatch(played):
-    _, data, turns = played
+def test_games_that_a_loss_compares_stay_in_one_minibatch(run_and_episodes):
+    _, data, turns = run_and_episodes
     rows = np.cumsum(data.tokens) - data.tokens
     group = turns.group[data.turn_of[rows]]
-    apart, together = (minibatches(data, 3, Stream.from_seed(1), table, split="sequences") for table in (None, turns))
-    for parts in (apart, together):
-        assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
-    assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(together)] == [set(), set()]
-    assert set(group[apart[0]].tolist()) & set(group[apart[1]].tolist())
-    assert together[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
+    split_sequences, grouped = (
+        minibatches(data, 3, Stream.from_seed(1), table, split="sequences") for table in (None, turns)
+    )
+    for minibatch_list in (split_sequences, grouped):
+        assert sorted(np.concatenate(minibatch_list).tolist()) == list(range(len(data.distinct)))
+    assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(grouped)] == [set(), set()]
+    assert set(group[split_sequences[0]].tolist()) & set(group[split_sequences[1]].tolist())
+    assert grouped[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
     assert minibatches(data, 1, Stream.from_seed(1), turns)[0].tolist() == list(range(len(data.distinct)))
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 400])
-def test_no_minibatch_parts_the_seats_of_a_game(played, count):
-    _, data, turns = played
+def test_all_seats_of_a_game_are_in_one_minibatch(run_and_episodes, count):
+    _, data, turns = run_and_episodes
     rows = np.cumsum(data.tokens) - data.tokens
     assert data.episode.tolist() == turns.episode[data.turn_of[rows]].tolist()
-    parts = minibatches(data, count, Stream.from_seed(1))
-    assert len(parts) == count
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
-    homes = [set(data.episode[part].tolist()) for part in parts]
-    assert all(not a & b for a, b in itertools.combinations(homes, 2))
-    assert [part.tolist() for part in parts] == [
-        part.tolist() for part in minibatches(data, count, Stream.from_seed(1))
+    minibatch_list = minibatches(data, count, Stream.from_seed(1))
+    assert len(minibatch_list) == count
+    assert sorted(np.concatenate(minibatch_list).tolist()) == list(range(len(data.distinct)))
+    episodes_by_minibatch = [set(data.episode[indices].tolist()) for indices in minibatch_list]
+    assert all(not a & b for a, b in itertools.combinations(episodes_by_minibatch, 2))
+    assert [indices.tolist() for indices in minibatch_list] == [
+        indices.tolist() for indices in minibatches(data, count, Stream.from_seed(1))
     ]
     assert any(
-        a.tolist() != b.tolist() for a, b in zip(parts, minibatches(data, count, Stream.from_seed(2)), strict=True)
+        a.tolist() != b.tolist()
+        for a, b in zip(minibatch_list, minibatches(data, count, Stream.from_seed(2)), strict=True)
     )
     assert minibatches(data, 1, Stream.from_seed(1))[0].tolist() == list(range(len(data.distinct)))
 
 
-@pytest.mark.parametrize(("needs", "together"), [((), "episode"), (("whole",), "group")])
-def test_the_learner_keeps_games_whole_unless_told_otherwise(played, needs, together):
-    turns = played[2]
+@pytest.mark.parametrize(("requirements", "together"), [((), "episode"), (("whole",), "group")])
+def test_the_learner_keeps_games_in_one_minibatch_by_default(run_and_episodes, requirements, together):
+    turns = run_and_episodes[2]
 
-    def homes(**config):
-        seen = []
+    def episodes_of_minibatches(**config):
+        minibatches_seen = []
         column = getattr(turns, together)
         learner = learner_with(
-            played[0],
-            lambda batch: seen.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs),
-            needs,
+            run_and_episodes[0],
+            lambda batch: (
+                minibatches_seen.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs)
+            ),
+            requirements,
             minibatches=3,
             **config,
         )
-        update(learner, played)
-        assert len(seen) == 3
-        return seen
+        update(learner, run_and_episodes)
+        assert len(minibatches_seen) == 3
+        return minibatches_seen
 
-    assert all(not a & b for a, b in itertools.combinations(homes(), 2))
-    parted = [a & b for a, b in itertools.combinations(homes(split="sequences"), 2)]
-    assert any(parted) == (not needs)  # losses that compare games keep them together however one asks
+    assert all(not a & b for a, b in itertools.combinations(episodes_of_minibatches(), 2))
+    parted = [a & b for a, b in itertools.combinations(episodes_of_minibatches(split="sequences"), 2)]
+    assert any(parted) == (not requirements)  # losses that compare games keep them together with any option
 
 
-def test_the_reverse_order_does_not_ask_for_minibatches(played):
+def test_the_reverse_order_ignores_the_number_of_minibatches(run_and_episodes):
     def trained(**config):
         learner = learner_with(
-            played[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config
+            run_and_episodes[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config
         )
-        update(learner, played)
+        update(learner, run_and_episodes)
         return weights(learner.model)
 
-    plain = trained(order="reverse_turns")
-    assert torch.equal(plain, trained(order="reverse_turns", minibatches=3))
-    assert torch.equal(plain, trained(order="reverse_turns", minibatches=3, split="sequences"))
+    reverse_result = trained(order="reverse_turns")
+    assert torch.equal(reverse_result, trained(order="reverse_turns", minibatches=3))
+    assert torch.equal(reverse_result, trained(order="reverse_turns", minibatches=3, split="sequences"))

@@ -14,9 +14,9 @@ from sparring.play.team import play_teams
 
 
 class ByAttempt(TextAgent):
-    def __init__(self, *says):
+    def __init__(self, *replies_by_attempt):
         super().__init__("by attempt")
-        self.says = says
+        self.says = replies_by_attempt
 
     def act(self, turns):
         return [Reply(text=self.says[turn.state.attempt]) for turn in turns]
@@ -40,7 +40,7 @@ def rows(agent, opponents, trials=4, **options):
     return adaptation(all_starts(game(**options)), agent, opponents, trials=trials, stream=Stream.from_seed(0))
 
 
-def test_each_attempt_has_its_own_return_and_the_gain_is_last_less_first():
+def test_each_attempt_has_a_return_and_the_gain_is_last_minus_first():
     (rock, all_of) = rows(ByAttempt("scissors", "rock", "paper"), pool(rock=1.0))
     assert [interval.mean for interval in rock.returns] == [-1.0, 0.0, 1.0]
     assert rock.gain.mean == 2.0 and rock.gain.low == rock.gain.high == 2.0
@@ -48,7 +48,7 @@ def test_each_attempt_has_its_own_return_and_the_gain_is_last_less_first():
     assert (all_of.opponent, [interval.mean for interval in all_of.returns]) == ("", [-1.0, 0.0, 1.0])
 
 
-def test_a_pool_weighs_its_opponents_and_the_held_out_are_another():
+def test_a_pool_weighs_its_opponents_and_held_out_ones_are_separate():
     table = rows(ByAttempt("paper", "paper", "rock"), pool(rock=3.0, paper=1.0, scissors_=1.0))
     means = {(row.opponent, row.trained): [interval.mean for interval in row.returns] for row in table}
     assert means["rock", True] == [1.0, 1.0, 0.0]
@@ -75,14 +75,18 @@ def test_the_interval_of_a_pool_is_that_of_a_weighted_mean():
         name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True)
         for name, w in (("bet", 3.0), ("pass", 1.0))
     }
-    bet, fold, both = adaptation(
+    bet, fold, pooled = adaptation(
         all_starts(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1)
     )
-    for at in range(3):
-        halves = [(row.returns[at].high - row.returns[at].low) / 2 for row in (bet, fold)]
+    for attempt in range(3):
+        halves = [(row.returns[attempt].high - row.returns[attempt].low) / 2 for row in (bet, fold)]
         half_width = math.hypot(0.75 * halves[0], 0.25 * halves[1])
-        assert both.returns[at].mean == pytest.approx(0.75 * bet.returns[at].mean + 0.25 * fold.returns[at].mean)
-        assert (both.returns[at].high - both.returns[at].low) / 2 == pytest.approx(half_width, rel=0.02)  # normal and t
+        assert pooled.returns[attempt].mean == pytest.approx(
+            0.75 * bet.returns[attempt].mean + 0.25 * fold.returns[attempt].mean
+        )
+        assert (pooled.returns[attempt].high - pooled.returns[attempt].low) / 2 == pytest.approx(
+            half_width, rel=0.02
+        )  # normal and t
     assert {row.mean for row in fold.returns} == {1.0}, "who always passes pays one chip for every bet"
 
 
@@ -110,13 +114,13 @@ def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
     assert returns[0] == 1.0 and sum(returns) == pytest.approx(episode.returns[0]) and returns[1] < 0.0
 
 
-def test_what_cannot_be_measured_is_said():
+def test_trials_that_cannot_be_measured_are_refused():
     with pytest.raises(ConfigError, match="kuhn_poker is no trial"):
         adaptation(
             all_starts(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0)
         )
     with pytest.raises(ConfigError, match="one seat"):
-        alone = make_game("trial", options={"environment": {"name": "mastermind"}})
-        adaptation(all_starts(alone), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
+        single_player_trial = make_game("trial", options={"environment": {"name": "mastermind"}})
+        adaptation(all_starts(single_player_trial), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
     with pytest.raises(ConfigError, match="2 or more trials, got 1"):
         rows(ByAttempt("rock", "rock", "rock"), pool(rock=1.0), trials=1)

@@ -46,7 +46,7 @@ def trial(**options):
 
 
 class Policy:
-    """Gives each move the probability that a function of the query says."""
+    """A policy whose probabilities are a function of the query."""
 
     def __init__(self, shares):
         self.shares = shares
@@ -77,21 +77,21 @@ def test_one_policy_for_all_attempts_by_hand():
     assert exact.decisions == 1 + 9 + 81
 
 
-def test_the_mass_on_no_legal_action_is_of_the_attempt_in_which_it_lies():
+def test_illegal_mass_is_counted_in_its_attempt():
     first = Policy(lambda query: dict.fromkeys(MOVES, 1 / 3 if len(query.observations) == 1 else 0.2))
     exact = attempt_returns(trial(), first, role="right", opponents={"rock": LIKES["rock"]})
     assert exact.illegal[:, 0] == pytest.approx([0.0, 0.4, 0.4], abs=1e-12)
 
 
-def test_the_mass_on_no_legal_action_is_weighed_by_how_often_a_decision_comes():
-    """In Kuhn poker the first seat decides again after "pass" and "bet" alone."""
-    again = Policy(lambda query: {"pass": 0.5, "bet": 0.5 if len(query.observations) == 1 else 0.1})
+def test_illegal_mass_is_weighted_by_the_reach_of_a_decision():
+    """In Kuhn poker the first seat decides a second time only after "pass" and "bet"."""
+    policy = Policy(lambda query: {"pass": 0.5, "bet": 0.5 if len(query.observations) == 1 else 0.1})
     bots = {str(share): biased(weights={"bet": share, "pass": 1 - share}) for share in (1.0, 0.0, 0.5)}
-    exact = attempt_returns(trial(environment={"name": "kuhn_poker"}, attempts=1), again, role="first", opponents=bots)
+    exact = attempt_returns(trial(environment={"name": "kuhn_poker"}, attempts=1), policy, role="first", opponents=bots)
     assert exact.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
 
 
-def test_who_beats_what_was_liked_reaches_the_ceiling_of_two_attempts():
+def test_beating_the_observed_preference_reaches_the_two_attempt_ceiling():
     def answer(query):
         if len(query.observations) == 1:
             return {"rock": 1.0, "paper": 0.0, "scissors": 0.0}
@@ -105,7 +105,7 @@ def test_who_beats_what_was_liked_reaches_the_ceiling_of_two_attempts():
 
 
 @pytest.mark.parametrize("role", ["first", "second"])
-def test_uniform_play_gets_what_the_tree_of_the_game_says_in_every_attempt(role):
+def test_uniform_play_has_its_game_tree_value_in_every_attempt(role):
     bots = {style: kuhn_bot(style=style) for style in ("aggressive", "loose")}
     exact = attempt_returns(trial(**KUHN), UniformScorer(), role=role, opponents=bots)
     game = make_game("kuhn_poker")
@@ -128,41 +128,43 @@ def test_uniform_play_gets_what_the_tree_of_the_game_says_in_every_attempt(role)
 
 
 def nodes(game):
-    waiting = [game.first_node()]
-    while waiting:
-        node = waiting.pop()
+    open_nodes = [game.first_node()]
+    while open_nodes:
+        node = open_nodes.pop()
         if node.is_terminal():
             continue
         moves = [action for action, _ in node.chance_outcomes()] if node.is_chance_node() else node.legal_actions()
-        waiting += [node.child(action) for action in moves]
+        open_nodes += [node.child(action) for action in moves]
         if not node.is_chance_node():
             yield game.state_of(node)
 
 
-def by_plays(game, scorer, seat, opponent):
-    """Returns and illegal mass by attempt, from stepping the trial through all pairs of replies; nothing is drawn in this game."""
+def returns_by_enumeration(game, scorer, seat, opponent):
+    """Return returns and illegal mass by attempt, by stepping the trial through all pairs of replies; the game has no chance."""
     count = game.attempts
-    reached, earned = np.zeros(count), np.zeros(count)
+    reach_by_attempt, return_by_attempt = np.zeros(count), np.zeros(count)
 
-    def visit(play, share, seen, actions):
-        reached[play.attempt] += share
-        seen = (*seen, play.observe(seat))
+    def visit(play, share, observations, actions):
+        reach_by_attempt[play.attempt] += share
+        observations = (*observations, play.observe(seat))
         query = SimpleNamespace(
-            observations=tuple(item.text for item in seen), actions=actions, legal_actions=play.legal(seat)
+            observations=tuple(item.text for item in observations), actions=actions, legal_actions=play.legal(seat)
         )
         chances = np.exp(scorer.action_logprobs([query])[0])
-        theirs = opponent.chances(play.play, 1 - seat)
-        for (action, chance), (reply, weight) in product(zip(play.legal(seat), chances, strict=True), theirs.items()):
-            twin = play.clone()
-            twin.step({seat: action, 1 - seat: reply})
+        opponent_chances = opponent.chances(play.play, 1 - seat)
+        for (action, chance), (reply, weight) in product(
+            zip(play.legal(seat), chances, strict=True), opponent_chances.items()
+        ):
+            next_play = play.clone()
+            next_play.step({seat: action, 1 - seat: reply})
             weighed = share * chance * weight
             if weighed:
-                earned[play.attempt] += weighed * (twin.returns[seat] - play.returns[seat])
-                if not twin.done:
-                    visit(twin, weighed, seen, (*actions, action))
+                return_by_attempt[play.attempt] += weighed * (next_play.returns[seat] - play.returns[seat])
+                if not next_play.done:
+                    visit(next_play, weighed, observations, (*actions, action))
 
     visit(game.reset(Stream.from_seed(5)), 1.0, (), ())
-    return earned / reached
+    return return_by_attempt / reach_by_attempt
 
 
 @settings(max_examples=25, deadline=None)
@@ -174,16 +176,18 @@ def by_plays(game, scorer, seat, opponent):
     memory=st.sampled_from(["all", "notes"]),
     attempts=st.integers(1, 3),
 )
-def test_it_is_what_every_play_of_the_trial_gives_on_average(seed, weights, seat, stop, memory, attempts):
+def test_figures_equal_the_mean_over_all_episodes_of_the_trial(seed, weights, seat, stop, memory, attempts):
     game = trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
     bots = {"drawn": biased(weights=dict(zip(MOVES, weights, strict=True))), "rock": LIKES["rock"]}
     result = attempt_returns(game, random_policy(seed), role=game.roles[seat], opponents=bots)
     for column, bot in enumerate(bots.values()):
-        assert result.returns[:, column] == pytest.approx(by_plays(game, random_policy(seed), seat, bot), abs=1e-9)
+        assert result.returns[:, column] == pytest.approx(
+            returns_by_enumeration(game, random_policy(seed), seat, bot), abs=1e-9
+        )
 
 
 class Gift:
-    """One seat stays, which costs it 1, or goes, and then chance says whether the other wins; it is told its own result alone."""
+    """Seat 0 stays, which costs 1, or goes; then chance decides if seat 1 wins. Seat 0 sees only its own result."""
 
     def __init__(self, lucky, reply=""):
         self.lucky, self.reply = lucky, reply
@@ -216,9 +220,9 @@ class Gifts:
         return ((0.5, Gift(True)), (0.5, Gift(False)))
 
 
-@pytest.mark.parametrize(("stop", "later"), [(True, -2 / 3), (False, -0.5)])
-def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_alike(stop, later):
-    """Half go, and of these half have a second attempt; the others all have. What was done first is done again."""
+@pytest.mark.parametrize(("stop", "later_returns"), [(True, -2 / 3), (False, -0.5)])
+def test_a_win_of_the_other_remembering_seat_ends_the_trial(stop, later_returns):
+    """Half go, and half of these have a second attempt; all others have one. The first action is repeated."""
 
     def again(query):
         return (
@@ -235,7 +239,7 @@ def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_a
         stop_on_win=stop,
     )
     exact = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
-    assert exact.returns[:, 0] == pytest.approx([-0.5, later])
+    assert exact.returns[:, 0] == pytest.approx([-0.5, later_returns])
 
 
 def test_an_attempt_that_never_begins_has_no_return():
@@ -269,7 +273,7 @@ class RandomByIds:
         {"carry": ["left", "right"], "stop_on_win": True},
     ],
 )
-def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypatch):
+def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeypatch):
     game = trial(attempts=2, **options)
     tokenizer = tiny_tokenizer(game.vocabulary())
     network = tiny_model(
@@ -301,12 +305,12 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
 @pytest.mark.parametrize(
     ("options", "message"), [({"redeal": "same"}, "a new deal in every attempt"), ({"reflect": True}, "without notes")]
 )
-def test_trials_whose_attempts_are_not_apart_are_refused(options, message):
+def test_trials_without_separate_attempts_are_refused(options, message):
     with pytest.raises(GameError, match=message):
         attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)
 
 
-def test_an_opponent_that_says_nothing_of_itself_and_too_many_conversations_are_refused():
+def test_opponents_without_chances_and_too_large_trees_are_refused():
     with pytest.raises(GameError, match="cannot be measured exactly"):
         attempt_returns(trial(), UniformScorer(), role="left", opponents={"mcts": mcts()})
     assert attempt_returns(trial(), UniformScorer(), role="left", opponents=LIKES, limit=91).decisions == 91
@@ -328,7 +332,7 @@ def of_styles(shares, role, **options):
 
 
 def against_moves(moves, **options):
-    """The ceiling in rock, paper, scissors against opponents with these weights."""
+    """Return the ceiling in rock, paper, scissors against opponents with these weights."""
     return adaptation_ceiling(
         RPS, role="left", opponents={str(n): biased(weights=w) for n, w in enumerate(moves)}, **options
     )
@@ -338,7 +342,7 @@ def against_moves(moves, **options):
     ("role", "best", "fixed", "best_by", "share"),
     [("first", 0.2833, 0.0833, (1 / 6, 1 / 3, 1 / 3), 0.80), ("second", 0.2667, 0.1667, (1 / 3, 1 / 3, 1 / 6), 0.67)],
 )
-def test_the_figures_of_mages_pool_in_kuhn_poker(role, best, fixed, best_by, share):
+def test_ceilings_of_mages_opponent_pool_in_kuhn_poker(role, best, fixed, best_by, share):
     ceiling = of_styles(TRAINED, role, attempts=3, reveal=True)
     assert (ceiling.best, ceiling.fixed) == (pytest.approx(best, abs=5e-5), pytest.approx(fixed, abs=5e-5))
     assert tuple(ceiling.best_by.values()) == pytest.approx(best_by) and [*ceiling.best_by] == [*TRAINED]
@@ -350,7 +354,7 @@ def test_the_figures_of_mages_pool_in_kuhn_poker(role, best, fixed, best_by, sha
 
 
 @pytest.mark.parametrize(
-    ("shares", "role", "reveal", "most", "total"),
+    ("shares", "role", "reveal", "best_share", "total"),
     [
         (TRAINED, "first", False, (0, 0.5278, 0.7824), (0, 0.5, 0.7222)),
         (TRAINED, "first", True, (0, 0.5556, 0.7963), (0, 0.5278, 0.7454)),
@@ -360,21 +364,21 @@ def test_the_figures_of_mages_pool_in_kuhn_poker(role, best, fixed, best_by, sha
         (HELD_OUT, "second", True, (0, 0.9792, 0.9965), (0, 0.9792, 0.9957)),
     ],
 )
-def test_shares_of_the_headroom_by_attempt_as_the_page_has_them(shares, role, reveal, most, total):
+def test_shares_of_the_headroom_by_attempt_equal_those_of_the_page(shares, role, reveal, best_share, total):
     ceiling = of_styles(shares, role, reveal=reveal)
-    assert [ceiling.closed(value) for value in ceiling.most] == pytest.approx(most, abs=5e-5)
+    assert [ceiling.closed(value) for value in ceiling.most] == pytest.approx(best_share, abs=5e-5)
     assert [ceiling.closed(value) for value in ceiling.total] == pytest.approx(total, abs=5e-5)
 
 
 def test_biased_rock_paper_scissors_by_hand():
     ceiling = against_moves([{"rock": 3}, {"paper": 3}, {"scissors": 3}], attempts=3)
-    # known: .6 - .2 = .4; not known: all three moves are alike. After one rock the beliefs are .6 .2 .2, so that
+    # known opponent: .6 - .2 = .4; unknown opponent: all moves are equal. After one rock the beliefs are .6 .2 .2, so that
     # the next is rock with .44 and each other with .28: paper earns .16
     assert ceiling.best == pytest.approx(0.4) and ceiling.fixed == pytest.approx(0)
     assert ceiling.most == pytest.approx((0, 0.16, 0.192)) and ceiling.total == pytest.approx(ceiling.last)
 
 
-def test_opponents_that_give_themselves_away_are_known_from_the_second_attempt_on():
+def test_recognisable_opponents_are_known_from_the_second_attempt_on():
     ceiling = against_moves(
         [{"paper": 0, "scissors": 0}, {"rock": 0, "scissors": 0}], attempts=3, shares={"0": 3, "1": 1}
     )
@@ -384,7 +388,7 @@ def test_opponents_that_give_themselves_away_are_known_from_the_second_attempt_o
     assert ceiling.last_by["1"] == pytest.approx((0, 1, 1))
 
 
-def test_one_opponent_leaves_nothing_to_adapt_to_and_closed_is_none():
+def test_with_one_opponent_there_is_no_headroom_and_closed_is_none():
     ceiling = against_moves([{"rock": 3}], attempts=2)
     assert (
         ceiling.headroom == pytest.approx(0)
@@ -397,21 +401,21 @@ DEALS = list(itertools.permutations(range(3), 2))
 POLICIES = list(itertools.product((False, True), repeat=6))  # bets with J, Q, K; calls with J, Q, K
 
 
-def does(policy, card, faced):
+def chosen_action(policy, card, faced):
     return bool(policy[card + 3 * faced])
 
 
 def one_play(cards, policies):
-    """Kuhn poker, written anew: (actions, returns of the first seat, whether cards are shown)."""
+    """Return one game of Kuhn poker, implemented independently: (actions, first seat's return, whether cards are shown)."""
     low = 1 if cards[0] > cards[1] else -1
-    if does(policies[0], cards[0], False):
-        return ("bb", 2 * low, True) if does(policies[1], cards[1], True) else ("bp", 1, False)
-    if not does(policies[1], cards[1], False):
+    if chosen_action(policies[0], cards[0], False):
+        return ("bb", 2 * low, True) if chosen_action(policies[1], cards[1], True) else ("bp", 1, False)
+    if not chosen_action(policies[1], cards[1], False):
         return "pp", low, True
-    return ("pbb", 2 * low, True) if does(policies[0], cards[0], True) else ("pbp", -1, False)
+    return ("pbb", 2 * low, True) if chosen_action(policies[0], cards[0], True) else ("pbp", -1, False)
 
 
-def brute(seat, pool, reveal):
+def brute_force_ceiling(seat, pool, reveal):
     results = []
     for plan in POLICIES:
         earned, weights = np.zeros(len(pool)), {}
@@ -420,8 +424,8 @@ def brute(seat, pool, reveal):
             for cards in DEALS:
                 acts, first, open_cards = one_play(cards, (plan, bot) if seat == 0 else (bot, plan))
                 earned[number] += (first if seat == 0 else -first) / 6
-                what = (cards[seat], acts, first, cards[1 - seat] if open_cards and reveal else None)
-                weights.setdefault(what, np.zeros(len(pool)))[number] += 1 / 6
+                observation = (cards[seat], acts, first, cards[1 - seat] if open_cards and reveal else None)
+                weights.setdefault(observation, np.zeros(len(pool)))[number] += 1 / 6
         results.append((earned, weights))
     return results
 
@@ -431,33 +435,41 @@ def brute(seat, pool, reveal):
 @pytest.mark.parametrize(
     "shares", [TRAINED, {"station": 0.5, "passive": 0.2, "aggressive": 0.3}], ids=["trained", "other"]
 )
-def test_two_attempts_of_kuhn_poker_against_brute_force(seat, reveal, shares):
-    prior, policies = np.array([*shares.values()]), brute(seat, shares, reveal)
-    worth = np.array([earned for earned, _ in policies])  # [64, K]
+def test_ceilings_of_two_kuhn_attempts_equal_brute_force(seat, reveal, shares):
+    prior, policies = np.array([*shares.values()]), brute_force_ceiling(seat, shares, reveal)
+    expected_returns = np.array([earned for earned, _ in policies])  # [64, K]
     ceiling = of_styles(shares, KUHN_CEILING.roles[seat], attempts=2, reveal=reveal)
-    assert ceiling.fixed == pytest.approx((worth @ prior).max())
-    assert [*ceiling.best_by.values()] == pytest.approx(worth.max(axis=0).tolist())
-    second = [sum((worth @ (prior * weights)).max() for weights in groups.values()) for _, groups in policies]
+    assert ceiling.fixed == pytest.approx((expected_returns @ prior).max())
+    assert [*ceiling.best_by.values()] == pytest.approx(expected_returns.max(axis=0).tolist())
+    second = [
+        sum((expected_returns @ (prior * weights)).max() for weights in groups.values()) for _, groups in policies
+    ]
     assert ceiling.last[1] == pytest.approx(max(second))
-    sums = [earned @ prior + later for (earned, _), later in zip(policies, second, strict=True)]
+    sums = [earned @ prior + second_return for (earned, _), second_return in zip(policies, second, strict=True)]
     assert sum(ceiling.total) == pytest.approx(max(sums))
-    good = [total for total, later in zip(sums, second, strict=True) if later > max(second) - 1e-9]
-    assert sum(ceiling.last) == pytest.approx(max(good))  # of those that are best in the last, best in all
+    best_totals = [
+        total for total, second_return in zip(sums, second, strict=True) if second_return > max(second) - 1e-9
+    ]
+    assert sum(ceiling.last) == pytest.approx(
+        max(best_totals)
+    )  # the best total among policies that are best in the last attempt
 
 
-def test_attempt_by_attempt_no_policy_exceeds_what_that_attempt_can_earn():
+def test_no_policy_exceeds_the_ceiling_of_any_attempt():
     for role, shares in itertools.product(KUHN_CEILING.roles, (TRAINED, HELD_OUT)):
         ceiling = of_styles(shares, role, attempts=4)
         assert [*ceiling.most] == sorted(ceiling.most) and ceiling.most[-1] <= ceiling.best + 1e-12
         assert all(value <= top + 1e-12 for value, top in zip(ceiling.last, ceiling.most, strict=True))
         assert all(value <= top + 1e-12 for value, top in zip(ceiling.total, ceiling.most, strict=True))
         assert sum(ceiling.total) >= sum(ceiling.last) - 1e-12
-        for row, by in ((ceiling.last, ceiling.last_by), (ceiling.total, ceiling.total_by)):
-            assert row == pytest.approx([sum(ceiling.shares[name] * by[name][n] for name in by) for n in range(4)])
+        for row, by_opponent in ((ceiling.last, ceiling.last_by), (ceiling.total, ceiling.total_by)):
+            assert row == pytest.approx(
+                [sum(ceiling.shares[name] * by_opponent[name][n] for name in by_opponent) for n in range(4)]
+            )
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "tiny_hanabi"])
-def test_best_and_fixed_are_those_of_the_game_tree(game):
+def test_best_and_fixed_returns_equal_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
     rows = [
@@ -478,7 +490,7 @@ def test_best_and_fixed_are_those_of_the_game_tree(game):
 @pytest.mark.parametrize(
     ("name", "style"), [("kuhn_poker", "brief"), ("kuhn_poker", "full"), ("rock_paper_scissors", "brief")]
 )
-def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
+def test_final_observations_equal_those_of_a_trial(name, style, reveal):
     inner = {"name": name, "options": {"style": style}}
     rules = make_game("trial", options={"environment": inner, "reveal": reveal, "reflect": False, "attempts": 40})
     agent = random()
@@ -487,17 +499,19 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     while branches:
         branch = branches.pop()
         ends |= {text for text, _ in branch.ends_by_text}
-        branches += [after for decision in branch.decisions.values() for after in decision.after.values()]
-    course, news, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
-    while not course.done:
-        course.step({seat: agent.choose(course, seat, root.child(count).child(seat)) for seat in course.due()})
-        news |= {course.news[0]} if 0 in course.news else set()
+        branches += [next_branch for decision in branch.decisions.values() for next_branch in decision.after.values()]
+    trial_play, final_observations, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
+    while not trial_play.done:
+        trial_play.step(
+            {seat: agent.choose(trial_play, seat, root.child(count).child(seat)) for seat in trial_play.due()}
+        )
+        final_observations |= {trial_play.news[0]} if 0 in trial_play.news else set()
         count += 1
-    assert news <= ends and len(news) > len(ends) / 3
+    assert final_observations <= ends and len(final_observations) > len(ends) / 3
 
 
 @pytest.mark.parametrize(
-    ("game", "options", "role", "opponent", "says"),
+    ("game", "options", "role", "opponent", "message"),
     [
         ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be measured exactly"),
         (
@@ -513,17 +527,17 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
         ("kuhn_poker", {}, "first", biased(weights={"raise": 2}), "bet"),
     ],
 )
-def test_where_there_is_none_the_reason_is_given(game, options, role, opponent, says):
+def test_without_a_ceiling_the_reason_is_given(game, options, role, opponent, message):
     rules = make_game(game, options=options)
     if opponent.name == "biased":
-        with pytest.raises(UnknownNameError, match=says):
+        with pytest.raises(UnknownNameError, match=message):
             ceiling_or_reason(rules, role=role, opponents={"it": opponent})
         return
-    ceiling, why = ceiling_or_reason(rules, role=role or rules.roles[0], opponents={"it": opponent})
-    assert ceiling is None and why.startswith("no ceiling: ") and says in why
+    ceiling, reason = ceiling_or_reason(rules, role=role or rules.roles[0], opponents={"it": opponent})
+    assert ceiling is None and reason.startswith("no ceiling: ") and message in reason
 
 
-def test_what_is_too_large_gives_a_reason(monkeypatch):
+def test_too_large_trees_give_a_reason(monkeypatch):
     monkeypatch.setattr(attempt_tree, "MAX_HISTORIES", 30)
     assert "over 30 histories" in ceiling_or_reason(KUHN_CEILING, role="first", opponents={"it": random()})[1]
     monkeypatch.undo()
@@ -532,7 +546,7 @@ def test_what_is_too_large_gives_a_reason(monkeypatch):
         of_styles(TRAINED, "first")
 
 
-def test_what_names_nobody_is_refused():
+def test_a_role_or_pool_without_players_is_refused():
     with pytest.raises(UnknownNameError, match="role of kuhn_poker 'third'"):
         ceiling_or_reason(KUHN_CEILING, role="third", opponents={"it": random()})
     with pytest.raises(UnknownNameError, match="opponent 'other'"):

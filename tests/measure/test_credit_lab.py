@@ -64,7 +64,7 @@ def flipped(turns, state):
 
 @pytest.mark.parametrize("name", ["outcome", "rloo", "exact_advantage"])
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
-def test_unbiased_estimators_are_found_unbiased_without_control_variates_too(game, name, request):
+def test_unbiased_estimators_are_measured_as_unbiased(game, name, request):
     figures = request.getfixturevalue(game).row(name).gradient
     assert figures.bias_unpaired.low == 0.0
     assert figures.bias_unpaired.high < 0.25
@@ -74,7 +74,7 @@ def test_unbiased_estimators_are_found_unbiased_without_control_variates_too(gam
 
 
 @pytest.mark.parametrize("group_size", [2, 4])
-def test_dr_grpo_is_found_to_be_short_by_one_over_the_group(group_size):
+def test_dr_grpo_is_measured_as_short_by_one_over_the_group_size(group_size):
     figures = lab_of(group_size=group_size, batch_size=16, episodes=2000).row("grpo:dr_grpo").gradient
     assert figures.bias.mean == pytest.approx(1 / group_size)
     assert figures.bias_unpaired.low <= 1 / group_size <= figures.bias_unpaired.high
@@ -83,33 +83,33 @@ def test_dr_grpo_is_found_to_be_short_by_one_over_the_group(group_size):
 
 
 @pytest.mark.always
-def test_the_bias_of_a_mean_over_turns_is_found_and_falls_with_the_batch():
-    small, large = (lab_of(batch_size=size, group_size=1).row("mars").gradient.bias for size in (4, 64))
-    assert small.low > 0.1
-    assert small.low > large.high
+def test_the_bias_of_mars_is_measured_and_falls_with_the_batch():
+    small_batch, large_batch = (lab_of(batch_size=size, group_size=1).row("mars").gradient.bias for size in (4, 64))
+    assert small_batch.low > 0.1
+    assert small_batch.low > large_batch.high
 
 
-def test_a_wrong_sign_is_found(kuhn):
-    right, wrong = kuhn.measure("right", outcome), kuhn.measure("wrong", flipped)
-    assert wrong.gradient.cosine.mean == pytest.approx(-1.0)
-    assert wrong.gradient.cosine.high < -0.99
-    assert wrong.gradient.bias.mean == pytest.approx(2.0)
-    assert wrong.gradient.bias_scaled.mean == 1.0
-    assert wrong.gradient.variance == right.gradient.variance
-    assert wrong.right_sign == pytest.approx(1 - right.right_sign)
+def test_a_flipped_sign_is_detected(kuhn):
+    right_row, wrong_row = kuhn.measure("right", outcome), kuhn.measure("wrong", flipped)
+    assert wrong_row.gradient.cosine.mean == pytest.approx(-1.0)
+    assert wrong_row.gradient.cosine.high < -0.99
+    assert wrong_row.gradient.bias.mean == pytest.approx(2.0)
+    assert wrong_row.gradient.bias_scaled.mean == 1.0
+    assert wrong_row.gradient.variance == right_row.gradient.variance
+    assert wrong_row.right_sign == pytest.approx(1 - right_row.right_sign)
 
 
-def test_advantages_that_say_nothing_are_found(kuhn):
-    ones = kuhn.measure("one", lambda turns, state: Credit(advantages=np.ones(len(turns.reward))))
-    assert ones.gradient.bias.mean == pytest.approx(1.0)
-    assert ones.gradient.bias_unpaired.low <= 1.0 <= ones.gradient.bias_unpaired.high
-    assert ones.effective == pytest.approx(1.0)
-    nothing = kuhn.measure("zero", lambda turns, state: Credit(advantages=np.zeros(len(turns.reward))))
-    assert (nothing.zeros, nothing.effective) == (1.0, 0.0)
-    assert np.isnan(nothing.right_sign)
+def test_constant_and_zero_advantages_are_detected(kuhn):
+    constant = kuhn.measure("one", lambda turns, state: Credit(advantages=np.ones(len(turns.reward))))
+    assert constant.gradient.bias.mean == pytest.approx(1.0)
+    assert constant.gradient.bias_unpaired.low <= 1.0 <= constant.gradient.bias_unpaired.high
+    assert constant.effective == pytest.approx(1.0)
+    zero = kuhn.measure("zero", lambda turns, state: Credit(advantages=np.zeros(len(turns.reward))))
+    assert (zero.zeros, zero.effective) == (1.0, 0.0)
+    assert np.isnan(zero.right_sign)
 
 
-def test_a_mistake_in_one_seat_is_found_in_that_seat(hanabi):
+def test_an_error_in_one_seat_is_reported_for_that_seat(hanabi):
     row = hanabi.measure(
         "mixed", lambda turns, state: Credit(advantages=np.where(turns.seat == 0, 1.0, -1.0) * turns.reward)
     )
@@ -119,28 +119,30 @@ def test_a_mistake_in_one_seat_is_found_in_that_seat(hanabi):
 
 
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
-def test_knowing_the_truth_has_the_least_variance(game, request):
+def test_exact_advantages_have_the_lowest_variance(game, request):
     lab = request.getfixturevalue(game)
-    exact, plain = lab.row("exact_advantage"), lab.row("outcome")
-    assert exact.gradient.variance.high < plain.gradient.variance.low
-    assert exact.gradient.batch_cosine.low > plain.gradient.batch_cosine.high
+    exact, outcome_row = lab.row("exact_advantage"), lab.row("outcome")
+    assert exact.gradient.variance.high < outcome_row.gradient.variance.low
+    assert exact.gradient.batch_cosine.low > outcome_row.gradient.batch_cosine.high
     assert exact.right_sign == 1.0
-    assert 0.5 < plain.right_sign < 1.0
+    assert 0.5 < outcome_row.right_sign < 1.0
 
 
-def test_a_scale_changes_only_what_it_should(kuhn):
-    plain, half = (
+def test_a_scale_changes_only_length_dependent_figures(kuhn):
+    full_scale, half_scale = (
         kuhn.measure("scaled", lambda t, s, f=f: Credit(advantages=f * outcome(t, s).advantages)) for f in (1.0, 0.5)
     )
-    assert half.gradient.bias.mean == pytest.approx(0.5)
-    assert half.gradient.variance.mean == pytest.approx(plain.gradient.variance.mean / 4)
+    assert half_scale.gradient.bias.mean == pytest.approx(0.5)
+    assert half_scale.gradient.variance.mean == pytest.approx(full_scale.gradient.variance.mean / 4)
     for name in ("bias_scaled", "cosine", "variance_scaled", "batch_cosine"):
-        assert getattr(half.gradient, name).mean == pytest.approx(getattr(plain.gradient, name).mean, abs=1e-6), name
-    assert (half.right_sign, half.effective) == (plain.right_sign, pytest.approx(plain.effective))
+        assert getattr(half_scale.gradient, name).mean == pytest.approx(
+            getattr(full_scale.gradient, name).mean, abs=1e-6
+        ), name
+    assert (half_scale.right_sign, half_scale.effective) == (full_scale.right_sign, pytest.approx(full_scale.effective))
 
 
 @pytest.mark.always
-def test_every_estimator_and_preset_there_is_gets_a_row():
+def test_every_estimator_and_preset_has_a_row():
     lab = lab_of(episodes=512)
     names = estimator_names("all")
     rows = lab.report(names).rows
@@ -152,14 +154,14 @@ def test_every_estimator_and_preset_there_is_gets_a_row():
         assert row.refused is None or row.refused.startswith("credit"), row
 
 
-def test_the_same_seed_gives_the_same_report_and_another_one_another():
+def test_the_report_depends_only_on_the_seed():
     names = ["outcome", "grpo", "rae", "gae lam=0.5"]
-    first, again, other = (lab_of(seed=seed, episodes=640, critic="noisy").report(names) for seed in (0, 0, 1))
-    assert first == again
-    assert first != other
+    first, repeated, other_seed = (lab_of(seed=seed, episodes=640, critic="noisy").report(names) for seed in (0, 0, 1))
+    assert first == repeated
+    assert first != other_seed
 
 
-def test_refusals_are_rows(kuhn):
+def test_refused_estimators_have_rows(kuhn):
     assert "needs the column" in replace_column(kuhn, "value").row("gae").refused
     assert kuhn.row("grpo").refused is None
     with pytest.raises(SparringError, match="gave the advantage nan in turn 3"):
@@ -174,27 +176,27 @@ def replace_column(lab, name):
     return poor
 
 
-def test_batches_come_in_order_with_the_state_carried_on_and_the_burn_in_left_out():
-    seen = []
+def test_batches_are_in_order_with_state_and_without_the_burn_in():
+    batch_numbers = []
 
     def counting(turns, state):
         calls = state.get("calls", 0)
-        seen.append((calls, int(turns.episode.min()), int(turns.episode.max())))
+        batch_numbers.append((calls, int(turns.episode.min()), int(turns.episode.max())))
         assert turns.trajectory[0] == 0
         return Credit(advantages=np.full(len(turns.reward), float(calls)), state={"calls": calls + 1})
 
     lab = lab_of(episodes=320, batch_size=32, burn_in=0.3)
     assert (lab.played.num_batches, lab.plan.batches) == (7, 10)
     row = lab.measure("counting", counting)
-    assert seen == [(k, 32 * k, 32 * k + 31) for k in range(10)]
+    assert batch_numbers == [(k, 32 * k, 32 * k + 31) for k in range(10)]
     assert row.zeros == 0.0  # the first call's advantages are 0 and do not count
     advantages = lab.advantages("counting", counting)[lab.first :]
     assert sorted(set(advantages)) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_columns_are_the_truth():
+def test_columns_hold_exact_values():
     lab = lab_of("leduc_poker", episodes=512)
-    turns, played = lab.played.turns, lab.played
+    turns, lab_episodes = lab.played.turns, lab.played
     assert all(
         (getattr(turns, field.name) is None)
         == (
@@ -219,7 +221,7 @@ def test_columns_are_the_truth():
         for field in fields(turns)
     )
     for row in range(0, len(turns.reward), 37):
-        index, choice = played.state[row], played.choice[row]
+        index, choice = lab_episodes.state[row], lab_episodes.choice[row]
         probabilities = lab.policy.rows[index]
         assert turns.action_names[turns.action[row]] == lab.policy.states.queries[index].legal_actions[choice]
         assert turns.logprob[row] == pytest.approx(np.log(probabilities[choice]))
@@ -232,15 +234,15 @@ def test_columns_are_the_truth():
     assert np.array_equal(turns.reward, turns.components["game"])
 
 
-def test_a_critic_expects_what_is_still_to_be_earned_where_earlier_turns_are_paid():
-    """A round of the dilemma is paid at once: before the second one the exact V holds it, and the critic does not."""
+def test_a_critic_predicts_future_rewards_not_earlier_ones():
+    """Each round of the dilemma pays at once: in round two the exact V contains the first payoff, the critic does not."""
     game = make_game("repeated_dilemma")
     policy = random_table(enumerate_info_states(game), Stream.from_seed(0))
     lab = CreditLab(game, policy, LabPlan(episodes=640, timed=False))
-    turns, before = lab.played.turns, np.roll(lab.played.turns.reward, 1)
+    turns, previous_rewards = lab.played.turns, np.roll(lab.played.turns.reward, 1)
     second = turns.turn_index == 1
-    assert np.any(before[second] != 0) and np.all(second == turns.done)
-    assert turns.value[second] == pytest.approx((turns.state_value - before)[second])
+    assert np.any(previous_rewards[second] != 0) and np.all(second == turns.done)
+    assert turns.value[second] == pytest.approx((turns.state_value - previous_rewards)[second])
     assert turns.value[~second] == pytest.approx(turns.state_value[~second])
     steps = {
         name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")
@@ -249,32 +251,34 @@ def test_a_critic_expects_what_is_still_to_be_earned_where_earlier_turns_are_pai
 
 
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
-def test_contributions_of_a_fitted_head_bias_nothing(game, request):
+def test_contributions_of_a_fitted_head_add_no_bias(game, request):
     lab = request.getfixturevalue(game)
-    plain, values = (
+    without_contributions, values = (
         lab.measure(name, estimator).gradient.bias_unpaired
         for name, estimator in (
             ("plain", bind_estimator("spa grounding=0")),
             (
                 "values",
                 lambda turns, state: bind_estimator("spa grounding=0")(turns, state),
-            ),  # what no estimator declares: a state's values
+            ),  # not declared by any estimator: the values of a state
         )
     )
-    assert plain.low == 0.0 and plain.high < 0.25
+    assert without_contributions.low == 0.0 and without_contributions.high < 0.25
     assert values.low > 0.5
 
 
-def test_critics_are_as_wrong_as_they_are_said_to_be():
-    exact, noisy, zero = (lab_of(episodes=512, critic=critic).played for critic in ("exact", "noisy", "zero"))
-    assert not zero.turns.value.any()
-    error = noisy.turns.value - exact.turns.value
+def test_critics_have_the_configured_error():
+    exact_critic, noisy_critic, zero_critic = (
+        lab_of(episodes=512, critic=critic).played for critic in ("exact", "noisy", "zero")
+    )
+    assert not zero_critic.turns.value.any()
+    error = noisy_critic.turns.value - exact_critic.turns.value
     assert 0.1 < error.std() < 2.0
-    assert all(len(set(error[exact.state == index].round(9))) == 1 for index in set(exact.state))
-    assert np.array_equal(noisy.turns.state_value, exact.turns.state_value)
+    assert all(len(set(error[exact_critic.state == index].round(9))) == 1 for index in set(exact_critic.state))
+    assert np.array_equal(noisy_critic.turns.state_value, exact_critic.turns.state_value)
 
 
-def test_cutting_and_tiling_keep_trajectories_apart():
+def test_slicing_and_tiling_keep_trajectories_separate():
     turns = lab_of(episodes=256).played.turns
     twice = repeat_table(turns, len(turns.reward) + 1)
     assert len(twice.reward) == 2 * len(turns.reward)
@@ -304,12 +308,12 @@ def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
         (" , ", ConfigError, "names no estimator"),
     ],
 )
-def test_bad_lists_of_estimators_are_refused(text, error, message):
+def test_invalid_lists_of_estimators_are_refused(text, error, message):
     with pytest.raises(error, match=message):
         estimator_names(text)
 
 
-def test_a_list_may_have_presets_and_options():
+def test_a_list_can_have_presets_and_options():
     assert estimator_names("rloo, mars:as_released,gae lam=0.5,rloo") == ["rloo", "mars:as_released", "gae lam=0.5"]
 
 
@@ -324,7 +328,7 @@ def test_a_list_may_have_presets_and_options():
         (dict(reward="best_action"), "--reward 'best_action' reads verdicts, which the lab does not have"),
     ],
 )
-def test_plans_that_cannot_be_are_refused(plan, message):
+def test_impossible_plans_are_refused(plan, message):
     with pytest.raises(ConfigError, match=message):
         lab_of(**plan)
 
@@ -335,27 +339,27 @@ def test_a_policy_without_a_gradient_is_refused():
         CreditLab(GAMES["kuhn_poker"], TablePolicy.of(STATES["kuhn_poker"], rows), LabPlan())
 
 
-def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_values(kuhn):
-    seen = []
+def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
+    tables = []
 
     def watching(turns, state):
-        seen.append(turns)
+        tables.append(turns)
         return outcome(turns, state)
 
-    plain = kuhn.tables[0]
-    assert list(plain.components) == ["game"]
+    plain_table = kuhn.tables[0]
+    assert list(plain_table.components) == ["game"]
     for name in ("ppr", "spae", "ssl", "vpr"):
         bound = bind_estimator(name)
-        seen.clear()
+        tables.clear()
         kuhn.advantages(
             name,
             replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: watching(turns, state))),
         )
-        table = seen[0]
+        table = tables[0]
         best = table.components["best_action"]
         assert set(best.tolist()) == {0.0, 1.0}
-        assert table.reward == pytest.approx(plain.reward + best)
-        assert table.components["game"] == pytest.approx(plain.reward)
+        assert table.reward == pytest.approx(plain_table.reward + best)
+        assert table.components["game"] == pytest.approx(plain_table.reward)
         exact = kuhn.all_episodes.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     playout = bind_estimator("vpr process=playout_value")
@@ -372,16 +376,16 @@ def test_estimators_with_a_perfect_judge_are_measured(name):
     assert row.seconds is not None
 
 
-def test_a_process_model_is_trained_in_runs_only(kuhn):
+def test_estimators_with_a_process_model_are_refused(kuhn):
     assert "only a run trains" in kuhn.row("oprl").refused and "oprl:policy" in kuhn.row("oprl").refused
     assert kuhn.row("oprl:policy").refused is None
 
 
-def test_all_other_estimators_see_the_games_own_rewards(kuhn):
+def test_other_estimators_get_the_rewards_of_the_game(kuhn):
     for name in ("outcome", "grpo", "mars:as_released"):
         assert judgements_of(bind_estimator(name), kuhn.all_episodes) == []
-    missing = kuhn.row("ppr process=nothing").refused
-    assert "no reward component 'nothing'" in missing
+    refusal = kuhn.row("ppr process=nothing").refused
+    assert "no reward component 'nothing'" in refusal
 
 
 def generator(seed):
@@ -389,7 +393,7 @@ def generator(seed):
 
 
 def dense_layout(batches, parameters):
-    """A layout in which every batch touches every parameter, for gradients given as arrays [batches * parameters]."""
+    """Return a layout in which every batch touches every parameter, for gradients [batches * parameters]."""
     empty = np.zeros(0, dtype=np.int64)
     return GradientLayout(
         num_batches=batches,
@@ -408,7 +412,7 @@ def products(gradients, exact):
 
 
 def naive_moments(gradients, exact):
-    """The unbiased estimates by sums over pairs of different batches."""
+    """Return the unbiased estimates by sums over pairs of different batches."""
     n, square, unit = len(gradients), exact @ exact, exact / np.linalg.norm(exact)
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
     across = gradients - np.outer(gradients @ unit, unit)
@@ -420,17 +424,17 @@ def naive_moments(gradients, exact):
     }
 
 
-def test_moments_and_their_leave_one_out_values_are_those_of_plain_loops():
+def test_moments_and_leave_one_out_values_equal_plain_loops():
     draws = generator(0)
     gradients, exact = draws.normal(size=(6, 4)), draws.normal(size=4)
-    whole, left_out = products(gradients, exact).estimates()
+    estimates, left_out = products(gradients, exact).estimates()
     for name, value in naive_moments(gradients, exact).items():
-        assert getattr(whole, name) == pytest.approx(value)
-        without = [naive_moments(np.delete(gradients, k, axis=0), exact)[name] for k in range(6)]
-        assert getattr(left_out, name) == pytest.approx(np.array(without))
+        assert getattr(estimates, name) == pytest.approx(value)
+        expected_left_out = [naive_moments(np.delete(gradients, k, axis=0), exact)[name] for k in range(6)]
+        assert getattr(left_out, name) == pytest.approx(np.array(expected_left_out))
 
 
-def test_a_shift_is_as_good_as_shifted_gradients():
+def test_a_shift_equals_shifted_gradients():
     draws = generator(1)
     gradients, exact = draws.normal(size=(5, 3)), draws.normal(size=3)
     shifted = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
@@ -439,60 +443,62 @@ def test_a_shift_is_as_good_as_shifted_gradients():
         assert getattr(shifted, name) == pytest.approx(getattr(direct, name))
 
 
-def test_gradients_of_batches_are_those_of_plain_loops():
+def test_gradients_of_batches_equal_plain_loops():
     draws = generator(2)
     states = SimpleNamespace(queries=[SimpleNamespace(seat=0)] * 3)
     policy = TablePolicy.of(states, [np.array([0.2, 0.8]), np.array([0.1, 0.3, 0.6]), np.array([1.0])])
     state, batch = draws.integers(0, 3, 40), np.sort(draws.integers(0, 4, 40))
     choice = np.array([draws.integers(0, len(policy.rows[index])) for index in state])
-    played = SimpleNamespace(state=state, choice=choice, batch=batch, num_batches=4, batch_size=5)
-    layout = GradientLayout.of(played, policy)
+    lab_episodes = SimpleNamespace(state=state, choice=choice, batch=batch, num_batches=4, batch_size=5)
+    layout = GradientLayout.of(lab_episodes, policy)
     advantages = draws.normal(size=40)
     expected = np.zeros((4, 6))
     for index, action, number, advantage in zip(state, choice, batch, advantages, strict=True):
-        for other, probability in enumerate(policy.rows[index]):
-            expected[number, policy.starts[index] + other] += advantage * ((other == action) - probability) / 5
+        for action_index, probability in enumerate(policy.rows[index]):
+            expected[number, policy.starts[index] + action_index] += (
+                advantage * ((action_index == action) - probability) / 5
+            )
     gradients = np.zeros((4, 6))
     gradients[layout.batch, layout.parameter] = layout.gradients(advantages)
     assert gradients == pytest.approx(expected)
     assert layout.total(layout.gradients(advantages)) == pytest.approx(expected.sum(axis=0))
 
 
-def test_estimates_are_right_on_average_and_intervals_cover_the_truth():
+def test_estimates_are_unbiased_and_intervals_cover_exact_values():
     exact = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 2.0])
     mean = 0.8 * exact + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
     length = np.linalg.norm(exact)
-    truth = {
+    exact_values = {
         "bias": np.linalg.norm(mean - exact) / length,
         "cosine": mean @ exact / np.linalg.norm(mean) / length,
         "variance": 6 * 4.0 / length**2,
         "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact) ** 2,
     }
-    truth["bias_scaled"] = np.sqrt(1 - truth["cosine"] ** 2)
+    exact_values["bias_scaled"] = np.sqrt(1 - exact_values["cosine"] ** 2)
     draws = generator(3)
-    squares, inside = [], dict.fromkeys(truth, 0)
+    squares, num_covered = [], dict.fromkeys(exact_values, 0)
     for _ in range(300):
         sample = products(mean + 2.0 * draws.normal(size=(40, 6)), exact)
         squares.append(float(sample.estimates()[0].bias))
         estimates = figures(sample, sample)
-        for name, value in truth.items():
+        for name, value in exact_values.items():
             interval = getattr(estimates, name)
-            inside[name] += interval.low <= value <= interval.high
-    assert np.mean(squares) == pytest.approx(truth["bias"] ** 2, abs=4 * np.std(squares) / np.sqrt(300))
-    assert all(count >= 0.9 * 300 for count in inside.values()), inside
+            num_covered[name] += interval.low <= value <= interval.high
+    assert np.mean(squares) == pytest.approx(exact_values["bias"] ** 2, abs=4 * np.std(squares) / np.sqrt(300))
+    assert all(count >= 0.9 * 300 for count in num_covered.values()), num_covered
 
 
-def test_control_variates_keep_the_expectation_and_take_the_noise():
+def test_control_variates_keep_the_mean_and_reduce_the_noise():
     draws, exact = generator(5), np.array([1.0, -0.5, 0.25])
-    noise, rest = draws.normal(size=(50, 3)), 0.1 * draws.normal(size=(50, 3))
-    control, other = exact + noise, draws.normal(size=(50, 3))
-    gradients = 1.3 * exact + 2.0 * noise + rest
+    noise, residual = draws.normal(size=(50, 3)), 0.1 * draws.normal(size=(50, 3))
+    control, unrelated = exact + noise, draws.normal(size=(50, 3))
+    gradients = 1.3 * exact + 2.0 * noise + residual
     layout = dense_layout(50, 3)
     paired = paired_products(
-        layout, gradients.ravel(), exact, np.array([control.ravel(), other.ravel()]), np.array([1.0, 0.0])
+        layout, gradients.ravel(), exact, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
     )
-    plain = products(gradients, exact)
-    fine, rough = figures(plain, paired), figures(plain, plain)
+    without_control = products(gradients, exact)
+    fine, rough = figures(without_control, paired), figures(without_control, without_control)
     assert fine.bias.low <= 0.3 <= fine.bias.high
     assert fine.bias.high - fine.bias.low < 0.3 * (rough.bias.high - rough.bias.low)
     assert fine.bias_unpaired == rough.bias
@@ -505,20 +511,20 @@ def test_opposite_and_vanishing_gradients():
     against = products(-gradients, exact)
     scaled = figures(against, against)
     assert (scaled.bias_scaled.low, scaled.bias_scaled.high, scaled.variance_scaled.mean) == (1.0, 1.0, np.inf)
-    nothing = products(0.0 * gradients, exact)
-    zero = figures(nothing, nothing)
+    zero_gradients = products(0.0 * gradients, exact)
+    zero = figures(zero_gradients, zero_gradients)
     assert (zero.bias.mean, zero.bias_scaled.mean, zero.variance.mean, zero.batch_cosine.mean) == (1.0, 1.0, 0.0, 0.0)
     assert np.isnan(zero.cosine.mean)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
 def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
-    """The jackknife alone misses 0.1 in 20 % of these draws: where noise and bias cancel it sees no error at all."""
-    exact, draws, inside = np.array([1.0, 0.0]), generator(7), 0
+    """The jackknife alone misses 0.1 in 20 % of these draws, as noise and bias can cancel."""
+    exact, draws, num_covered = np.array([1.0, 0.0]), generator(7), 0
     for _ in range(300):
         sample = products(np.array([1.0, bias]) + np.outer(draws.normal(size=50), [0.0, 1.0]), exact)
         estimates = figures(sample, sample)
-        inside += all(
+        num_covered += all(
             interval.low <= value <= interval.high
             for interval, value in (
                 (estimates.bias, bias),
@@ -527,7 +533,7 @@ def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
                 (estimates.cosine, 1 / np.hypot(1, bias)),
             )
         )
-    assert inside >= 0.9 * 300
+    assert num_covered >= 0.9 * 300
 
 
 def test_the_error_of_products_is_that_of_normal_noise():
@@ -541,8 +547,8 @@ def kuhn_columns():
     return lab_of(episodes=256)
 
 
-def worth(lab, history, seat):
-    """What a history is worth to a seat, by recursion over OpenSpiel's own states."""
+def value_of_history(lab, history, seat):
+    """Return the value of a history to a seat, by recursion over OpenSpiel's states."""
     rows = {
         (query.seat, query.key): dict(zip(query.legal_actions, row, strict=True))
         for query, row in zip(lab.policy.states.queries, lab.policy.rows, strict=True)
@@ -564,31 +570,34 @@ def worth(lab, history, seat):
 
 
 @pytest.mark.slow
-def test_values_by_playing_on_are_those_of_the_histories():
-    """Of both cards, not of the seat's own: games from one history have one mean, whoever looks."""
+def test_playout_values_equal_values_of_histories():
+    """Playouts start from a history with both cards, so their mean does not depend on the observing seat."""
     lab = lab_of(episodes=256, playouts=400)
     turns, errors, hidden = lab.playout_episodes.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
-        begin = next(k for k, other in enumerate(episode.turns) if other is turn)
+        begin = next(k for k, other_turn in enumerate(episode.turns) if other_turn is turn)
         state = GAMES["kuhn_poker"].reset(Stream(episode.seed))
-        for other in episode.turns[:begin]:
-            state.apply(other.action)
-        before = worth(lab, state.spiel, turn.seat)
+        for other_turn in episode.turns[:begin]:
+            state.apply(other_turn.action)
+        exact_value = value_of_history(lab, state.spiel, turn.seat)
         state.apply(turn.action)
-        errors += [turns.playout_before[row] - before, turns.playout[row] - worth(lab, state.spiel, turn.seat)]
-        hidden.append(before - turns.state_value[row])
+        errors += [
+            turns.playout_before[row] - exact_value,
+            turns.playout[row] - value_of_history(lab, state.spiel, turn.seat),
+        ]
+        hidden.append(exact_value - turns.state_value[row])
     errors = np.array(errors)
     assert abs(errors.mean()) < 0.02
     assert errors.std() < 0.12  # a return deviates by at most 2, so the mean of 400 by 0.1
-    assert np.std(hidden) > 0.3  # what an information state is worth is something else
+    assert np.std(hidden) > 0.3  # the value of an information state is different
 
 
-def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn_columns):
+def test_the_last_playout_value_is_the_return_and_turns_share_playouts(kuhn_columns):
     turns = kuhn_columns.playout_episodes.turns
-    whole = np.add.reduceat(turns.reward, trajectory_starts(turns.trajectory))
+    returns_of_trajectories = np.add.reduceat(turns.reward, trajectory_starts(turns.trajectory))
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
-            assert turns.playout[row] == whole[turns.trajectory[row]]
+            assert turns.playout[row] == returns_of_trajectories[turns.trajectory[row]]
     second = [
         row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[1]
     ]
@@ -601,21 +610,21 @@ def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn
 @pytest.mark.slow
 def test_differences_of_histories_are_unbiased_and_whitening_is_not():
     lab = lab_of(episodes=8000)
-    plain, white = lab.row("vine_ppo:unbiased"), lab.row("vine_ppo")
-    assert plain.refused is None and white.refused is None
-    for bias in (plain.gradient.bias, plain.gradient.bias_unpaired):
+    unwhitened, whitened = lab.row("vine_ppo:unbiased"), lab.row("vine_ppo")
+    assert unwhitened.refused is None and whitened.refused is None
+    for bias in (unwhitened.gradient.bias, unwhitened.gradient.bias_unpaired):
         assert bias.low == 0.0 and bias.high < 0.25
-    assert white.gradient.bias.low > 0.01
-    assert 0.6 < plain.right_sign < 0.95  # what is hidden is noise in the differences
+    assert whitened.gradient.bias.low > 0.01
+    assert 0.6 < unwhitened.right_sign < 0.95  # hidden cards add noise to the differences
 
 
 @pytest.mark.slow
-def test_more_games_make_less_noise():
+def test_more_playouts_reduce_the_noise():
     few, many = (lab_of(playouts=count, episodes=2000).row("vine_ppo:unbiased").gradient.variance for count in (1, 16))
     assert few.mean > many.high and many.mean < few.low
 
 
-def test_only_who_reads_them_is_given_values_by_playing_on(kuhn_columns):
+def test_only_estimators_that_read_playout_values_get_them(kuhn_columns):
     assert kuhn_columns.episodes_for(bind_estimator("vine_ppo")).turns.playout is not None
     assert kuhn_columns.episodes_for(bind_estimator("rloo")) is kuhn_columns.input_episodes
     assert kuhn_columns.input_episodes.turns.playout is None
@@ -623,10 +632,12 @@ def test_only_who_reads_them_is_given_values_by_playing_on(kuhn_columns):
 
 
 @pytest.mark.always
-def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
-    first, again, other = (lab_of(seed=seed, episodes=320).playout_episodes.turns for seed in (0, 0, 1))
-    assert np.array_equal(first.playout, again.playout) and np.array_equal(first.playout_before, again.playout_before)
-    assert not np.array_equal(first.playout[:300], other.playout[:300])
+def test_playouts_depend_only_on_the_seed_and_the_batch():
+    first, repeated, other_seed = (lab_of(seed=seed, episodes=320).playout_episodes.turns for seed in (0, 0, 1))
+    assert np.array_equal(first.playout, repeated.playout) and np.array_equal(
+        first.playout_before, repeated.playout_before
+    )
+    assert not np.array_equal(first.playout[:300], other_seed.playout[:300])
     fewer = lab_of(episodes=256).playout_episodes.turns.playout
     assert np.array_equal(first.playout[: len(fewer)], fewer)
 
@@ -634,20 +645,20 @@ def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
 @pytest.fixture(scope="module")
 def team():
     return {
-        by: lab_of("wide_search", reward=by and f"contribution by={by}", episodes=3200)
-        for by in ("", "difference", "own")
+        rule: lab_of("wide_search", reward=rule and f"contribution by={rule}", episodes=3200)
+        for rule in ("", "difference", "own")
     }
 
 
-def test_what_a_worker_changed_has_the_gradient_of_the_teams_return_and_less_noise(team):
-    shared, parts, by_own = (team[by].row("outcome").gradient for by in ("", "difference", "own"))
-    for bias in (parts.bias, parts.bias_unpaired):
+def test_difference_rewards_keep_the_team_gradient_with_less_noise(team):
+    shared, difference, by_own = (team[rule].row("outcome").gradient for rule in ("", "difference", "own"))
+    for bias in (difference.bias, difference.bias_unpaired):
         assert bias.low == 0.0 and bias.high < 0.2
-    assert parts.variance.high < shared.variance.mean and parts.variance.mean < shared.variance.low
+    assert difference.variance.high < shared.variance.mean and difference.variance.mean < shared.variance.low
     assert by_own.bias.low > 0.1 and by_own.cosine.high < 0.995
 
 
-def test_the_truth_is_the_games_return_whatever_is_paid(team):
+def test_exact_values_are_of_the_games_return_for_any_reward(team):
     assert np.array_equal(team[""].exact, team["own"].exact)
     assert np.array_equal(team[""].controls, team["own"].controls)
     assert np.array_equal(team[""].all_episodes.turns.reward, team["own"].all_episodes.turns.reward)
@@ -657,12 +668,12 @@ def test_the_truth_is_the_games_return_whatever_is_paid(team):
     assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values stay those of the game
 
 
-def test_an_improved_table_earns_more_and_begins_with_the_random_one():
+def test_an_improved_table_earns_more_and_zero_steps_change_nothing():
     table = random_table(STATES["wide_search"], Stream.from_seed(0))
-    same, better = improved_table(table, steps=0), improved_table(table)
-    earned = [exact_values(table.states, policy.rows).returns[0] for policy in (table, better)]
-    assert same is table and earned[1] > earned[0] + 0.3
-    assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in better.rows)
+    unchanged, improved = improved_table(table, steps=0), improved_table(table)
+    earned = [exact_values(table.states, policy.rows).returns[0] for policy in (table, improved)]
+    assert unchanged is table and earned[1] > earned[0] + 0.3
+    assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in improved.rows)
     first = improved_table(table, steps=1, rate=2.0)
     q = exact_values(table.states, table.rows).action[0]
     weights = table.rows[0] * np.exp(2.0 * q)  # returns of wide_search range from 0 to 1

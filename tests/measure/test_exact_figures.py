@@ -21,20 +21,22 @@ from sparring.run.evaluation import Evaluator
 
 GAME = make_game("team_matrix", options={"game": "rock_paper_scissors", "members": 2})
 STATES = enumerate_info_states(GAME)
-ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # the chance of the first choice, by member
+ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # probability of the first choice, by member
 
 
 def table(chances, legal=1.0):
-    """Return a policy in which each seat takes its first choice with this chance; of two, in both teams."""
+    """Return a policy in which each seat takes its first choice with this probability; two values serve both teams."""
     rows = {}
     for query, first in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
         rows[query.seat, query.key] = dict(zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True))
     return TabularScorer(rows)
 
 
-def mixture(scorers, weights, **more):
+def mixture(scorers, weights, **options):
     members = [snapshot(step) for step in range(len(scorers))]
-    return MemberMixture(dict(zip(members, weights, strict=True)), dict(zip(members, scorers, strict=True)).get, **more)
+    return MemberMixture(
+        dict(zip(members, weights, strict=True)), dict(zip(members, scorers, strict=True)).get, **options
+    )
 
 
 def figures_of_teams(policy):
@@ -42,29 +44,32 @@ def figures_of_teams(policy):
 
 
 def test_teams_that_draw_rock_or_paper_by_hand():
-    """Against rock or paper, one half each, paper gets 1/2; a seat that knows that its team drew rock turns it to paper."""
-    both = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
-    assert both.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert both.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert both.values == pytest.approx((0, 0, 0, 0)) and "nash_conv/team_matrix" not in both.figures
-    assert "share its draw" in both.note
+    """Against half rock and half paper, paper earns 1/2; a seat whose team drew rock can turn it into paper."""
+    figures_of_mixture = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
+    assert figures_of_mixture.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
+    assert figures_of_mixture.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
+    assert (
+        figures_of_mixture.values == pytest.approx((0, 0, 0, 0))
+        and "nash_conv/team_matrix" not in figures_of_mixture.figures
+    )
+    assert "share its draw" in figures_of_mixture.note
     thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
     assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
-    # seat by seat instead of team by team it would be another policy, which is no equilibrium
+    # a draw per seat instead of per team would be another policy, which is no equilibrium
     mean = nash_conv(GAME, STATES, table([2 / 3, 1 / 3])).teams
     assert mean.team_exploitability > 0.1
 
 
-def test_one_member_is_the_member():
-    alone = table([0.3, 0.8], legal=0.9)
-    report, single = nash_conv(GAME, STATES, alone), figures_of_teams(mixture([alone, table(ROCK)], [1.0, 0.0]))
+def test_a_mixture_of_one_member_equals_the_member():
+    member = table([0.3, 0.8], legal=0.9)
+    report, single = nash_conv(GAME, STATES, member), figures_of_teams(mixture([member, table(ROCK)], [1.0, 0.0]))
     assert single.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
     assert single.figures["one_seat_exploitability/team_matrix"] == pytest.approx(report.teams.one_seat_exploitability)
     assert single.figures["illegal_mass/team_matrix"] == pytest.approx(report.illegal_mass) == pytest.approx(0.1)
     assert single.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
     assert single.values == pytest.approx(report.values)
-    plain = figures_of_teams(alone)
-    assert plain.note == "" and plain.figures["nash_conv/team_matrix"] == report.nash_conv
+    member_figures = figures_of_teams(member)
+    assert member_figures.note == "" and member_figures.figures["nash_conv/team_matrix"] == report.nash_conv
 
 
 @settings(deadline=None, max_examples=15)
@@ -72,30 +77,30 @@ def test_one_member_is_the_member():
     st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3),
     st.lists(st.floats(0.05, 1), min_size=3, max_size=3),
 )
-def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, weights):
+def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weights):
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
-    both = figures_of_teams(mixture(scorers, shares.tolist()))
+    figures_of_mixture = figures_of_teams(mixture(scorers, shares.tolist()))
     profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
         rows = [profiles[i if query.seat < 2 else j][n] for n, query in enumerate(STATES.queries)]
-        reach = history_reach(STATES, rows)
-        mean += shares[i] * shares[j] * (reach[STATES.tree.terminal] @ STATES.tree.returns)
-    assert both.values == pytest.approx(tuple(mean), abs=1e-9)
+        reach_of_draw = history_reach(STATES, rows)
+        mean += shares[i] * shares[j] * (reach_of_draw[STATES.tree.terminal] @ STATES.tree.returns)
+    assert figures_of_mixture.values == pytest.approx(tuple(mean), abs=1e-9)
     split = figures_of_teams(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
-    assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(
-        both.values, abs=1e-9
+    assert split.figures == pytest.approx(figures_of_mixture.figures, abs=1e-9) and split.values == pytest.approx(
+        figures_of_mixture.values, abs=1e-9
     )
 
 
-def test_where_each_seat_is_a_team_there_is_a_nash_conv():
+def test_if_each_seat_is_a_team_nash_conv_is_reported():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
     exact = exact_figures_of(game, states, mixture([UniformScorer(), UniformScorer()], [0.5, 0.5]))
     assert exact.note == "" and exact.figures["nash_conv/kuhn_poker"] == pytest.approx(11 / 12)
 
 
-def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing():
+def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5], notes=["1 of 1 pairs of members have never met"])
     evaluator = Evaluator([GAME], EvaluationConfig(opponents=[]))
     for step in range(2):
@@ -110,7 +115,7 @@ def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing
     assert result["references"]["team_exploitability/team_matrix"]["best"] == 0 and "no NashConv" in result["notes"][0]
 
 
-def test_too_many_draws_are_refused_and_too_many_plans_left_out(monkeypatch):
+def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     few = figures_of_teams(agent)
@@ -132,7 +137,7 @@ def game_of(name="rps_spock_lizard", **options):
     return make_game("choose", options={"environment": {"name": name}, **options})
 
 
-class Fancy:
+class ChooserByMemory:
     def __init__(self, lost=0.0):
         self.lost = lost
 
@@ -147,7 +152,7 @@ class Fancy:
         return rows
 
 
-class Favourite:
+class ConstantChooser:
     def __init__(self, number=None, action=None):
         self.number, self.action = number, action
 
@@ -165,31 +170,31 @@ def figures(game, policy):
 
 
 @pytest.mark.parametrize(("words", "expected"), [(FIVE[:3], 1 / 3), (FIVE[:4], 1 / 4), (FIVE, 0.0), (None, 0.0)])
-def test_the_equilibrium_of_the_candidates_is_not_the_games(words, expected):
-    """With four words and three of them shown, uniform choice is uniform over the four: paper beats rock and spock, scissors beat it."""
+def test_an_equilibrium_over_candidates_can_be_exploited_in_the_game(words, expected):
+    """With three of four words shown, uniform choice is uniform over four: paper beats rock and spock, scissors beat paper."""
     game = game_of(proposals=None if words is None else dict.fromkeys(words, 1.0))
     exact = figures(game, UniformScorer()).figures
     assert exact["exploitability/choose/left"] == pytest.approx(expected)
     assert exact["nash_conv/choose"] == pytest.approx(2 * expected)
 
 
-def test_in_rock_paper_scissors_nothing_stays():
+def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
     game = game_of("rock_paper_scissors", proposals={"rock": 0.9, "paper": 0.05, "scissors": 0.05})
     assert figures(game, UniformScorer()).figures["nash_conv/choose"] == pytest.approx(0)
-    assert figures(game, Favourite(number="1")).figures["nash_conv/choose"] == pytest.approx(0, abs=1e-6)
-    assert figures(game, Favourite(action="rock")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
+    assert figures(game, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(0, abs=1e-6)
+    assert figures(game, ConstantChooser(action="rock")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
     fixed = game_of("rock_paper_scissors", shuffle=False)
-    assert figures(fixed, Favourite(number="1")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
+    assert figures(fixed, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
 
 
-def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
+def test_a_biased_proposers_bias_is_played_with_one_candidate():
     game = game_of("rock_paper_scissors", count=1, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
     states = enumerate_info_states(base_game(game))
     rows, _ = query_policy(on_base_game(game, UniformScorer()), states)
     assert rows[0] == pytest.approx([0.6, 0.3, 0.1])
-    two = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
-    rows, _ = query_policy(on_base_game(two, Favourite(action="scissors")), states)
-    none = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown; then the first, in an order of chance
+    two_candidates = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
+    rows, _ = query_policy(on_base_game(two_candidates, ConstantChooser(action="scissors")), states)
+    none = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown, then the first of a random order
     assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
 
 
@@ -205,78 +210,97 @@ def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
     ],
     ids=str,
 )
-def test_values_are_those_of_every_play_with_candidates(options):
-    """Kuhn poker, in which a seat acts twice, by a chooser that remembers what it was shown."""
-    game, policy = game_of("kuhn_poker", **options), Fancy()
-    expected = every_play(game, policy, game.inner.first_node(), ((), ()))
+def test_values_equal_enumeration_of_games_with_candidates(options):
+    """Kuhn poker, in which a seat acts twice, with a chooser that remembers its candidates."""
+    game, policy = game_of("kuhn_poker", **options), ChooserByMemory()
+    expected = expected_returns_by_enumeration(game, policy, game.inner.first_node(), ((), ()))
     assert figures(game, policy).values == pytest.approx(expected, abs=1e-9)
 
 
-def every_play(game, policy, node, past):
-    """Return the expected returns by going through chance, candidates and choices one by one; `past` holds each seat's decisions."""
+def expected_returns_by_enumeration(game, policy, node, past):
+    """Return expected returns by enumerating chance, candidates and choices; `past` holds each seat's decisions."""
     if node.is_terminal():
         return np.array(node.returns())
     if node.is_chance_node():
-        return sum(share * every_play(game, policy, node.child(index), past) for index, share in node.chance_outcomes())
+        return sum(
+            share * expected_returns_by_enumeration(game, policy, node.child(index), past)
+            for index, share in node.chance_outcomes()
+        )
     state, seat = game.inner.state_of(node), node.current_player()
     legal, total = state.legal_actions(), np.zeros(2)
     plies = past[seat][-1][2] if past[seat] else 0
     chooses = seat in game.choosers
     for share, offer in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
-        seen, replies = state.observe(seat, plies), legal
+        observation, replies = state.observe(seat, plies), legal
         if chooses:
-            before = "".join(f"{'/'.join(earlier)}|" for *_, earlier in past[seat])
-            seen, replies = game.add_candidates(seen, offer, before), tuple("12"[: len(offer)])
+            prefix = "".join(f"{'/'.join(earlier_candidates)}|" for *_, earlier_candidates in past[seat])
+            observation, replies = game.add_candidates(observation, offer, prefix), tuple("12"[: len(offer)])
         texts, actions = [*zip(*past[seat], strict=True)][:2] or ((), ())
-        observations = (*texts, seen.text)
+        observations = (*texts, observation.text)
         query = Query(
-            game="choose", seat=seat, key=seen.key, observations=observations, actions=actions, legal_actions=replies
+            game="choose",
+            seat=seat,
+            key=observation.key,
+            observations=observations,
+            actions=actions,
+            legal_actions=replies,
         )
-        for place, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
-            after = [*past]
-            after[seat] = (*past[seat], (seen.text, replies[place], state.plies + 1, offer if chooses else ()))
-            total += share * chance * every_play(game, policy, node.child(state.action_index(offer[place])), after)
+        for choice, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
+            next_past = [*past]
+            next_past[seat] = (
+                *past[seat],
+                (observation.text, replies[choice], state.plies + 1, offer if chooses else ()),
+            )
+            total += (
+                share
+                * chance
+                * expected_returns_by_enumeration(
+                    game, policy, node.child(state.action_index(offer[choice])), next_past
+                )
+            )
     return total
 
 
 def test_replies_that_are_no_number_are_illegal_mass():
     game = game_of("kuhn_poker")
-    sure, lossy = figures(game, Fancy()), figures(game, Fancy(lost=0.2))
-    assert lossy.figures["illegal_mass/choose"] == pytest.approx(0.2) and sure.figures[
+    without_loss, with_loss = figures(game, ChooserByMemory()), figures(game, ChooserByMemory(lost=0.2))
+    assert with_loss.figures["illegal_mass/choose"] == pytest.approx(0.2) and without_loss.figures[
         "illegal_mass/choose"
     ] == pytest.approx(0)
-    assert lossy.values == pytest.approx(sure.values)
+    assert with_loss.values == pytest.approx(without_loss.values)
 
 
-def test_what_is_never_proposed_is_never_played():
+def test_actions_never_proposed_are_never_played():
     game = game_of("kuhn_poker", proposals={"bet": 1.0})
     states = enumerate_info_states(base_game(game))
-    rows, _ = query_policy(on_base_game(game, Fancy()), states)
+    rows, _ = query_policy(on_base_game(game, ChooserByMemory()), states)
     for query, row in zip(states.queries, rows, strict=True):
         assert row == pytest.approx([0.5, 0.5] if "pass" in query.actions else [0.0, 1.0])
 
 
-def test_other_games_and_their_policies_are_left_alone():
+def test_other_games_and_their_policies_are_unchanged():
     game, policy = make_game("kuhn_poker"), UniformScorer()
     assert base_game(game) is game and on_base_game(game, policy) is policy
 
 
-def test_a_decision_before_must_be_there_and_not_too_many(monkeypatch):
+def test_earlier_decisions_must_exist_and_be_few_enough(monkeypatch):
     game = game_of("kuhn_poker")
     states = enumerate_info_states(base_game(game))
-    later = [query for query in states.queries if query.actions]
+    later_queries = [query for query in states.queries if query.actions]
     with pytest.raises(GameError, match=r"before .* is not among the information states"):
-        ChooserScorer(game, UniformScorer()).action_logprobs(later)
+        ChooserScorer(game, UniformScorer()).action_logprobs(later_queries)
     monkeypatch.setattr(exact_figures, "MAX_CONVERSATIONS", 3)
     with pytest.raises(GameError, match="choose: no exact figures, because 4 lists of candidates lead to one"):
         figures(game, UniformScorer())
 
 
-def test_runs_and_evaluations_measure_the_game_beneath():
+def test_runs_and_evaluations_measure_the_base_game():
     game = game_of(proposals=dict.fromkeys(FIVE[:3], 1.0))
-    ran = Evaluator([game], EvaluationConfig(exact=True, opponents=[])).measure(UniformScorer(), Stream.from_seed(0))
-    assert ran["exploitability/choose/right"] == pytest.approx(1 / 3)
-    measured = evaluate_policy(
+    run_metrics = Evaluator([game], EvaluationConfig(exact=True, opponents=[])).measure(
+        UniformScorer(), Stream.from_seed(0)
+    )
+    assert run_metrics["exploitability/choose/right"] == pytest.approx(1 / 3)
+    evaluation = evaluate_policy(
         UniformScorer(), [game], opponents=[], games_per_seat=1, exact=True, max_states=100, seed=0
     )
-    assert measured["figures"]["nash_conv/choose"] == pytest.approx(2 / 3)
+    assert evaluation["figures"]["nash_conv/choose"] == pytest.approx(2 / 3)

@@ -52,7 +52,7 @@ def small_game(label):
         ("matrix_mp", {}, 2, 7, 4),
     ],
 )
-def test_counts(name, options, info_states, histories, ends):
+def test_numbers_of_information_states_and_histories(name, options, info_states, histories, ends):
     states = enumerate_info_states(make_game(name, options=options))
     assert (len(states), len(states.tree.parent), len(states.tree.terminal)) == (info_states, histories, ends)
     assert len({(query.seat, query.key) for query in states.queries}) == info_states
@@ -68,7 +68,7 @@ def test_kuhn_conversations():
     assert states.legal_ids == ((0, 1),) * 12
 
 
-def test_three_seats_are_told_what_happened_since_their_own_turn():
+def test_three_seats_observe_what_happened_since_their_turn():
     states = enumerate_info_states(make_game("kuhn_poker", options={"players": 3}))
     (query,) = [query for query in states.queries if query.key == "3pbb"]
     assert (query.observations, query.actions) == (("kuhn first A", "second bet third bet"), ("pass",))
@@ -76,8 +76,8 @@ def test_three_seats_are_told_what_happened_since_their_own_turn():
 
 class _Leak(KuhnPoker):
     def tell_seat(self, state, seat, since):
-        news, ask = super().tell_seat(state, seat, since)
-        return news + (f" {state.trail[0].action}" if seat == 1 else ""), ask
+        text, question = super().tell_seat(state, seat, since)
+        return text + (f" {state.trail[0].action}" if seat == 1 else ""), question
 
 
 def test_a_wording_that_breaks_perfect_recall_is_refused():
@@ -85,7 +85,7 @@ def test_a_wording_that_breaks_perfect_recall_is_refused():
         enumerate_info_states(_Leak(players=2))
 
 
-def test_too_many_information_states_say_how_far_the_walk_came_and_what_to_do():
+def test_too_many_information_states_report_progress_and_the_fix():
     with pytest.raises(
         TooLargeError, match=r"stopped after 2,000 information states.*limit is 2,000.*sparring evaluate RUN"
     ):
@@ -98,14 +98,14 @@ def test_the_limit_itself_is_allowed():
         enumerate_info_states(make_game("kuhn_poker"), limit=11)
 
 
-def test_many_histories_on_few_information_states_are_too_large_too(monkeypatch):
+def test_many_histories_with_few_information_states_are_refused_too(monkeypatch):
     monkeypatch.setattr("sparring.measure.info_states.HISTORIES_PER_INFO_STATE", 2)
     with pytest.raises(TooLargeError, match="stopped after 24 histories"):
         enumerate_info_states(make_game("kuhn_poker"), limit=12)
 
 
 @pytest.mark.parametrize("name", ["chess", "go", "connect_four"])
-def test_hopeless_games_are_refused(name):
+def test_far_too_large_games_are_refused(name):
     with pytest.raises(TooLargeError, match="random plays estimate at least"):
         enumerate_info_states(make_game(name), limit=1000)
 
@@ -116,7 +116,7 @@ def test_a_game_without_information_states_is_refused():
 
 
 def test_the_estimate_of_the_number_of_histories_is_unbiased():
-    game = make_game("kuhn_poker")  # 30 ends; plays estimate 3 * 2 * (2 * 2 or 2 * 2 * 2)
+    game = make_game("kuhn_poker")  # 30 terminal histories; one episode estimates 3 * 2 * (2 * 2 or 2 * 2 * 2)
     assert estimate_histories(game, probes=4000) == pytest.approx(30, abs=0.6)  # standard error 0.16
 
 
@@ -146,23 +146,23 @@ class _Walker:
 
 
 def conversations_of(episode, seat):
-    prompts, replies, out = (), (), []
+    prompts, replies, conversations = (), (), []
     for turn in (turn for turn in episode.turns if turn.seat == seat):
         prompts = (*prompts, "".join(chr(i) for s in turn.segments if s.kind in ("prompt", "context") for i in s.ids))
-        out.append((turn.state_key, prompts, replies, turn.legal_actions))
+        conversations.append((turn.state_key, prompts, replies, turn.legal_actions))
         replies = (*replies, "".join(chr(i) for s in turn.segments if s.kind == "sampled" for i in s.ids))
-    return out
+    return conversations
 
 
 @pytest.mark.parametrize("label", [*SMALL, "leduc_poker", "liars_dice"])
-def test_queries_are_what_a_rollout_tells(label):
+def test_queries_equal_the_conversations_of_rollouts(label):
     game = (
         small_game(label)
         if label in SMALL
         else make_game(label, options={"liars_dice": {"dice": 1, "sides": 4}}.get(label, {}))
     )
     states = enumerate_info_states(game)
-    known = {(q.seat, q.key): (q.key, q.observations, q.actions, q.legal_actions) for q in states.queries}
+    query_by_key = {(q.seat, q.key): (q.key, q.observations, q.actions, q.legal_actions) for q in states.queries}
 
     @settings(max_examples=20, deadline=None)
     @given(st.integers(0, 2**32))
@@ -170,7 +170,7 @@ def test_queries_are_what_a_rollout_tells(label):
         for episode in play(specs(game, 20, seed, "walker"), {"walker": _Walker()}):
             for seat in range(game.num_seats):
                 for conversation in conversations_of(episode, seat):
-                    assert known[seat, conversation[0]] == conversation
+                    assert query_by_key[seat, conversation[0]] == conversation
 
     check()
 
@@ -181,7 +181,7 @@ QUERY = Query(
 DISTRIBUTIONS = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6).map(lambda w: np.array(w) / sum(w))
 
 
-def test_a_table_is_read_by_seat_and_key_and_left_out_actions_have_probability_zero():
+def test_a_table_is_read_by_seat_and_key_and_missing_actions_are_zero():
     scorer = TabularScorer({(0, "0"): {"bet": 0.25}, (1, "0"): {"bet": 1.0}})
     (row,) = scorer.action_logprobs([QUERY])
     np.testing.assert_array_equal(row, [-np.inf, np.log(0.25)])
@@ -209,15 +209,15 @@ def test_renormalising_a_scaled_policy_gives_the_policy_and_the_missing_mass(pol
         ([np.log(0.5) + 1e-7, np.log(0.5) + 1e-7], [0.5, 0.5], 0.0),  # float32 noise is no negative mass
     ],
 )
-def test_hard_rows(logprobs, policy, illegal):
-    result, missing = renormalise(np.array(logprobs))
+def test_renormalising_rows_with_tiny_or_noisy_mass(logprobs, policy, illegal):
+    result, illegal_mass = renormalise(np.array(logprobs))
     np.testing.assert_allclose(result, policy, rtol=1e-12)
-    assert missing == pytest.approx(illegal, abs=1e-12)
-    assert 0.0 <= missing <= 1.0
+    assert illegal_mass == pytest.approx(illegal, abs=1e-12)
+    assert 0.0 <= illegal_mass <= 1.0
 
 
 @pytest.mark.parametrize("logprobs", [[np.nan, 0.0], [np.inf, 0.0], [0.0, np.log(0.1)], [5000.0, 0.0]])
-def test_what_is_no_log_probability_is_refused(logprobs):
+def test_values_that_are_no_log_probabilities_are_refused(logprobs):
     with pytest.raises(SparringError, match="og-probabilities"):
         renormalise(np.array(logprobs))
 
@@ -234,24 +234,24 @@ def softmax_table(states, logits):
 
 # two actions, zero-sum; three actions, cooperative; general-sum; of variable length; one seat
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "repeated_dilemma", "signalling", "needle_chain"])
-def test_the_exact_gradient_is_that_of_finite_differences(name):
+def test_the_exact_gradient_equals_finite_differences(name):
     _, policy = table_of(name)
     logits, step = np.log(policy.flat), 1e-5
     differences = []
     for index, seat in enumerate(policy.seats):
-        moved = []
+        shifted_returns = []
         for sign in (1, -1):
-            changed = logits.copy()
-            changed[index] += sign * step
-            table = softmax_table(policy.states, changed)
-            moved.append(exact_values(table.states, table.rows).returns[seat])
-        differences.append((moved[0] - moved[1]) / (2 * step))
+            shifted_logits = logits.copy()
+            shifted_logits[index] += sign * step
+            table = softmax_table(policy.states, shifted_logits)
+            shifted_returns.append(exact_values(table.states, table.rows).returns[seat])
+        differences.append((shifted_returns[0] - shifted_returns[1]) / (2 * step))
     gradient = exact_gradient(policy)
     assert gradient == pytest.approx(np.array(differences), abs=1e-8)
     assert np.abs(gradient).max() > 0.01
 
 
-def test_a_random_table_is_a_policy_far_from_uniform_that_a_seed_determines():
+def test_a_random_table_is_determined_by_its_seed_and_not_uniform():
     _, policy = table_of("leduc_poker")
     assert [row.sum() for row in policy.rows] == pytest.approx([1.0] * len(policy.states))
     assert np.array_equal(policy.flat, table_of("leduc_poker")[1].flat)
@@ -260,17 +260,17 @@ def test_a_random_table_is_a_policy_far_from_uniform_that_a_seed_determines():
     assert np.mean([row.max() - row.min() for row in policy.rows]) > 0.3
 
 
-def test_the_agent_plays_what_the_table_says():
+def test_the_agent_plays_the_probabilities_of_the_table():
     game, policy = table_of("kuhn_poker")
     episodes = play_table(game, policy, batches=60, batch_size=64, group_size=8, stream=Stream.from_seed(3))
-    seen = Counter((turn.seat, turn.state_key, turn.action) for episode in episodes for turn in episode.turns)
+    action_counts = Counter((turn.seat, turn.state_key, turn.action) for episode in episodes for turn in episode.turns)
     for query, row in zip(policy.states.queries, policy.rows, strict=True):
-        counts = np.array([seen[query.seat, query.key, action] for action in query.legal_actions])
+        counts = np.array([action_counts[query.seat, query.key, action] for action in query.legal_actions])
         assert counts / counts.sum() == pytest.approx(row, abs=4 * np.sqrt(0.25 / counts.sum()))
     assert all(turn.event == "ok" for episode in episodes for turn in episode.turns)
 
 
-def test_members_of_a_group_share_their_deal_and_play_on_their_own():
+def test_members_of_a_group_share_their_deal_and_act_independently():
     game, policy = table_of("kuhn_poker")
     episodes = play_table(game, policy, batches=4, batch_size=64, group_size=8, stream=Stream.from_seed(3))
     groups = [episodes[begin : begin + 8] for begin in range(0, len(episodes), 8)]
@@ -297,7 +297,7 @@ def naive(game, states, policy):
     number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
     sums = [np.zeros((len(row), 2)) for row in policy]
 
-    def walk(state, reach):  # reach: probability without each seat's own moves
+    def walk(state, reach):  # reach: probability of the moves of chance and all other seats
         if state.is_terminal():
             return np.array(state.returns())
         if state.is_chance_node():
@@ -309,9 +309,9 @@ def naive(game, states, policy):
             probability = policy[index][choice]
             factor = np.full(game.num_seats, probability)
             factor[seat] = 1.0
-            worth = walk(state.child(action), reach * factor)
-            sums[index][choice] += reach[seat] * np.array([worth[seat], 1.0])
-            total = total + probability * worth
+            child_values = walk(state.child(action), reach * factor)
+            sums[index][choice] += reach[seat] * np.array([child_values[seat], 1.0])
+            total = total + probability * child_values
         return total
 
     returns = walk(game.spiel.new_initial_state(), np.ones(game.num_seats))
@@ -321,20 +321,20 @@ def naive(game, states, policy):
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6))
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi"])
-def test_the_recursion_says_the_same(name, seed):
+def test_values_equal_a_plain_recursion(name, seed):
     game = make_game(name)
     states = enumerate_info_states(game)
     policy = random_policy(states, seed)
     values = exact_values(states, policy)
     action, returns = naive(game, states, policy)
-    for values_of_row, other in zip(values.action, action, strict=True):
-        assert values_of_row == pytest.approx(other)
+    for values_of_row, expected_values in zip(values.action, action, strict=True):
+        assert values_of_row == pytest.approx(expected_values)
     assert values.returns == pytest.approx(returns)
     assert values.state == pytest.approx([p @ q for p, q in zip(policy, action, strict=True)])
     assert values.reach == pytest.approx(info_state_reach(states, history_reach(states, policy)))
 
 
-def test_kuhn_by_hand():
+def test_values_of_uniform_kuhn_by_hand():
     values = exact_values(STATES, uniform(STATES))
     number = {(query.seat, query.key): index for index, query in enumerate(STATES.queries)}
     facing_bet = number[1, "2b"]  # the king faces a bet: folding loses the ante, calling wins 2
@@ -343,18 +343,18 @@ def test_kuhn_by_hand():
     assert values.returns == pytest.approx([0.125, -0.125])  # known value of uniform play
 
 
-def test_where_the_policy_never_goes_values_are_defined_by_the_others():
+def test_unreached_states_have_values_from_the_other_seats_reach():
     policy = uniform(STATES)
     for index, query in enumerate(STATES.queries):
         if query.seat == 0 and len(query.actions) == 0:
-            policy[index] = np.array([0.0, 1.0])  # the first player always bets, so it is never asked a second time
+            policy[index] = np.array([0.0, 1.0])  # the first player always bets, so it never acts a second time
     values = exact_values(STATES, policy)
     second = [index for index, query in enumerate(STATES.queries) if query.seat == 0 and query.actions]
     assert values.reach[second] == pytest.approx(np.zeros(3))
-    assert values.action[second[0]].tolist() == pytest.approx([-1.0, -2.0])  # the jack who is bet into
+    assert values.action[second[0]].tolist() == pytest.approx([-1.0, -2.0])  # the jack that faces a bet
 
 
-class Passes(TextAgent):
+class AlwaysPasses(TextAgent):
     def choose(self, state, seat, stream):
         return "pass"
 
@@ -379,9 +379,9 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
     game = make_game("kuhn_poker")
     agent = untrained(game, seed=186, temperature=temperature)
     seats = ("you", "me")
-    due = [replace(spec, seats=seats[::-1] if i % 2 else seats) for i, spec in enumerate(specs(game, 12_000))]
+    match_specs = [replace(spec, seats=seats[::-1] if i % 2 else seats) for i, spec in enumerate(specs(game, 12_000))]
     replies = {}
-    for episode in play(due, {"me": agent, "you": Passes("you")}):
+    for episode in play(match_specs, {"me": agent, "you": AlwaysPasses("you")}):
         seat = episode.agents.index("me")
         turn = next(turn for turn in episode.turns if turn.seat == seat)
         replies.setdefault((seat, turn.state_key), []).append(None if turn.truncated else turn.reply)
@@ -394,8 +394,8 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
             assert interval.low < np.exp(logprob) < interval.high
 
 
-def test_a_match_asks_no_more_plays_at_once_than_the_run_does_so_that_its_cache_holds_them():
-    """With 200 plays at once a small KV cache holds none of them until their next turn; the results are the same."""
+def test_a_match_plays_as_few_games_at_once_as_the_run():
+    """With 200 games at once a small KV cache would evict every game before its next turn; results are equal."""
     model = {"hidden_size": 16, "layers": 1, "heads": 1}
     changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
     run = LocalEngine(
@@ -405,9 +405,9 @@ def test_a_match_asks_no_more_plays_at_once_than_the_run_does_so_that_its_cache_
     for in_flight in (agent.in_flight, None):
         agent.in_flight = in_flight
         agent.sampler.refresh()
-        before = agent.sampler.tokens_computed
+        tokens_before = agent.sampler.tokens_computed
         report = play_matches(
             run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0)
         )
-        results[in_flight] = agent.sampler.tokens_computed - before, report
+        results[in_flight] = agent.sampler.tokens_computed - tokens_before, report
     assert results[8][1] == results[None][1] and results[8][0] < 0.7 * results[None][0]

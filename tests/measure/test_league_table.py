@@ -88,30 +88,36 @@ def test_players_that_only_win_are_marked():
     assert {row.player: row.one_sided for row in table.rows} == {"b": True, "a": False, "c": False}
 
 
-def test_two_seats_play_each_pair_once_in_an_order_that_does_not_depend_on_the_mapping():
+def test_two_seats_play_each_pair_once_in_a_fixed_order():
     game = make_game("tic_tac_toe")
-    done = []
+    finished_pairs = []
     players = {"u": Uniform("u"), "mute": Always("zzz"), "v": Uniform("v")}
     table = league_table(
-        game, players, games_per_seat=20, stream=Stream.from_seed(0), on_match=lambda *counts: done.append(counts)
+        game,
+        players,
+        games_per_seat=20,
+        stream=Stream.from_seed(0),
+        on_match=lambda *counts: finished_pairs.append(counts),
     )
     assert [match.overall.games for match in table.matches] == [40] * 3
-    assert done == [(1, 3), (2, 3), (3, 3)]
+    assert finished_pairs == [(1, 3), (2, 3), (3, 3)]
     assert table.rows[-1].player == "mute"
     assert (table.rows[-1].losses, table.rows[-1].one_sided, table.rows[-1].mean_return) == (80, True, -1.0)
-    again = league_table(game, dict(reversed(players.items())), games_per_seat=20, stream=Stream.from_seed(0))
-    assert again.rows == table.rows
+    reordered = league_table(game, dict(reversed(players.items())), games_per_seat=20, stream=Stream.from_seed(0))
+    assert reordered.rows == table.rows
 
 
-def test_a_pairs_games_do_not_depend_on_who_else_plays():
+def test_a_pairs_games_do_not_depend_on_other_players():
     game = make_game("tic_tac_toe")
     players = {"u": Uniform("u"), "v": Uniform("v"), "mute": Always("zzz")}
-    small = league_table(game, {"u": players["u"], "v": players["v"]}, games_per_seat=10, stream=Stream.from_seed(0))
+    two_player_table = league_table(
+        game, {"u": players["u"], "v": players["v"]}, games_per_seat=10, stream=Stream.from_seed(0)
+    )
     large = league_table(game, players, games_per_seat=10, stream=Stream.from_seed(0))
-    assert small.matches[0] in large.matches
+    assert two_player_table.matches[0] in large.matches
 
 
-def test_three_seats_play_each_pair_both_ways_and_favour_nobody():
+def test_three_seats_play_each_pair_in_both_arrangements():
     game = make_game("kuhn_poker", options={"players": 3})
     table = league_table(game, {"u": Uniform("u"), "v": Uniform("v")}, games_per_seat=400, stream=Stream.from_seed(0))
     assert len(table.matches) == 2
@@ -119,21 +125,21 @@ def test_three_seats_play_each_pair_both_ways_and_favour_nobody():
     assert all(row.rating.low < 0.0 < row.rating.high for row in table.rows)
 
 
-def test_with_more_seats_a_return_is_that_of_the_match_in_which_the_player_sat_alone():
+def test_with_three_seats_a_return_is_of_matches_with_the_player_alone():
     table = build_table("g", {("a", "b"): report("a", "b", 30, 0, 10), ("b", "a"): report("b", "a", 10, 0, 30)})
     assert table.payoffs == ((0.0, 0.5), (-0.5, 0.0))
     uneven = build_table("g", {("a", "b"): report("a", "b", 30, 0, 10), ("b", "a"): report("b", "a", 20, 0, 20)})
     assert uneven.payoffs == ((0.0, 0.5), (0.0, 0.0))
 
 
-def test_the_agents_own_names_are_not_needed_and_may_be_equal():
+def test_agents_may_have_equal_names():
     players = {"one": Uniform("same"), "two": Always("pass")}
     table = league_table(make_game("kuhn_poker"), players, games_per_seat=50, stream=Stream.from_seed(0))
     assert {row.player for row in table.rows} == {"one", "two"}
     assert {(match.agent, match.opponent) for match in table.matches} <= set(itertools.permutations(("one", "two")))
 
 
-def test_one_player_is_no_league():
+def test_a_league_table_of_one_player_is_refused():
     with pytest.raises(ConfigError, match=r"at least 2 players, got \['u'\]"):
         league_table(make_game("kuhn_poker"), {"u": Uniform("u")}, games_per_seat=5, stream=Stream.from_seed(0))
 
@@ -150,14 +156,14 @@ def tables(size):
     )
 
 
-def two(wins, draws, losses):
+def counts_of_two_players(wins, draws, losses):
     return np.array([[0, wins], [losses, 0]]), np.array([[0, draws], [draws, 0]])
 
 
 @pytest.mark.parametrize(("wins", "draws", "losses"), [(30, 10, 10), (5, 50, 5), (1, 1, 98)])
 def test_two_players_have_a_closed_form(wins, draws, losses):
     """The model is saturated: s_1 - s_2 = ln(wins / losses), d = ln(draws / sqrt(wins losses)), variance 1/wins + 1/losses."""
-    fit = fit_davidson(*two(wins, draws, losses), prior_sd=FLAT)
+    fit = fit_davidson(*counts_of_two_players(wins, draws, losses), prior_sd=FLAT)
     assert fit.strengths[0] - fit.strengths[1] == pytest.approx(np.log(wins / losses), abs=1e-6)
     assert fit.draw == pytest.approx(np.log(draws / np.sqrt(wins * losses)), abs=1e-6)
     c = fit.covariance
@@ -165,21 +171,21 @@ def test_two_players_have_a_closed_form(wins, draws, losses):
 
 
 def test_without_draws_it_is_bradley_terry():
-    """Four hundred Elo points are ten to one, and a third player's strength follows from the pairs it met."""
+    """Four hundred Elo points are ten to one, and a third player's strength follows from its pairs."""
     wins = np.array([[0, 1000, 0], [100, 0, 1000], [0, 100, 0]])
     elo = ELO * fit_davidson(wins, np.zeros((3, 3)), prior_sd=FLAT).strengths
     np.testing.assert_allclose(elo, [400.0, 0.0, -400.0], atol=0.05)
 
 
 def test_a_player_that_never_loses_has_a_finite_rating_with_a_wide_interval():
-    fit = fit_davidson(*two(100, 0, 0))
-    close = fit_davidson(*two(60, 0, 40))
+    fit = fit_davidson(*counts_of_two_players(100, 0, 0))
+    close = fit_davidson(*counts_of_two_players(60, 0, 40))
     assert np.isfinite(fit.strengths).all()
     assert fit.strengths[0] > 2.0
     assert fit.covariance[0, 0] > 10 * close.covariance[0, 0]
 
 
-def test_without_games_the_prior_is_left():
+def test_without_games_the_fit_is_the_prior():
     fit = fit_davidson(np.zeros((2, 2)), np.zeros((2, 2)), prior_sd=2.0)
     np.testing.assert_allclose(fit.strengths, 0.0, atol=1e-12)
     assert fit.covariance[0, 0] == pytest.approx(4.0 / 2)  # the centred half of two independent variances of 4
@@ -187,20 +193,20 @@ def test_without_games_the_prior_is_left():
 
 @settings(max_examples=50, deadline=None)
 @given(tables(4), st.permutations(range(4)))
-def test_invariants(counts, order):
+def test_the_fit_is_invariant_under_permutation_and_reversal(counts, order):
     wins, draws = counts
     fit = fit_davidson(wins, draws)
     assert fit.strengths.sum() == pytest.approx(0.0, abs=1e-9)
     renamed = fit_davidson(wins[np.ix_(order, order)], draws[np.ix_(order, order)])
     np.testing.assert_allclose(renamed.strengths, fit.strengths[list(order)], atol=1e-6)
-    turned = fit_davidson(wins.T, draws)
-    np.testing.assert_allclose(turned.strengths, -fit.strengths, atol=1e-6)
+    reversed_fit = fit_davidson(wins.T, draws)
+    np.testing.assert_allclose(reversed_fit.strengths, -fit.strengths, atol=1e-6)
     np.testing.assert_allclose(fit.covariance.sum(axis=1), 0.0, atol=1e-9)
     assert np.linalg.eigvalsh(fit.covariance).min() > -1e-9
 
 
 def log_posterior(strengths, draw, wins, draws, prior_sd):
-    """Return the log-posterior by the formula of the paper, pair by pair."""
+    """Return the log-posterior by the formula of the paper, as a sum over pairs."""
     total = -(np.sum(strengths**2) + draw**2) / (2 * prior_sd**2)
     p, nu = np.exp(strengths), np.exp(draw)
     for i in range(len(p)):
@@ -213,7 +219,7 @@ def log_posterior(strengths, draw, wins, draws, prior_sd):
 
 @settings(max_examples=50, deadline=None)
 @given(tables(3), st.sampled_from([1.0, 3.0, 10.0]))
-def test_the_fit_is_the_top_of_the_posterior(counts, prior_sd):
+def test_the_fit_maximises_the_posterior(counts, prior_sd):
     fit = fit_davidson(*counts, prior_sd=prior_sd)
     top = log_posterior(fit.strengths, fit.draw, *counts, prior_sd)
     for size in (1e-3, -1e-3, 0.3, -0.3):
@@ -230,24 +236,26 @@ def test_extreme_counts_converge(counts, scale, prior_sd):
 
 
 def test_huge_counts_converge():
-    fit = fit_davidson(*two(9 * 10**8, 5 * 10**7, 5 * 10**7), prior_sd=FLAT)
+    fit = fit_davidson(*counts_of_two_players(9 * 10**8, 5 * 10**7, 5 * 10**7), prior_sd=FLAT)
     assert fit.strengths[0] - fit.strengths[1] == pytest.approx(np.log(18), abs=1e-5)
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say():
+def test_intervals_have_their_nominal_coverage():
     generator = np.random.default_rng(0)
-    truth = np.array([1.2, 0.3, -0.4, -1.1])
-    covered = []
+    true_strengths = np.array([1.2, 0.3, -0.4, -1.1])
+    coverage = []
     for _ in range(400):
         wins, draws = np.zeros((4, 4)), np.zeros((4, 4))
         for i in range(4):
             for j in range(i):
-                weights = np.exp([(truth[i] - truth[j]) / 2, -0.5, (truth[j] - truth[i]) / 2])
+                weights = np.exp(
+                    [(true_strengths[i] - true_strengths[j]) / 2, -0.5, (true_strengths[j] - true_strengths[i]) / 2]
+                )
                 wins[i, j], draws[i, j], wins[j, i] = generator.multinomial(60, weights / weights.sum())
                 draws[j, i] = draws[i, j]
         fit = fit_davidson(wins, draws)
-        covered.append(np.abs(fit.strengths - truth) < 1.96 * np.sqrt(np.diag(fit.covariance)))
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+        coverage.append(np.abs(fit.strengths - true_strengths) < 1.96 * np.sqrt(np.diag(fit.covariance)))
+    assert np.mean(coverage) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +268,6 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
         (np.zeros((2, 2)), np.array([[0, 1], [2, 0]])),
     ],
 )
-def test_bad_counts_are_refused(wins, draws):
+def test_invalid_counts_are_refused(wins, draws):
     with pytest.raises(ConfigError, match="Ratings need"):
         fit_davidson(wins, draws)

@@ -19,7 +19,7 @@ from sparring.play.players.random import RandomAgent, random
 from sparring.play.players.searcher import searcher
 
 
-class First(TextAgent):
+class FirstLegalPlayer(TextAgent):
     def __init__(self, name="first"):
         super().__init__(name)
         self.seen = []
@@ -40,13 +40,13 @@ class Nonsense(TextAgent):
         return "zzz"
 
 
-def match(name, agent, opponent, games=5, options=None, seed=0, **more):
+def match(name, agent, opponent, games=5, options=None, seed=0, **options_of_match):
     game = make_game(name, options=options or {})
-    return play_matches(game, agent, opponent, games_per_seat=games, stream=Stream.from_seed(seed), **more)
+    return play_matches(game, agent, opponent, games_per_seat=games, stream=Stream.from_seed(seed), **options_of_match)
 
 
 def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
-    report = match("tic_tac_toe", First("a"), First("b"))  # X takes a diagonal: cells 3, 5 and 7
+    report = match("tic_tac_toe", FirstLegalPlayer("a"), FirstLegalPlayer("b"))  # X takes a diagonal: cells 3, 5 and 7
     assert (report.game, report.agent, report.opponent, report.roles) == ("tic_tac_toe", "a", "b", ("X", "O"))
     first, second = report.seats
     assert (first.wins, first.draws, first.losses, first.games) == (5, 0, 0, 5)
@@ -55,12 +55,12 @@ def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
     assert (report.overall.wins, report.overall.losses, report.overall.mean_return.mean) == (5, 5, 0.0)
     assert report.overall.win == wilson_interval(5, 10)
     assert report.opponent_return == 0.0
-    games = [4] * 5 + [3] * 5  # own turns as X and as O
+    games = [4] * 5 + [3] * 5  # turns of the agent as X and as O
     assert report.overall.illegal == clustered_share_interval(np.zeros(10), np.array(games, dtype=float))
 
 
 def test_replies_that_are_no_action_are_counted_and_lose():
-    report = match("tic_tac_toe", Nonsense("mute"), First())
+    report = match("tic_tac_toe", Nonsense("mute"), FirstLegalPlayer())
     assert report.overall.losses == 10
     assert (report.overall.illegal.mean, report.overall.illegal.count) == (1.0, 10)
     assert report.overall.mean_return.mean == -1.0
@@ -68,13 +68,13 @@ def test_replies_that_are_no_action_are_counted_and_lose():
 
 
 def test_the_opponents_illegal_replies_are_not_the_agents():
-    report = match("tic_tac_toe", First(), Nonsense("mute"))
+    report = match("tic_tac_toe", FirstLegalPlayer(), Nonsense("mute"))
     assert report.overall.wins == 10
     assert (report.overall.illegal.mean, report.overall.illegal.count) == (0.0, 5)
 
 
-def test_replies_of_one_game_are_one_cluster():
-    # one game of five illegal replies, three of five legal ones: 20 replies, worth as many as 3 independent ones:
+def test_replies_of_one_game_form_one_cluster():
+    # one game with five illegal replies, three with five legal ones: 20 replies with the information of 3:
     # share 1/4; error^2 = 4/3 ((5 - 5/4)^2 + 3 (5/4)^2) / 20^2 = 1/16; 1/4 * 3/4 / (1/16) = 3
     share = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
     effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
@@ -82,7 +82,7 @@ def test_replies_of_one_game_are_one_cluster():
     assert (share.low, share.high) == pytest.approx(wilson_ends(0.25, effective, 0.95), abs=1e-6)
     assert (
         illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == share
-    )  # games without a reply count for nothing
+    )  # games without a reply do not count
     assert illegal_share([]).count == 0 and (illegal_share([]).low, illegal_share([]).high) == (0.0, 1.0)
 
 
@@ -96,16 +96,16 @@ def test_the_agent_sits_in_every_seat_equally_often(players):
     assert total == pytest.approx(0.0, abs=1e-12)
 
 
-def test_an_agent_may_meet_itself():
-    agent = First()
+def test_an_agent_can_play_itself():
+    agent = FirstLegalPlayer()
     report = match("tic_tac_toe", agent, agent)
     assert (report.overall.wins, report.overall.losses) == (5, 5)
 
 
-def test_seeds_bind_and_a_longer_match_begins_with_the_same_games():
+def test_seeds_fix_games_and_a_longer_match_begins_with_the_same():
     def deals(games, seed=0):
-        agent = First()
-        match("kuhn_poker", agent, First("other"), games=games, seed=seed)
+        agent = FirstLegalPlayer()
+        match("kuhn_poker", agent, FirstLegalPlayer("other"), games=games, seed=seed)
         return [history for seat, history in agent.seen if seat == 0 and len(history) == 2]
 
     assert deals(40) == deals(40)
@@ -115,8 +115,8 @@ def test_seeds_bind_and_a_longer_match_begins_with_the_same_games():
 
 
 def test_deals_differ_between_the_seats():
-    agent = First()
-    match("kuhn_poker", agent, First("other"), games=40)
+    agent = FirstLegalPlayer()
+    match("kuhn_poker", agent, FirstLegalPlayer("other"), games=40)
     by_seat = [
         [history[:2] for seat, history in agent.seen if seat == number and len(history) == 2 + number]
         for number in (0, 1)
@@ -125,7 +125,7 @@ def test_deals_differ_between_the_seats():
     assert by_seat[0] != by_seat[1]
 
 
-def test_the_level_reaches_every_interval():
+def test_the_level_applies_to_every_interval():
     report = match("kuhn_poker", Uniform("u"), Uniform("v"), level=0.8)
     for record in (*report.seats, report.overall):
         assert {record.mean_return.level, record.win.level, record.win_or_draw.level, record.illegal.level} == {0.8}
@@ -138,9 +138,9 @@ def test_uniform_play_of_kuhn_earns_its_exact_value():
         assert abs(record.mean_return.mean - value) < 2 * half  # about four standard errors
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     counts = []
-    match("kuhn_poker", First(), First("b"), games=3, on_finished=counts.append)
+    match("kuhn_poker", FirstLegalPlayer(), FirstLegalPlayer("b"), games=3, on_finished=counts.append)
     assert counts[-1] == 6
     assert counts == sorted(counts)
 
@@ -148,7 +148,7 @@ def test_progress_is_told():
 @pytest.mark.parametrize("games", [1, 0, -3])
 def test_too_few_games_are_refused(games):
     with pytest.raises(ConfigError, match=rf"2 or more games from each seat, got games_per_seat={games}"):
-        match("kuhn_poker", First(), First("b"), games=games)
+        match("kuhn_poker", FirstLegalPlayer(), FirstLegalPlayer("b"), games=games)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_too_few_games_are_refused(games):
         ((-1.0, -2.0), (1, -1)),
     ],
 )
-def test_who_won(returns, expected):
+def test_winners_by_returns(returns, expected):
     assert tuple(outcome(returns, seat) for seat in range(len(returns))) == expected
 
 
@@ -171,7 +171,7 @@ def test_who_won(returns, expected):
         ((-1.0, 1.0, 1.0, 1.0), (0, 1, 1, 1), (-1, 1, 1, 1)),  # team-mates win together
         ((1.0, -1.0, -1.0, -1.0), (0, 1, 1, 1), (1, -1, -1, -1)),
         ((0.0, 0.0, 0.0), (0, 1, 1), (0, 0, 0)),
-        ((1.0, -2.0, 0.0), (0, 0, 1), (1, -1, -1)),  # a mate that forfeited: the best rival counts
+        ((1.0, -2.0, 0.0), (0, 0, 1), (1, -1, -1)),  # a team-mate forfeited: the best opponent counts
         ((2.0, 2.0), (0, 0), (0, 0)),  # all are one team
         ((0.5,), (0,), (1,)),
     ],
@@ -191,7 +191,7 @@ def test_a_village_that_wins_is_counted_as_winning():
     assert report.seats[0].win.low < 0.75 < report.seats[0].win.high
 
 
-class Plays(TextAgent):
+class RepliesBy(TextAgent):
     def __init__(self, say):
         super().__init__("plays")
         self.say = say
@@ -200,9 +200,9 @@ class Plays(TextAgent):
         return self.say(state.legal_actions(), stream)
 
 
-def played(say, plays=6, seed=0):
+def tic_tac_toe_plays(say, plays=6, seed=0):
     starts = all_starts(make_game("tic_tac_toe"))
-    return self_plays(starts, Plays(say), plays=plays, stream=Stream.from_seed(seed))
+    return self_plays(starts, RepliesBy(say), plays=plays, stream=Stream.from_seed(seed))
 
 
 def first(legal, stream):
@@ -213,39 +213,39 @@ def any_legal(legal, stream):
     return legal[stream.integer(0, len(legal))]
 
 
-def test_the_first_action_always_is_one_play_of_seven_replies():
-    report = played(first)  # X takes a diagonal with its fourth mark
+def test_always_the_first_action_gives_one_distinct_play():
+    report = tic_tac_toe_plays(first)  # X takes a diagonal with its fourth mark
     assert (report.game, report.starts, report.plays) == ("tic_tac_toe", "all", 6)
     assert (report.distinct, report.commonest, report.turns) == (1, 6, 7.0)
     assert report.illegal.mean == 0.0 and report.illegal.high < 1.0
 
 
-def test_draws_make_plays_differ_and_a_longer_series_begins_with_the_same():
-    assert played(any_legal, plays=20).distinct == 20
-    opening = [played(lambda legal, stream: any_legal(legal[:2], stream), plays=n) for n in (4, 8, 64)]
+def test_random_plays_differ_and_a_longer_series_begins_with_the_same():
+    assert tic_tac_toe_plays(any_legal, plays=20).distinct == 20
+    opening = [tic_tac_toe_plays(lambda legal, stream: any_legal(legal[:2], stream), plays=n) for n in (4, 8, 64)]
     assert [report.distinct for report in opening] == sorted(report.distinct for report in opening)
     assert opening[-1].distinct < 64 and opening[-1].commonest > 1
-    assert played(any_legal, seed=1) == played(any_legal, seed=1)
+    assert tic_tac_toe_plays(any_legal, seed=1) == tic_tac_toe_plays(any_legal, seed=1)
 
 
-def test_words_that_are_no_action_make_no_play_different():
-    report = played(lambda legal, stream: f"zzz{stream.integer(0, 10**6)}")
+def test_illegal_words_do_not_make_plays_distinct():
+    report = tic_tac_toe_plays(lambda legal, stream: f"zzz{stream.integer(0, 10**6)}")
     assert (report.distinct, report.commonest, report.illegal.mean) == (1, 6, 1.0)
 
 
-def test_seats_that_move_at_once_are_told_apart():
+def test_simultaneous_moves_are_distinguished_by_seat():
     starts = all_starts(make_game("rock_paper_scissors"))
     report = self_plays(starts, RandomAgent("random"), plays=200, stream=Stream.from_seed(0))
     assert report.distinct == 9 and report.turns == 2.0
 
 
-def test_one_play_says_nothing():
+def test_one_play_has_no_diversity_figure():
     with pytest.raises(ConfigError, match="2 or more, got 1; write for example 64"):
-        played(first, plays=1)
+        tic_tac_toe_plays(first, plays=1)
 
 
-def test_returns_by_role_and_what_an_environment_counts():
-    report = played(first)
+def test_returns_by_role_and_counts_of_the_environment():
+    report = tic_tac_toe_plays(first)
     assert {role: interval.mean for role, interval in report.returns.items()} == {
         "X": 1.0,
         "O": -1.0,
@@ -261,10 +261,10 @@ def test_returns_by_role_and_what_an_environment_counts():
     assert means["item_f1"] == 1.0 and means["width"] == 2.0 and means["critical_steps"] == 7.0
     assert (
         means["found"] == pytest.approx(8 / 3) and team.figures["item_f1"].count == 3
-    )  # cells a seat, the lead's none among them
+    )  # cells per seat, without the lead
 
 
-def test_plays_that_a_forfeit_ends_count_nothing():
+def test_forfeited_plays_have_no_environment_counts():
     starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
-    lost = self_plays(starts, Nonsense("nonsense"), plays=2, stream=Stream.from_seed(0))
-    assert lost.figures == {} and lost.illegal.mean == 1.0
+    forfeited = self_plays(starts, Nonsense("nonsense"), plays=2, stream=Stream.from_seed(0))
+    assert forfeited.figures == {} and forfeited.illegal.mean == 1.0

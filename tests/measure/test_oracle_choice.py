@@ -38,35 +38,35 @@ def test_the_first_exact_oracle_is_chosen(name, options, oracle):
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "reason"),
     [
         ("tiny_hanabi", "cfr: its average policy is an equilibrium only for one seat or two opposed ones"),
         ("liars_dice", "cfr: its tree has over max_histories"),
     ],
 )
-def test_where_none_can_judge_the_note_says_why(monkeypatch, name, why):
+def test_without_a_suitable_oracle_the_note_gives_the_reason(monkeypatch, name, reason):
     monkeypatch.setattr(oracle_choice, "HISTORIES", 100)
     choice, note = choose_oracle(make_game(name))
     assert choice is None
-    assert why in note and "minimax: something is hidden" in note and "--oracle" in note
+    assert reason in note and "minimax: something is hidden" in note and "--oracle" in note
 
 
-def test_a_game_too_large_to_solve_is_left_to_others(monkeypatch):
+def test_a_game_too_large_for_cfr_gets_another_oracle(monkeypatch):
     monkeypatch.setattr(oracle_choice, "POSITIONS", 50)
     monkeypatch.setattr(oracle_choice, "HISTORIES", 50)
     choice, note = choose_oracle(make_game("tic_tac_toe"))
     assert choice is None and "minimax: it has more than 50 positions" in note
 
 
-def test_the_runs_own_oracle_wins_without_its_faults():
+def test_the_runs_oracle_is_used_without_its_noise():
     mcts = OracleSpec("mcts", {"simulations": 7}).make()
     game = make_game("tic_tac_toe")
     assert choose_oracle(game, mcts) == (mcts, "")
-    noisy = registry.bind("oracles", "noisy", {"oracle": "minimax", "flip": 0.3})()
-    assert oracles_for([game], None, {"tic_tac_toe": noisy})[0]["tic_tac_toe"] is noisy.inner
+    noisy_oracle = registry.bind("oracles", "noisy", {"oracle": "minimax", "flip": 0.3})()
+    assert oracles_for([game], None, {"tic_tac_toe": noisy_oracle})[0]["tic_tac_toe"] is noisy_oracle.inner
 
 
-def test_an_oracle_asked_for_judges_what_it_can():
+def test_a_requested_oracle_judges_the_games_it_can():
     games = [make_game("tic_tac_toe"), make_game("kuhn_poker")]
     oracles, notes = oracles_for(games, parse_oracle("minimax"), {"tic_tac_toe": OracleSpec("mcts", {}).make()})
     assert oracles["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in oracles
@@ -114,23 +114,27 @@ def test_a_name_and_options_are_read_as_yaml():
         (parse_oracle, 'cfr "', ConfigError, "Oracle 'cfr \"' cannot be read"),
     ],
 )
-def test_bad_text_gets_one_clear_line(parse, text, error, message):
-    with pytest.raises(error) as caught:
+def test_invalid_text_gives_one_clear_line(parse, text, error, message):
+    with pytest.raises(error) as error_info:
         parse(text)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(error_info.value) and "\n" not in str(error_info.value)
 
 
-def test_labels_are_plain_until_two_agents_are_of_one_kind():
-    few, more = (
+def test_labels_have_options_only_if_two_agents_share_a_name():
+    different_agents, same_agents = (
         AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}),
         AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0}),
     )
-    assert labels([few, AgentSpec("random", {})]) == ["mcts", "random"]
-    assert labels([few, more, AgentSpec("random", {})]) == ["mcts(simulations=100)", "mcts(simulations=1000)", "random"]
-    assert labels([AgentSpec("mcts", {}), more]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
+    assert labels([different_agents, AgentSpec("random", {})]) == ["mcts", "random"]
+    assert labels([different_agents, same_agents, AgentSpec("random", {})]) == [
+        "mcts(simulations=100)",
+        "mcts(simulations=1000)",
+        "random",
+    ]
+    assert labels([AgentSpec("mcts", {}), same_agents]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
 
 
-def test_labels_can_stand_in_metric_names():
+def test_labels_are_valid_in_metric_names():
     urls = [AgentSpec("endpoint", {"model": "m", "base_url": f"http://{host}/v1"}) for host in "ab"]
     assert labels(urls) == ["endpoint(base_url=http:_a_v1)", "endpoint(base_url=http:_b_v1)"]
 
@@ -147,14 +151,14 @@ class Uniform:
         self.act, self.action_logprobs = random().act, UniformScorer().action_logprobs
 
 
-def measured(*names):
+def evaluation_report(*names):
     games = [make_game(name) for name in names]
     bots = [parse_agent("random")]
     return evaluate_policy(Uniform(), games, opponents=bots, games_per_seat=20, exact=True, max_states=500, seed=0)
 
 
 def test_every_figure_has_its_references():
-    result = measured("kuhn_poker", "tiny_hanabi", "connect_four")
+    result = evaluation_report("kuhn_poker", "tiny_hanabi", "connect_four")
     for name, value in result["figures"].items():
         if not name.endswith("tiny_hanabi"):
             assert result["references"][name]["uniform"] == pytest.approx(value), name
@@ -167,13 +171,13 @@ def test_every_figure_has_its_references():
     assert "connect_four against random: win or draw" in text and "uniform play" in text
 
 
-def test_one_seat_is_set_beside_uniform_play_too():
-    (verdict,) = (line for line in measured("minesweeper")["verdicts"] if "success" in line)
+def test_one_seat_games_are_compared_with_uniform_play_too():
+    (verdict,) = (line for line in evaluation_report("minesweeper")["verdicts"] if "success" in line)
     assert re.match(r"minesweeper[^:]*: success 0\.", verdict)
 
 
-def test_every_figure_is_explained_in_a_line():
-    kinds = [line.partition(":")[0] for line in legend(measured("kuhn_poker", "tiny_hanabi")["figures"])]
+def test_every_figure_is_explained_in_one_line():
+    kinds = [line.partition(":")[0] for line in legend(evaluation_report("kuhn_poker", "tiny_hanabi")["figures"])]
     expected = {
         "nash_conv",
         "illegal_mass",
@@ -211,7 +215,7 @@ def step(number, metrics, *, steps=2, seconds=1.0, games=64):
     return StepReport(step=number, steps=steps, metrics=metrics, seconds=seconds, games=games)
 
 
-def test_the_progress_line_names_the_step_of_older_figures_and_has_seats_in_order():
+def test_the_progress_line_dates_older_figures_and_orders_seats():
     match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
     lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
     assert "kuhn_poker: NashConv of uniform play is 0.917, of an equilibrium 0" in lines

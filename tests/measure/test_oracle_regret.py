@@ -20,7 +20,7 @@ class FixedWords(TextAgent):
         return self.words[state.plies // state.game.num_seats % len(self.words)]
 
 
-def bound(slot, name, **options):
+def bind_plugin(slot, name, **options):
     return registry.bind(slot, name, options)()
 
 
@@ -28,9 +28,9 @@ def nim(*sizes, **illegal):
     return make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": False}, illegal=illegal)
 
 
-def measured(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET, seed=0, level=0.95):
-    judge = Judge(oracle=oracle or bound("oracles", "minimax"), budget=budget)
-    opponent = opponent or bound("players", "random")
+def measure_match(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET, seed=0, level=0.95):
+    judge = Judge(oracle=oracle or bind_plugin("oracles", "minimax"), budget=budget)
+    opponent = opponent or bind_plugin("players", "random")
     stream = Stream.from_seed(seed)
     return play_matches(game, agent, opponent, games_per_seat=games, stream=stream, level=level, judge=judge).seats
 
@@ -49,9 +49,9 @@ class AbstainingOracle:
         return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
 
 
-def test_a_game_worked_out_by_hand():
-    # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
-    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
+def test_regret_of_a_game_by_hand():
+    # piles 1 and 2: only b1 wins, so a1 loses 2; after the answer b1 one stone is left, with one legal move
+    first, second = (seat.regret for seat in measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
     assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == (
         "minimax",
         10,
@@ -67,7 +67,7 @@ def test_a_game_worked_out_by_hand():
         10,
     )  # 2 and 0 in every game
     assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
-    # as second seat: the opponent's b1 leaves piles 1 and 1, where a1 is as good as anything; then the opponent has the last stone
+    # as second seat: after the opponent's b1, piles 1 and 1 remain, where all moves are equal; the opponent takes the last stone
     assert (second.turns, second.judged, second.regret.mean, second.optimal.mean) == (5, 5, 0.0, 1.0)
     assert (second.optimal.low, second.optimal.high) == (
         pytest.approx(1 / (1 + 2.7764451**2 / 5)),
@@ -75,117 +75,122 @@ def test_a_game_worked_out_by_hand():
     )  # t of 4 degrees of freedom
 
 
-def test_a_perfect_player_loses_nothing_and_the_share_keeps_an_interval():
-    for seat in measured(nim(2, 3), bound("players", "minimax"), games=20):
+def test_a_perfect_player_has_no_regret_and_its_share_has_an_interval():
+    for seat in measure_match(nim(2, 3), bind_plugin("players", "minimax"), games=20):
         assert (seat.regret.regret.mean, seat.regret.optimal.mean) == (0.0, 1.0)
         assert seat.regret.optimal.low < 0.9
 
 
 @lru_cache
 def value(piles):
-    """Return what the seat to act gets under best play; who takes the last stone wins."""
-    return max((-value(rest) for rest in moves(piles)), default=-1)
+    """Return the value to the seat to act under best play; taking the last stone wins."""
+    return max((-value(next_piles) for next_piles in moves(piles)), default=-1)
 
 
 def moves(piles):
-    return [(*piles[:i], rest, *piles[i + 1 :]) for i, size in enumerate(piles) for rest in range(size)]
+    return [(*piles[:i], remaining, *piles[i + 1 :]) for i, size in enumerate(piles) for remaining in range(size)]
 
 
 @lru_cache
-def uniform(piles, mine):
+def uniform(piles, is_own_turn):
     """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
     options = moves(piles)
-    now = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
-    after = [uniform(rest, not mine) for rest in options]
+    own_figures = [
+        (value(piles) + value(next_piles), value(next_piles) == -value(piles), 1) if is_own_turn else (0, 0, 0)
+        for next_piles in options
+    ]
+    later_figures = [uniform(next_piles, not is_own_turn) for next_piles in options]
     return tuple(
-        sum(a[k] + b[k] for a, b in zip(now, after, strict=True)) / len(options) if options else 0.0 for k in range(3)
+        sum(a[k] + b[k] for a, b in zip(own_figures, later_figures, strict=True)) / len(options) if options else 0.0
+        for k in range(3)
     )
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_uniform_play_has_the_regret_that_enumeration_says(seat):
-    lost, best, turns = uniform((2, 3), seat == 0)
-    player, oracle = bound("players", "random"), bound("oracles", "minimax")
-    inside = 0
+def test_the_regret_of_uniform_play_equals_enumeration(seat):
+    regret, best, turns = uniform((2, 3), seat == 0)
+    player, oracle = bind_plugin("players", "random"), bind_plugin("oracles", "minimax")
+    num_covered = 0
     for seed in range(12):
-        seat_regret = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
-        inside += seat_regret.regret.low <= lost / turns <= seat_regret.regret.high
-        inside += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
-    assert inside >= 20  # of 24; 22.8 expected, and below 20 once in 40
+        seat_regret = measure_match(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
+        num_covered += seat_regret.regret.low <= regret / turns <= seat_regret.regret.high
+        num_covered += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
+    assert num_covered >= 20  # of 24; 22.8 expected, and below 20 once in 40
     assert seat_regret.regret.high - seat_regret.regret.low < 0.4
-    assert seat_regret.regret.mean == pytest.approx(lost / turns, abs=0.2)
+    assert seat_regret.regret.mean == pytest.approx(regret / turns, abs=0.2)
 
 
-def test_illegal_replies_are_judged_as_the_worst_legal_action():
+def test_illegal_replies_have_the_regret_of_the_worst_legal_action():
     game = nim(1, 2, rule="retry", retries=1)
-    seats = measured(game, FixedWords("zzz"), FixedWords("b1", "b1"))
+    seats = measure_match(game, FixedWords("zzz"), FixedWords("b1", "b1"))
     assert seats[0].regret.turns == seats[0].regret.judged
     assert seats[0].regret.optimal.mean == 0.0
     assert seats[0].regret.regret.mean > 0
-    (lost,) = {measured(nim(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
-    assert lost == 2.0
+    (regret,) = {measure_match(nim(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
+    assert regret == 2.0
 
 
 def test_abstentions_are_counted_and_left_out():
-    oracle = AbstainingOracle(bound("oracles", "minimax"))
+    oracle = AbstainingOracle(bind_plugin("oracles", "minimax"))
     first, second = (
-        seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
+        seat.regret for seat in measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
     )
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
-    assert sorted(oracle.seats) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
+    assert sorted(oracle.seats) == [0] * 10 + [1] * 5  # the opponent's turns are not judged
 
 
-def test_nothing_judged_is_nothing_known_and_not_0():
-    oracle = bound("oracles", "minimax", max_states=1)
-    partly = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
+def test_without_judged_turns_regret_is_unknown_and_not_0():
+    oracle = bind_plugin("oracles", "minimax", max_states=1)
+    partly = measure_match(nim(3, 4), bind_plugin("players", "random"), oracle=oracle, games=2)[0].regret
     assert partly.judged < partly.turns
-    blind = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
+    blind = measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
 
 
 class BlindOracle(AbstainingOracle):
     def __init__(self):
-        super().__init__(bound("oracles", "minimax"))
+        super().__init__(bind_plugin("oracles", "minimax"))
 
     def judge(self, states, streams=None):
         return [None] * len(states)
 
 
 @pytest.mark.parametrize(("budget", "count"), [(1, 2), (2, 2), (5, 4), (100, 10)])
-def test_the_budget_bounds_what_is_asked_by_whole_games(budget, count):
-    result = measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
+def test_the_budget_limits_the_number_of_judged_games(budget, count):
+    result = measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
     assert (result.turns, result.submitted, result.judged) == (10, count, count)
     assert result.judged_share == count / 10
     assert result.regret.mean == 1.0
 
 
-def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
-    player = bound("players", "random")
-    first, again, other = (measured(nim(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
-    assert first == again != other
-    short = measured(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
-    long = measured(nim(2, 3), player, games=60, seed=1, budget=20)[0].regret
-    assert (short.regret, short.optimal) == (long.regret, long.optimal)
+def test_seeds_fix_games_and_a_longer_match_judges_the_same_first():
+    player = bind_plugin("players", "random")
+    first, repeated, other_seed = (measure_match(nim(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
+    assert first == repeated != other_seed
+    short_match = measure_match(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
+    long_match = measure_match(nim(2, 3), player, games=60, seed=1, budget=20)[0].regret
+    assert (short_match.regret, short_match.optimal) == (long_match.regret, long_match.optimal)
 
 
 def test_no_interval_of_regret_reaches_below_0():
     intervals = [
-        measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)
+        measure_match(nim(2, 3), bind_plugin("players", "random"), games=3, seed=seed)[0].regret.regret
+        for seed in range(10)
     ]
     assert min(interval.low for interval in intervals) == 0.0
     assert any(interval.low == 0.0 < interval.mean for interval in intervals)
 
 
-def test_games_of_one_seat_say_whether_they_succeeded():
+def test_one_seat_games_report_success():
     game = make_game("sudoku", options={"size": 4})
-    oracle = bound("oracles", "constraint")
-    (random,) = measured(game, bound("players", "random"), oracle=oracle, games=20)
+    oracle = bind_plugin("oracles", "constraint")
+    (random,) = measure_match(game, bind_plugin("players", "random"), oracle=oracle, games=20)
     assert random.success.mean < 1 and random.success.count == 20
-    (right,) = measured(game, OracleFollower(oracle), oracle=oracle, games=4)
+    (right,) = measure_match(game, OracleFollower(oracle), oracle=oracle, games=4)
     assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
-    assert measured(nim(1, 2), FixedWords("a1"))[0].success is None
+    assert measure_match(nim(1, 2), FixedWords("a1"))[0].success is None
 
 
 class OracleFollower(TextAgent):
@@ -198,17 +203,17 @@ class OracleFollower(TextAgent):
         return min(verdict.best)
 
 
-def test_what_measures_has_no_faults():
-    noisy = bound("oracles", "noisy", oracle="minimax", flip=0.5)
-    assert without_faults(noisy).name == "minimax"
-    assert without_faults(noisy.oracle) is noisy.oracle
+def test_measurement_uses_the_oracle_without_noise():
+    noisy_oracle = bind_plugin("oracles", "noisy", oracle="minimax", flip=0.5)
+    assert without_faults(noisy_oracle).name == "minimax"
+    assert without_faults(noisy_oracle.oracle) is noisy_oracle.oracle
 
 
 def test_an_oracle_that_does_not_cover_the_game_is_refused():
     with pytest.raises(OracleError, match="cannot judge"):
-        measured(make_game("kuhn_poker"), bound("players", "random"), games=2)
+        measure_match(make_game("kuhn_poker"), bind_plugin("players", "random"), games=2)
 
 
 def test_no_games_have_no_regret():
-    result = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
+    result = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bind_plugin("oracles", "minimax")))
     assert (result.turns, result.judged, result.judged_share, result.regret) == (0, 0, 0.0, None)

@@ -17,16 +17,16 @@ from sparring.measure.references import reference_values, references, references
         ("repeated_dilemma", {}, None, "equilibrium", None),
     ],
 )
-def test_what_is_known(name, options, uniform, best, values):
+def test_known_reference_values(name, options, uniform, best, values):
     game = make_game(name, options=options)
-    known = references(game, enumerate_info_states(game))
-    assert known.best == best
-    assert known.values == (None if values is None else pytest.approx(values, abs=1e-5))
+    reference = references(game, enumerate_info_states(game))
+    assert reference.best == best
+    assert reference.values == (None if values is None else pytest.approx(values, abs=1e-5))
     if uniform is not None:
-        assert known.uniform.nash_conv == pytest.approx(uniform, abs=1e-4)
+        assert reference.uniform.nash_conv == pytest.approx(uniform, abs=1e-4)
 
 
-def test_they_stand_beside_every_figure():
+def test_references_are_reported_beside_every_figure():
     game = make_game("kuhn_poker")
     game.name = "mine"
     values = reference_values(game, references(game, enumerate_info_states(game)))
@@ -35,17 +35,17 @@ def test_they_stand_beside_every_figure():
     assert sum(values[f"exploitability/mine/{role}"][0] for role in game.roles) == pytest.approx(11 / 12)
 
 
-def test_large_games_have_none_and_small_ones_are_found_once():
+def test_large_games_have_no_references_and_small_ones_are_cached():
     assert references_of(make_game("connect_four")) is None
     assert references_of(make_game("kuhn_poker")) is references_of(make_game("kuhn_poker", options={"style": "full"}))
 
 
-def test_a_sentence_says_how_far():
+def test_the_sentence_states_the_distance_to_the_reference():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
-    known = references(game, states)
-    assert sentence("NashConv", 0.05, known) == (
+    reference = references(game, states)
+    assert sentence("NashConv", 0.05, reference) == (
         "NashConv 0.050: uniform play has 0.917, an equilibrium 0; this is 5% of uniform play's."
     )
     uniform = nash_conv(game, states, UniformScorer())
-    assert "100%" in sentence("NashConv", uniform.nash_conv, known)
+    assert "100%" in sentence("NashConv", uniform.nash_conv, reference)

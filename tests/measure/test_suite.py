@@ -48,7 +48,7 @@ ROW = {
 }
 
 
-def changed(**changes):
+def suite_with_row(**changes):
     row = {**ROW, **changes}
     return {"rows": [{key: value for key, value in row.items() if value is not ...}]}
 
@@ -87,11 +87,11 @@ def test_spiral_measures_its_three_games_against_random_play():
     assert {row.opponent.name for row in suite.rows} == {"random"}
 
 
-def test_vpr_measures_what_its_recipes_train_on_and_other_games_and_sizes():
+def test_vpr_measures_its_training_games_and_other_games_and_sizes():
     _, suite = load_suite("vpr")
-    trained = [row for row in suite.rows if row.role == "trained"]
-    for row, kind in zip(trained, ("tictactoe", "sudoku", "minesweeper"), strict=True):
-        recipe = load_recipe(f"vpr/{kind}-tiny")
+    trained_rows = [row for row in suite.rows if row.role == "trained"]
+    for row, environment in zip(trained_rows, ("tictactoe", "sudoku", "minesweeper"), strict=True):
+        recipe = load_recipe(f"vpr/{environment}-tiny")
         (game,) = recipe["environments"]
         judge = {key: value for key, value in game["oracle"].items() if key != "name"}
         assert rules_of(row.game, row.options) == rules_of(game["name"], game.get("options", {}))
@@ -99,10 +99,14 @@ def test_vpr_measures_what_its_recipes_train_on_and_other_games_and_sizes():
         for bot in recipe.get("bots", {}).values():
             assert {"name": row.opponent.name, **row.opponent.options} == bot
     held_out = [row for row in suite.rows if row.role == "held_out"]
-    assert {row.game for row in held_out} - {row.game for row in trained} == {
+    assert {row.game for row in held_out} - {row.game for row in trained_rows} == {
         *("nim", "mastermind", "zebra", "sokoban", "battleship_hunt", "twenty_questions", "urn")
     }
-    assert not any((row.game, row.options) == (other.game, other.options) for row in held_out for other in trained)
+    assert not any(
+        (row.game, row.options) == (trained_row.game, trained_row.options)
+        for row in held_out
+        for trained_row in trained_rows
+    )
     assert all(row.oracle is not None for row in suite.rows)
 
 
@@ -114,7 +118,7 @@ def test_scores_of_0_and_100_are_the_least_and_the_largest_return(name):
             assert row.normalise == (game.min_utility, game.max_utility), row.name
 
 
-def test_the_suite_that_the_documentation_writes_can_be_read():
+def test_the_suite_in_the_documentation_is_valid():
     page = (Path(__file__).parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
     suite = check_suite("docs", yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0]))
     assert [(row.kind, row.oracle.name) for row in suite.rows] == [("match", "cfr"), ("solo", "constraint")]
@@ -122,7 +126,7 @@ def test_the_suite_that_the_documentation_writes_can_be_read():
 
 def test_a_suite_can_be_a_file(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(changed()))
+    path.write_text(yaml.safe_dump(suite_with_row()))
     name, suite = load_suite(str(path))
     assert name == "mine" and suite.rows[0].games_per_seat == 100
 
@@ -130,13 +134,13 @@ def test_a_suite_can_be_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"), [("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read")]
 )
-def test_a_bad_file_gets_one_clear_line(tmp_path, text, message):
+def test_an_invalid_file_gives_one_clear_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         load_suite(str(path))
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(error_info.value) and "\n" not in str(error_info.value)
 
 
 def test_an_unknown_suite_names_the_nearest():
@@ -148,38 +152,41 @@ def test_an_unknown_suite_names_the_nearest():
     ("data", "message"),
     [
         ({"rows": []}, "rows"),
-        (changed(gaem="x"), "key of rows.0 in Suite 'x' 'gaem'. Did you mean 'game'"),
-        (changed(opponent={"name": "random", "option": {}}), "Unknown option of players 'random' 'option'"),
-        (changed(game="khun_poker"), "row 'k': Unknown game 'khun_poker'. Did you mean 'kuhn_poker'"),
-        (changed(options={"playrs": 2}), "Did you mean 'players'"),
-        (changed(illegal={"rule": "forfiet"}), "Did you mean 'forfeit'"),
-        (changed(opponent={"name": "randm"}), "Did you mean 'random'"),
-        (changed(opponent={"name": "mcts", "options": {"simulation": 3}}), "Did you mean 'simulations'"),
-        (changed(role="heldout"), "rows.0.role"),
-        (changed(games_per_seat=1), "rows.0.games_per_seat"),
-        (changed(normalise=[2, 2]), "low must be below high"),
-        (changed(opponent=...), "has an opponent"),
-        (changed(kind="coplay"), "has no opponent"),
-        (changed(kind="exact", opponent=...), "an exact row has no score"),
-        (changed(kind="coplay", opponent=...), "co-play needs a game whose seats share one payoff"),
+        (suite_with_row(gaem="x"), "key of rows.0 in Suite 'x' 'gaem'. Did you mean 'game'"),
+        (suite_with_row(opponent={"name": "random", "option": {}}), "Unknown option of players 'random' 'option'"),
+        (suite_with_row(game="khun_poker"), "row 'k': Unknown game 'khun_poker'. Did you mean 'kuhn_poker'"),
+        (suite_with_row(options={"playrs": 2}), "Did you mean 'players'"),
+        (suite_with_row(illegal={"rule": "forfiet"}), "Did you mean 'forfeit'"),
+        (suite_with_row(opponent={"name": "randm"}), "Did you mean 'random'"),
+        (suite_with_row(opponent={"name": "mcts", "options": {"simulation": 3}}), "Did you mean 'simulations'"),
+        (suite_with_row(role="heldout"), "rows.0.role"),
+        (suite_with_row(games_per_seat=1), "rows.0.games_per_seat"),
+        (suite_with_row(normalise=[2, 2]), "low must be below high"),
+        (suite_with_row(opponent=...), "has an opponent"),
+        (suite_with_row(kind="coplay"), "has no opponent"),
+        (suite_with_row(kind="exact", opponent=...), "an exact row has no score"),
+        (suite_with_row(kind="coplay", opponent=...), "co-play needs a game whose seats share one payoff"),
         ({"rows": [ROW, ROW]}, "row 'k' is listed twice"),
-        (changed(oracle={"name": "minmax"}), "row 'k': Unknown oracle 'minmax'. Did you mean 'minimax'"),
-        (changed(oracle={"name": "cfr", "options": {"iteration": 3}}), "Did you mean 'iterations'"),
-        (changed(oracle="cfr iterations"), "'iterations' is not an option"),
-        (changed(oracle={"name": "minimax"}), "row 'k': oracle 'minimax' cannot judge 'kuhn_poker': "),
-        (changed(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
-        (changed(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),
-        (changed(kind="solo", game="sudoku", normalise=...), "a row of kind 'solo' has no opponent; only a match"),
+        (suite_with_row(oracle={"name": "minmax"}), "row 'k': Unknown oracle 'minmax'. Did you mean 'minimax'"),
+        (suite_with_row(oracle={"name": "cfr", "options": {"iteration": 3}}), "Did you mean 'iterations'"),
+        (suite_with_row(oracle="cfr iterations"), "'iterations' is not an option"),
+        (suite_with_row(oracle={"name": "minimax"}), "row 'k': oracle 'minimax' cannot judge 'kuhn_poker': "),
+        (suite_with_row(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
+        (suite_with_row(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),
         (
-            changed(game="sudoku", normalise=...),
+            suite_with_row(kind="solo", game="sudoku", normalise=...),
+            "a row of kind 'solo' has no opponent; only a match",
+        ),
+        (
+            suite_with_row(game="sudoku", normalise=...),
             "'sudoku' has only one seat, and no seat for an opponent; write kind: solo",
         ),
     ],
 )
-def test_a_bad_suite_gets_one_clear_line(data, message):
-    with pytest.raises(ConfigError) as caught:
+def test_an_invalid_suite_gives_one_clear_line(data, message):
+    with pytest.raises(ConfigError) as error_info:
         check_suite("x", data)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(error_info.value) and "\n" not in str(error_info.value)
 
 
 def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
@@ -190,30 +197,30 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
     ]
     suite = check_suite("x", {"rows": rows})
     styles = {"k-a": "full", "k-b": "brief", "e": "full"}
-    played = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
-    assert [(row.name, row.in_totals, row.options["style"]) for row in played.rows] == [
+    extended = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
+    assert [(row.name, row.in_totals, row.options["style"]) for row in extended.rows] == [
         ("k-a", True, "full"),
         ("k-mcts", False, "full"),
         ("k-b", True, "brief"),
         ("e", True, "full"),
     ]
-    assert {row.games_per_seat for row in played.rows} == {7}
-    assert played.rows[1].opponent.options == {"simulations": 3}
+    assert {row.games_per_seat for row in extended.rows} == {7}
+    assert extended.rows[1].opponent.options == {"simulations": 3}
 
 
-def test_a_style_of_the_suite_wins_and_names_stay_apart():
+def test_a_style_of_the_suite_has_priority_and_names_stay_unique():
     rows = [{**ROW, "name": "k-a", "options": {"style": "full"}}, {**ROW, "name": "k-random"}]
-    played = with_opponents(
+    extended = with_opponents(
         check_suite("x", {"rows": rows}),
         {"random": AgentSpec("random", {})},
         None,
         {"k-a": "brief", "k-random": "brief"},
     )
-    assert len({row.name for row in played.rows}) == len(played.rows) == 4
-    assert played.rows[0].options["style"] == "full" and played.rows[0].games_per_seat == 100
+    assert len({row.name for row in extended.rows}) == len(extended.rows) == 4
+    assert extended.rows[0].options["style"] == "full" and extended.rows[0].games_per_seat == 100
 
 
-def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
+def test_an_oracle_is_added_to_suitable_rows_without_one():
     rows = [
         {**ROW, "name": "judged", "oracle": {"name": "cfr", "options": {"iterations": 3}}},
         {**ROW, "name": "hidden"},
@@ -222,18 +229,18 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
         {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None},
     ]
     suite = check_suite("x", {"rows": rows})
-    judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 8000}))
-    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {
+    with_oracles, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 8000}))
+    assert {row.name: row.oracle and row.oracle.name for row in with_oracles.rows} == {
         "judged": "cfr",
         "hidden": None,
         "open": "minimax",
         "large": None,
         "exact": None,
     }
-    assert judged.rows[2].oracle.options == {"max_states": 8000}
+    assert with_oracles.rows[2].oracle.options == {"max_states": 8000}
     assert list(notes) == ["hidden", "large"] and "something is hidden" in notes["hidden"]
     assert notes["large"] == "it has more than 8000 positions"
-    assert not any(row.oracle for row in without_oracles(judged).rows)
+    assert not any(row.oracle for row in without_oracles(with_oracles).rows)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +251,9 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
     ],
 )
 def test_an_oracle_that_has_nothing_to_judge_is_refused(row, message):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as error_info:
         with_oracle(check_suite("x", {"rows": [row]}), OracleSpec("minimax", {}))
-    assert message in str(caught.value)
+    assert message in str(error_info.value)
 
 
 MATCH = SuiteRow(
@@ -280,31 +287,31 @@ def test_pieces_cover_every_game_once():
     assert [(p.seat, p.games) for p in pieces_of(0, COPLAY, COPLAY.make_game())] == [(0, 6)]
 
 
-def test_pieces_add_up_to_the_match():
+def test_figures_of_all_pieces_equal_the_match():
     counts_by_piece = tallies(MATCH, random(), cfr(iterations=10))
     stream = Stream.from_seed(0).child("suite").child("k")
     report = play_matches(
         MATCH.make_game(), random(), cfr(iterations=10), games_per_seat=MATCH.games_per_seat, stream=stream
     )
     for seat, record in [(None, report.overall), *enumerate(report.seats)]:
-        got = figures(
+        summed_figures = figures(
             add_tallies(counts for piece, counts in counts_by_piece.items() if seat in (None, piece.seat)), MATCH, KUHN
         )
-        assert (got["games"], got["wins"], got["draws"], got["losses"]) == (
+        assert (summed_figures["games"], summed_figures["wins"], summed_figures["draws"], summed_figures["losses"]) == (
             record.games,
             record.wins,
             record.draws,
             record.losses,
         )
         assert (
-            close(got["return"], record.mean_return)
-            and close(got["win"], record.win)
-            and close(got["illegal"], record.illegal)
+            close(summed_figures["return"], record.mean_return)
+            and close(summed_figures["win"], record.win)
+            and close(summed_figures["illegal"], record.illegal)
         )
-        assert close(got["win_or_draw"], record.win_or_draw)
+        assert close(summed_figures["win_or_draw"], record.win_or_draw)
 
 
-def test_another_seed_and_another_name_deal_other_games():
+def test_another_seed_or_row_name_gives_other_games():
     first = list(tallies(MATCH, random(), random()).values())
     assert list(tallies(MATCH, random(), random()).values()) == first
     assert list(tallies(MATCH, random(), random(), seed=1).values()) != first
@@ -319,71 +326,77 @@ def test_more_games_begin_with_the_same_ones():
     )
 
 
-def test_in_coplay_the_agent_sits_everywhere_and_nobody_wins():
+def test_in_coplay_the_agent_has_all_seats_and_wins_are_not_counted():
     (counts,) = tallies(COPLAY, random(), None).values()
-    got = figures(counts, COPLAY, COPLAY.make_game())
-    assert "wins" not in got and got["games"] == 6
+    row_figures_ = figures(counts, COPLAY, COPLAY.make_game())
+    assert "wins" not in row_figures_ and row_figures_["games"] == 6
     assert counts["replies"] > 6 * 2  # both seats' replies
-    assert got["score"]["mean"] == pytest.approx(25 * got["return"]["mean"])
+    assert row_figures_["score"]["mean"] == pytest.approx(25 * row_figures_["return"]["mean"])
 
 
-def test_illegal_replies_are_clustered_by_game_whatever_the_pieces():
+def test_illegal_replies_are_clustered_by_game_for_any_pieces():
     counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
-    parts = [{**counts, "replied": [[0, 5, 2], [5, 5, 1]]}, {**counts, "replied": [[0, 5, 1]]}]
-    whole = add_tallies(parts)
-    assert whole["replied"] == [[0, 5, 3], [5, 5, 1]] and add_tallies(parts[::-1]) == whole
-    interval = figures(whole, MATCH, KUHN)["illegal"]
+    tallies_of_pieces = [{**counts, "replied": [[0, 5, 2], [5, 5, 1]]}, {**counts, "replied": [[0, 5, 1]]}]
+    total = add_tallies(tallies_of_pieces)
+    assert total["replied"] == [[0, 5, 3], [5, 5, 1]] and add_tallies(tallies_of_pieces[::-1]) == total
+    interval = figures(total, MATCH, KUHN)["illegal"]
     expected = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
     assert (interval["low"], interval["mean"], interval["high"]) == (expected.low, 0.25, expected.high)
 
 
-def test_a_file_of_before_that_does_not_know_the_games_keeps_the_interval_of_independent_replies():
+def test_an_older_file_without_games_keeps_independent_intervals():
     counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
-    whole = add_tallies([counts, {**counts, "replied": [[5, 20, 1]]}])
-    assert "replied" not in whole
-    interval, expected = figures(whole, MATCH, KUHN)["illegal"], wilson_interval(10, 40)
+    total = add_tallies([counts, {**counts, "replied": [[5, 20, 1]]}])
+    assert "replied" not in total
+    interval, expected = figures(total, MATCH, KUHN)["illegal"], wilson_interval(10, 40)
     assert (interval["low"], interval["mean"], interval["high"]) == (expected.low, expected.mean, expected.high)
 
 
-def test_a_score_is_a_straight_line_through_0_and_100():
+def test_a_score_is_linear_between_0_and_100():
     interval = score(Interval(mean=0.0, low=-1.0, high=0.5, count=4), (-1.0, 1.0))
     assert (interval.mean, interval.low, interval.high) == (50.0, 0.0, 75.0)
 
 
-def test_scores_are_shown_between_0_and_100():
+def test_reported_scores_are_clipped_to_0_and_100():
     counts = {"returns": {"-1.0": 1, "3.0": 1}, "wins": 1, "draws": 0, "losses": 1, "illegal": 0, "replies": 2}
-    got = figures(counts, MATCH, KUHN)["score"]
-    assert (got["low"], got["mean"], got["high"]) == (0.0, 75.0, 100.0)
+    score = figures(counts, MATCH, KUHN)["score"]
+    assert (score["low"], score["mean"], score["high"]) == (0.0, 75.0, 100.0)
 
 
 def test_half_widths_add_in_quadrature():
-    parts = [
+    intervals = [
         (0.5, Interval(mean=10.0, low=7.0, high=13.0, count=5)),
         (0.5, Interval(mean=20.0, low=16.0, high=24.0, count=6)),
     ]
-    got = mean_of_means(parts)
-    assert (got.mean, got.count) == (15.0, 11)
-    assert got.high - got.mean == pytest.approx(math.hypot(1.5, 2.0)) == pytest.approx(got.mean - got.low)
+    mean_interval = mean_of_means(intervals)
+    assert (mean_interval.mean, mean_interval.count) == (15.0, 11)
+    assert (
+        mean_interval.high - mean_interval.mean
+        == pytest.approx(math.hypot(1.5, 2.0))
+        == pytest.approx(mean_interval.mean - mean_interval.low)
+    )
 
 
 def counts(mean):
     return {"returns": {str(float(mean)): 10}, "wins": 0, "draws": 0, "losses": 10, "illegal": 0, "replies": 10}
 
 
-def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
-    other = MATCH.model_copy(update={"name": "k2", "options": {"style": "full"}})  # the same game in other words
+def test_a_total_averages_rows_then_games():
+    other_style = MATCH.model_copy(
+        update={"name": "k2", "options": {"style": "full"}}
+    )  # the same game with another prompt style
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
-    got = total_score(
+    total = total_score(
         [
             (MATCH, counts(-2)),
-            (other, counts(2)),
+            (other_style, counts(2)),
             (large, counts(2)),
             (left_out, counts(-2)),
             (COPLAY.model_copy(update={"normalise": None}), counts(0)),
         ],
     )
-    assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
+    assert total == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
     assert total_score([(left_out, counts(0))]) is None
 
 
@@ -398,28 +411,30 @@ ROW_EACH = {
 }
 
 
-def rows(*written):
-    return check_suite("x", {"rows": list(written)}).rows
+def rows(*row_texts):
+    return check_suite("x", {"rows": list(row_texts)}).rows
 
 
-def test_a_row_with_each_stands_for_one_row_per_value():
+def test_a_row_with_each_expands_to_one_row_per_value():
     by_hand = [{**ROW_EACH, "name": f"n{number}", "options": {"game": number}} for number in (3, 4, 5)]
     for row in by_hand:
         del row["each"]
-    other = {**by_hand[0], "name": "other"}
-    assert rows({**ROW_EACH, "options": {}}, other) == rows(*by_hand, other)
-    assert rows(other, {**ROW_EACH, "each": {"game": [3, 4, 5]}}) == rows(other, *by_hand)
+    other_row = {**by_hand[0], "name": "other"}
+    assert rows({**ROW_EACH, "options": {}}, other_row) == rows(*by_hand, other_row)
+    assert rows(other_row, {**ROW_EACH, "each": {"game": [3, 4, 5]}}) == rows(other_row, *by_hand)
 
 
-def test_values_are_of_any_plain_kind_and_other_options_stay():
-    written = rows({**ROW_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]})
-    assert [(row.name, row.options) for row in written] == [
+def test_values_of_each_can_have_any_type_and_other_options_stay():
+    expanded_rows = rows(
+        {**ROW_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]}
+    )
+    assert [(row.name, row.options) for row in expanded_rows] == [
         ("nwin_win", {"pay": "response", "game": "win_win"}),
         ("n7", {"pay": "response", "game": 7}),
     ]
 
 
-def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():
+def test_a_range_includes_both_ends():
     assert [row.name for row in rows({**ROW_EACH, "each": {"game": "144..144"}})] == ["n144"]
     assert len(rows({**ROW_EACH, "each": {"game": "1..144"}})) == 144
 
@@ -444,10 +459,10 @@ def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():
         ({"kind": "solo"}, "rows.0: a row of kind 'solo' has no opponent"),
     ],
 )
-def test_what_is_wrong_with_each_is_said_in_one_line(changes, message):
-    with pytest.raises(ConfigError) as caught:
+def test_an_invalid_each_gives_one_clear_line(changes, message):
+    with pytest.raises(ConfigError) as error_info:
         rows({**ROW_EACH, **changes})
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(error_info.value) and "\n" not in str(error_info.value)
 
 
 def test_names_that_become_equal_are_refused():
@@ -455,7 +470,7 @@ def test_names_that_become_equal_are_refused():
         rows(ROW_EACH, {**{key: value for key, value in ROW_EACH.items() if key != "each"}, "name": "n4"})
 
 
-def test_each_is_a_key_that_a_typing_error_finds():
+def test_a_misspelt_each_suggests_the_key():
     with pytest.raises(UnknownNameError, match=r"'eahc'\. Did you mean 'each'"):
         rows({**{key: value for key, value in ROW_EACH.items() if key != "each"}, "eahc": {"game": "1..3"}})
     with pytest.raises(ConfigError, match=r"rows\.1\.kind"):
@@ -488,11 +503,11 @@ def tallies_oracles(row, agent, opponent=None, oracle=None):
     return {piece: play_piece(piece, row, game, agent, opponent, 0, judge) for piece in pieces_of(0, row, game)}
 
 
-def measured(row, agent, opponent=None, seat=None, oracle=None):
-    parts = [
+def figures_of_row(row, agent, opponent=None, seat=None, oracle=None):
+    tallies_of_pieces = [
         counts for piece, counts in tallies_oracles(row, agent, opponent, oracle).items() if seat in (None, piece.seat)
     ]
-    return figures(add_tallies(parts), row, row.make_game())
+    return figures(add_tallies(tallies_of_pieces), row, row.make_game())
 
 
 class FixedWords(TextAgent):
@@ -504,7 +519,7 @@ class FixedWords(TextAgent):
         return self.words[state.plies // state.game.num_seats % len(self.words)]
 
 
-class Mute:
+class AbstainingOracle:
     name = "mute"
 
     def covers(self, game):
@@ -514,8 +529,8 @@ class Mute:
         return [None] * len(states)
 
 
-def test_a_tally_worked_out_by_hand():
-    # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is, so the game is won
+def test_a_tally_by_hand():
+    # piles 1 and 2: only b1 wins, so a1 loses 2; after the answer b1 one stone is left; taking it wins
     first, second = tallies_oracles(nim("1;2"), FixedWords("a1", "b1"), FixedWords("b1", "b1")).values()
     assert first["judged"] == {"turns": 10, "asked": 10, "games": [[2.0, 1, 2, 5]], "bound": 0.0}
     assert second["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
@@ -536,7 +551,7 @@ def test_a_tally_worked_out_by_hand():
     assert total["success"]["mean"] == total["wins"] / 10
 
 
-def test_pieces_add_up_to_the_match_that_regret_measures():
+def test_regret_of_all_pieces_equals_the_match():
     row = nim("2;3", PIECE + 7)
     counts_by_piece = tallies_oracles(row, random(), random())
     stream = Stream.from_seed(0).child("suite").child("n")
@@ -545,36 +560,48 @@ def test_pieces_add_up_to_the_match_that_regret_measures():
         row.make_game(), random(), random(), games_per_seat=row.games_per_seat, stream=stream, judge=judge
     )
     for seat, record in enumerate(report.seats):
-        got = figures(
+        summed_figures = figures(
             add_tallies(counts for piece, counts in counts_by_piece.items() if piece.seat == seat), row, row.make_game()
         )
-        assert got["oracle"] == record.regret.facts
+        assert summed_figures["oracle"] == record.regret.facts
         for key, interval in record.regret.intervals.items():
-            assert got[key] == pytest.approx({"mean": interval.mean, "low": interval.low, "high": interval.high})
+            assert summed_figures[key] == pytest.approx(
+                {"mean": interval.mean, "low": interval.low, "high": interval.high}
+            )
 
 
-def test_the_order_of_the_pieces_changes_nothing_not_even_the_last_bit():
+def test_the_order_of_pieces_changes_no_bit_of_the_sums():
     row = SuiteRow(name="u", game="urn", games_per_seat=3 * PIECE, **{**PUZZLE, "oracle": {"name": "posterior"}})
-    parts = list(tallies_oracles(row, random()).values())
-    sums = [add_tallies(order) for order in (parts, parts[::-1], [add_tallies(parts[:2]), parts[2]])]
-    there_and_back = add_tallies(json.loads(json.dumps(parts)))
-    assert len(parts) == 3 and sums[0]["judged"] == sums[1]["judged"] == sums[2]["judged"] == there_and_back["judged"]
+    tallies_of_pieces = list(tallies_oracles(row, random()).values())
+    sums = [
+        add_tallies(order)
+        for order in (
+            tallies_of_pieces,
+            tallies_of_pieces[::-1],
+            [add_tallies(tallies_of_pieces[:2]), tallies_of_pieces[2]],
+        )
+    ]
+    there_and_back = add_tallies(json.loads(json.dumps(tallies_of_pieces)))
+    assert (
+        len(tallies_of_pieces) == 3
+        and sums[0]["judged"] == sums[1]["judged"] == sums[2]["judged"] == there_and_back["judged"]
+    )
     game = row.make_game()
     assert figures(sums[0], row, game)["regret"] == figures(sums[1], row, game)["regret"]
-    assert sums[0]["judged"]["turns"] == sum(part["replies"] for part in parts)
-    judged = [part["judged"] for part in parts]
-    assert add_judged_turns(judged) == add_judged_turns(judged[::-1])
+    assert sums[0]["judged"]["turns"] == sum(part["replies"] for part in tallies_of_pieces)
+    judged_counts = [part["judged"] for part in tallies_of_pieces]
+    assert add_judged_turns(judged_counts) == add_judged_turns(judged_counts[::-1])
 
 
-def test_nothing_judged_is_no_figure_and_not_0():
-    row_figures = measured(nim("1;2"), random(), random(), oracle=Mute())
+def test_without_judged_turns_there_is_no_figure():
+    row_figures = figures_of_row(nim("1;2"), random(), random(), oracle=AbstainingOracle())
     assert "regret" not in row_figures and "optimal" not in row_figures
     assert (row_figures["oracle"]["judged"], row_figures["oracle"]["judged_share"]) == (0, 0.0) and row_figures[
         "oracle"
     ]["turns"] > 0
 
 
-def test_success_is_the_most_that_is_paid_and_told_alone_even_without_an_oracle():
+def test_success_is_the_largest_return_even_without_an_oracle():
     row = SuiteRow(name="s", game="sudoku", games_per_seat=4, **{**PUZZLE, "oracle": None})
     counts = {"returns": {"0.0": 1, "0.5": 2, "1.0": 1}, "wins": 4, "draws": 0, "losses": 0, "illegal": 0, "replies": 9}
     row_figures = figures(counts, row, row.make_game())
@@ -583,5 +610,5 @@ def test_success_is_the_most_that_is_paid_and_told_alone_even_without_an_oracle(
     assert "success" not in figures(counts, match, match.make_game())
 
 
-def test_sums_of_nothing():
+def test_sums_of_no_tallies():
     assert add_judged_turns([]).regret("minimax").intervals == {}

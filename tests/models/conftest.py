@@ -1,4 +1,4 @@
-"""Tests of models compute on one thread, but for those that set more."""
+"""Tests of models compute on one thread unless they set more."""
 
 import pytest
 import torch

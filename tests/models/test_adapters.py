@@ -41,7 +41,7 @@ BUILDS = {
 }
 
 
-def adapted(name, seed=0):
+def model_with_adapters(name, seed=0):
     build, targets = BUILDS[name]
     return LanguageModel(add_adapters(build(), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(seed)), None)
 
@@ -51,26 +51,28 @@ def logits(model):
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_adapters_take_part_in_the_forward_pass_and_have_gradients(name):
-    model, plain = adapted(name), LanguageModel(BUILDS[name][0](), None)
+def test_adapters_act_in_the_forward_pass_and_have_gradients(name):
+    model, without_adapters = model_with_adapters(name), LanguageModel(BUILDS[name][0](), None)
     assert model.forward.shares_prefixes
-    assert torch.allclose(logits(model), logits(plain), atol=1e-6)  # at the start they change nothing
+    assert torch.allclose(logits(model), logits(without_adapters), atol=1e-6)  # new adapters change nothing
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1)
-    assert (logits(model) - logits(plain)).abs().max() > 1e-2
-    model.check()  # against the network's own forward
+    assert (logits(model) - logits(without_adapters)).abs().max() > 1e-2
+    model.check()  # against the forward pass of the network
     logits(model).log_softmax(-1)[:, 3].sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("name", BUILDS)
-def test_adapters_are_drawn_from_the_stream_alone(name):
+def test_adapters_depend_only_on_the_stream(name):
     torch.manual_seed(1)
-    first = adapted(name).parameters()
+    first = model_with_adapters(name).parameters()
     torch.manual_seed(2)
-    assert all(torch.equal(a, b) for a, b in zip(first, adapted(name).parameters(), strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(first, adapted(name, seed=1).parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(first, model_with_adapters(name).parameters(), strict=True))
+    assert not all(
+        torch.equal(a, b) for a, b in zip(first, model_with_adapters(name, seed=1).parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("target", ["wte", "lm_head"])
@@ -79,10 +81,10 @@ def test_an_adapter_on_tied_embeddings_is_refused(target):
         add_adapters(gpt2(), rank=2, alpha=4.0, targets=[target], stream=Stream.from_seed(0))
 
 
-def test_a_plain_gpt2_keeps_its_fused_products():
+def test_gpt2_without_adapters_keeps_its_fused_products():
     assert type(architecture(gpt2())) is Gpt2
-    assert type(adapted("gpt2 one layer").forward.parts) is AdaptedGpt2
-    assert type(adapted("gpt2").clone().forward.parts) is AdaptedGpt2
+    assert type(model_with_adapters("gpt2 one layer").forward.parts) is AdaptedGpt2
+    assert type(model_with_adapters("gpt2").clone().forward.parts) is AdaptedGpt2
 
 
 SHAPE_OF_ROTATIONS = {
@@ -130,44 +132,44 @@ def phi3(rope):
 
 
 @torch.no_grad()
-def shift_beside_a_longer_one(model):
-    short = tuple(range(1, 21))
-    long = tuple(1 + index % 39 for index in range(7, 67))
-    alone, both = prefix_tree([short]), prefix_tree([short, long])
-    first = model.logits(model.hidden(alone)[alone.node[0]])
-    second = model.logits(model.hidden(both)[both.node[0, :20]])
+def difference_beside_a_longer_sequence(model):
+    short_sequence = tuple(range(1, 21))
+    long_sequence = tuple(1 + index % 39 for index in range(7, 67))
+    separate_tree, joint_tree = prefix_tree([short_sequence]), prefix_tree([short_sequence, long_sequence])
+    first = model.logits(model.hidden(separate_tree)[separate_tree.node[0]])
+    second = model.logits(model.hidden(joint_tree)[joint_tree.node[0, :20]])
     return (first - second).abs().max().item()
 
 
 @pytest.mark.parametrize("build", [rotations_llama, phi3])
 def test_longrope_depends_on_the_batch_and_is_refused(build):
     model = build(LONGROPE)
-    assert shift_beside_a_longer_one(model) > 1e-3
+    assert difference_beside_a_longer_sequence(model) > 1e-3
     with pytest.raises(ModelError, match=r"longrope.*longest conversation in a batch.*rope_type is default"):
         model.check()
 
 
-def test_dynamic_scaling_is_refused_with_what_to_write():
+def test_dynamic_rope_scaling_is_refused_with_the_fix():
     model = rotations_llama({"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0})
     with pytest.raises(ModelError, match=r"'dynamic'.*rope_type default.*model.context=128"):
         model.check()
 
 
-def test_one_layer_type_is_enough():
-    full = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+def test_dynamic_scaling_of_one_layer_type_is_refused():
+    rope_of_full_attention = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     config = Gemma3TextConfig(
         **SHAPE_OF_ROTATIONS,
         head_dim=8,
         sliding_window=8,
         layer_types=["sliding_attention", "full_attention"],
-        rope_parameters={"sliding_attention": KEPT["default"], "full_attention": full},
+        rope_parameters={"sliding_attention": KEPT["default"], "full_attention": rope_of_full_attention},
     )
     with pytest.raises(ModelError, match="'dynamic'"):
         LanguageModel(Gemma3ForCausalLM(config).eval(), None).check()
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_rotations_that_are_fixed_pass_and_do_not_depend_on_the_batch(kind):
+def test_fixed_rope_scaling_is_accepted_and_does_not_depend_on_the_batch(kind):
     model = rotations_llama(KEPT[kind])
     model.check()
-    assert shift_beside_a_longer_one(model) < 1e-5
+    assert difference_beside_a_longer_sequence(model) < 1e-5

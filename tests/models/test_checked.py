@@ -16,7 +16,7 @@ from sparring.models.pretrained import load_checked_config, load_pretrained, siz
 
 @pytest.fixture
 def folder(chat_folder, tmp_path, monkeypatch):
-    """Return a copy of a model folder, on a machine from which nothing can be reached."""
+    """Return a copy of a model folder; the network is unreachable."""
     monkeypatch.setattr(socket.socket, "connect", lambda *arguments: pytest.fail("reached for the network"))
     shutil.copytree(chat_folder, tmp_path / "model")
     return tmp_path / "model"
@@ -40,16 +40,16 @@ def change(folder, name="config.json", **values):
         ("num_local_experts", 10**8),
     ],
 )
-def test_a_size_beyond_reason_is_refused_before_anything_is_built(folder, monkeypatch, name, value):
+def test_an_excessive_size_is_refused_before_the_model_is_built(folder, monkeypatch, name, value):
     monkeypatch.setattr("transformers.AutoModelForCausalLM", None)
     change(folder, **{name: value})
-    for read in (load_pretrained, size_of):
+    for read_folder in (load_pretrained, size_of):
         with pytest.raises(ModelError, match=rf"config\.json of .* has {name}="):
-            read(str(folder))
+            read_folder(str(folder))
 
 
 @pytest.mark.parametrize("values", [{"n_layer": 10**9}, {"n_head": -1}, {"n_layer": 0}, {"n_head": 0}, {"n_embd": -4}])
-def test_sizes_of_gpt2_too(tmp_path, values):
+def test_excessive_sizes_of_gpt2_are_refused(tmp_path, values):
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 9, **values})
     )
@@ -57,7 +57,7 @@ def test_sizes_of_gpt2_too(tmp_path, values):
         load_pretrained(str(tmp_path))
 
 
-def test_sizes_of_real_models_are_taken(tmp_path):
+def test_sizes_of_real_models_are_accepted(tmp_path):
     real = {
         "vocab_size_per_layer_input": 262_144,
         "num_hidden_layers": 126,
@@ -87,33 +87,33 @@ def test_sizes_of_real_models_are_taken(tmp_path):
     ],
 )
 @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation", "_attn_implementation_internal"])
-def test_no_kernel_is_fetched(folder, key, kernel):
+def test_no_kernel_is_downloaded(folder, key, kernel):
     change(folder, **{key: kernel})
     network, _ = load_pretrained(str(folder))
     assert network.config._attn_implementation == "sdpa"
-    plain = {
+    without_kernel = {
         key: value
         for key, value in json.loads((folder / "config.json").read_text()).items()
         if "attn" not in key and key != "model_type"
     }
-    assert size_of(str(folder))[0] == count_parameters(AutoConfig.for_model("llama", **plain))
+    assert size_of(str(folder))[0] == count_parameters(AutoConfig.for_model("llama", **without_kernel))
 
 
-def test_the_attention_is_that_of_before(chat_folder):
+def test_the_attention_implementation_stays_the_default(chat_folder):
     network, _ = load_pretrained(str(chat_folder))
     ids = torch.arange(12)[None]
-    plain = type(network).from_pretrained(chat_folder).eval()
-    assert plain.config._attn_implementation == network.config._attn_implementation
-    assert torch.equal(network(ids).logits, plain(ids).logits)
+    reference = type(network).from_pretrained(chat_folder).eval()
+    assert reference.config._attn_implementation == network.config._attn_implementation
+    assert torch.equal(network(ids).logits, reference(ids).logits)
 
 
-def test_kernels_of_a_hub_are_off():
+def test_hub_kernels_are_disabled():
     assert (
         sparring.models.__name__ and os.environ["USE_HUB_KERNELS"] == "NO"
     )  # read by transformers when it is imported
 
 
-def test_an_adapter_is_no_model(folder):
+def test_a_folder_of_an_adapter_is_refused_as_a_model(folder):
     change(folder, "adapter_config.json", base_model_name_or_path="evil/model", peft_type="LORA", r=4)
     with pytest.raises(ModelError, match="holds an adapter"):
         load_pretrained(str(folder))
@@ -132,7 +132,7 @@ def test_quantised_weights_are_refused(folder):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
-def test_code_of_a_folder_is_not_run(folder, name):
+def test_python_code_in_a_folder_is_not_run(folder, name):
     (folder / "evil.py").write_text("raise SystemExit('was run')")
     auto = (
         dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil")
@@ -163,20 +163,20 @@ def test_a_link_to_a_device_is_not_opened(folder):
         load_pretrained(str(folder))
 
 
-def test_links_to_files_are_those_of_the_cache(folder, tmp_path):
+def test_links_to_files_are_followed_only_inside_the_cache(folder, tmp_path):
     shutil.move(folder / "model.safetensors", tmp_path / "blob")
     (folder / "model.safetensors").symlink_to(tmp_path / "blob")
     assert load_pretrained(str(folder))[1].chat_template
 
 
-def test_a_configuration_has_a_size(folder):
+def test_a_configuration_file_that_is_too_large_is_refused(folder):
     with open(folder / "config.json", "r+b") as stream:
         stream.truncate(1 << 30)
     with pytest.raises(ModelError, match="1024 MiB"):
         load_pretrained(str(folder))
 
 
-def test_errors_without_words_are_told(folder, monkeypatch):
+def test_errors_without_a_message_are_reported_by_type(folder, monkeypatch):
     def fail(*arguments, **options):
         raise MemoryError
 

@@ -45,12 +45,12 @@ def build(width=64, heads=4, layers=2, activation="relu"):
     return LanguageModel(network.eval(), None)
 
 
-def both(model):
-    """Return two models over the same weights: one that is lean, and one that is torch's."""
-    other = LanguageModel(model.network, None)
-    other.forward.compiled = None
+def compiled_and_torch(model):
+    """Return two models with the same weights: one with compiled code, one with torch."""
+    torch_model = LanguageModel(model.network, None)
+    torch_model.forward.compiled = None
     assert model.forward.compiled is not None
-    return model, other
+    return model, torch_model
 
 
 def some_ids(*shape, seed=0):
@@ -59,50 +59,53 @@ def some_ids(*shape, seed=0):
 
 @pytest.mark.always
 @pytest.mark.parametrize("shape", SHAPES)
-def test_it_computes_what_torch_does(shape):
-    model, other = both(build(*shape))
+def test_compiled_code_computes_what_torch_does(shape):
+    model, torch_model = compiled_and_torch(build(*shape))
     ids = some_ids(5, 70)
-    caches = [either.new_cache(5, 80) for either in (model, other)]
-    at = torch.zeros(5, dtype=torch.int64)
+    caches = [each_model.new_cache(5, 80) for each_model in (model, torch_model)]
+    positions = torch.zeros(5, dtype=torch.int64)
     for length in (1, 13, 2, 1, 30, 1, 1, 16):
         chunk, ids = ids[:, :length], ids[:, length:]
         hidden, expected = (
-            either.extend(chunk, at, cache) for either, cache in zip((model, other), caches, strict=True)
+            each_model.extend(chunk, positions, cache)
+            for each_model, cache in zip((model, torch_model), caches, strict=True)
         )
         assert torch.allclose(hidden, expected, atol=1e-5), length
-        at = at + length
-        # rows drift apart, as replies of different lengths do; what is behind them is written over
-        at = (at - torch.arange(5) % 2).clamp(min=0)
+        positions = positions + length
+        # rows get different lengths, as replies do; later positions are overwritten
+        positions = (positions - torch.arange(5) % 2).clamp(min=0)
     assert torch.allclose(caches[0].tensor, caches[1].tensor, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_contexts_with_shared_beginnings_are_read_as_torch_reads_them(shape):
-    model, other = both(build(*shape))
+def test_contexts_with_shared_prefixes_are_read_as_by_torch(shape):
+    model, torch_model = compiled_and_torch(build(*shape))
     rules = tuple(some_ids(20).tolist())
     contexts = [rules, (*rules[:7], 3, 4), (*rules, 5), (9,), (*rules[:19], 8, 8, 8)]
     tree = prefix_tree(contexts)
-    caches = [either.new_cache(5, 30) for either in (model, other)]
+    caches = [each_model.new_cache(5, 30) for each_model in (model, torch_model)]
     with torch.no_grad():
-        hidden, expected = (either.hidden(tree, cache) for either, cache in zip((model, other), caches, strict=True))
+        hidden, expected = (
+            each_model.hidden(tree, cache) for each_model, cache in zip((model, torch_model), caches, strict=True)
+        )
     assert torch.allclose(hidden, expected, atol=1e-5)
     for row, ids in enumerate(contexts):
-        mine, theirs = (cache.tensor[:, :, row, :, : len(ids)] for cache in caches)
-        assert torch.allclose(mine, theirs, atol=1e-5)
+        compiled_cache, torch_cache = (cache.tensor[:, :, row, :, : len(ids)] for cache in caches)
+        assert torch.allclose(compiled_cache, torch_cache, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_token_has_its_own_bits_whatever_is_beside_it(shape):
+def test_the_bits_of_a_token_do_not_depend_on_the_batch(shape):
     model = build(*shape)
     ids, expected = some_ids(9, 40), None
     for rows in ([*range(9)], [4], [4, 2], [0, 4, 8, 1, 2, 3, 5]):
         for sizes in ((40,), (1,) * 40, (17, 1, 22)):
-            cache, at, parts = model.new_cache(len(rows), 64), 0, []
+            cache, position, outputs = model.new_cache(len(rows), 64), 0, []
             for size in sizes:
-                start = torch.full((len(rows),), at)
-                parts.append(model.extend(ids[rows, at : at + size], start, cache))
-                at += size
-            hidden = torch.cat(parts, 1)[rows.index(4)]
+                start = torch.full((len(rows),), position)
+                outputs.append(model.extend(ids[rows, position : position + size], start, cache))
+                position += size
+            hidden = torch.cat(outputs, 1)[rows.index(4)]
             expected = hidden if expected is None else expected
             assert torch.equal(hidden, expected), (rows, sizes)
     tree = prefix_tree([tuple(ids[row].tolist()) for row in (7, 4)])
@@ -111,7 +114,7 @@ def test_a_token_has_its_own_bits_whatever_is_beside_it(shape):
 
 
 def test_scores_far_apart_are_as_torch_has_them():
-    model, other = both(build())
+    model, other = compiled_and_torch(build())
     with torch.no_grad():
         for block in model.network.transformer.h:
             block.attn.c_attn.weight.mul_(30)
@@ -127,7 +130,7 @@ def test_an_update_of_the_weights_is_seen():
     before = model.extend(ids, at, model.new_cache(2, 16))
     model.load_tensors({name: tensor * 1.5 for name, tensor in model.tensors().items()})
     after = model.extend(ids, at, model.new_cache(2, 16))
-    other = both(model)[1]
+    other = compiled_and_torch(model)[1]
     assert not torch.allclose(before, after, atol=1e-3)
     assert torch.allclose(after, other.extend(ids, at, other.new_cache(2, 16)), atol=1e-5)
 
@@ -198,7 +201,7 @@ def test_the_check_draws_nothing_from_the_global_generator():
     assert torch.equal(torch.get_rng_state(), expected)
 
 
-def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch, tmp_path):
+def test_if_code_cannot_be_compiled_stored_or_loaded_torch_is_used(monkeypatch, tmp_path):
     shape = CompiledShape(64, 4, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "first"))
     broken = tmp_path / "broken.c"
@@ -212,27 +215,27 @@ def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch
     assert "cannot be kept or loaded" in library(shape)
 
 
-def test_code_is_kept_and_made_anew_where_it_is_damaged(monkeypatch, tmp_path):
+def test_code_is_cached_and_compiled_again_if_damaged(monkeypatch, tmp_path):
     shape = CompiledShape(32, 2, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "one"))
     library(shape)
     (file,) = (tmp_path / "one" / "compiled").iterdir()
-    whole, written = file.read_bytes(), file.stat().st_mtime_ns
+    file_bytes, modified_at = file.read_bytes(), file.stat().st_mtime_ns
     forward_pass._library.cache_clear()
     library(shape)
-    assert file.stat().st_mtime_ns == written
-    for number, damage in enumerate((b"", b"no code", whole[:-300], whole[:2000] + b"x" + whole[2001:])):
+    assert file.stat().st_mtime_ns == modified_at
+    for number, damage in enumerate((b"", b"no code", file_bytes[:-300], file_bytes[:2000] + b"x" + file_bytes[2001:])):
         monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / f"damaged {number}"))
-        other = tmp_path / f"damaged {number}" / "compiled" / file.name
-        other.parent.mkdir(parents=True)
-        other.write_bytes(damage)
+        damaged_file = tmp_path / f"damaged {number}" / "compiled" / file.name
+        damaged_file.parent.mkdir(parents=True)
+        damaged_file.write_bytes(damage)
         assert not isinstance(library(shape), str)
-        assert other.read_bytes() == whole
+        assert damaged_file.read_bytes() == file_bytes
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
-def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
-    """Whoever can write it can write its digest too."""
+def test_code_that_other_users_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
+    """A user who can write the code can also write its digest."""
     shape = CompiledShape(8, 1, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     library(shape)
@@ -249,30 +252,34 @@ def test_code_that_others_can_write_is_not_loaded(mode, monkeypatch, tmp_path):
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_code_of_another_user_is_not_loaded(what, monkeypatch, tmp_path):
+@pytest.mark.parametrize("owned_path", ["file", "folder"])
+def test_code_of_another_user_is_not_loaded(owned_path, monkeypatch, tmp_path):
     shape = CompiledShape(8, 1, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     library(shape)
     (path,) = (tmp_path / "compiled").iterdir()
-    place, known, other = path.parent, os.fstat, (path if what == "file" else path.parent).stat().st_ino
+    cache_folder, original_fstat, inode = (
+        path.parent,
+        os.fstat,
+        (path if owned_path == "file" else path.parent).stat().st_ino,
+    )
 
     def fstat(descriptor):
-        status = known(descriptor)
-        return SimpleNamespace(st_uid=os.geteuid() + 1, st_mode=status.st_mode) if status.st_ino == other else status
+        status = original_fstat(descriptor)
+        return SimpleNamespace(st_uid=os.geteuid() + 1, st_mode=status.st_mode) if status.st_ino == inode else status
 
     forward_pass._library.cache_clear()
     monkeypatch.setattr(os, "fstat", fstat)
     code = library(shape)
-    if what == "folder":
-        assert "other users can write" in code and str(place) in code
+    if owned_path == "folder":
+        assert "other users can write" in code and str(cache_folder) in code
         assert "name a folder of your own in $SPARRING_CACHE" in code
     else:
         assert not isinstance(code, str)
-        assert path.stat().st_ino != other, "it was not made anew"
+        assert path.stat().st_ino != inode, "it was not made anew"
 
 
-def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
+def test_renamed_code_of_another_shape_is_not_loaded(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     library(CompiledShape(8, 1, True, 1e-5))
     (path,) = (tmp_path / "compiled").iterdir()
@@ -288,28 +295,28 @@ def test_code_of_another_shape_is_not_loaded_by_its_name(monkeypatch, tmp_path):
 def test_every_tensor_that_the_code_reads_has_its_shape_checked():
     network = build(width=16, heads=2, layers=2).network
     names = [name for name, _ in network.named_parameters()]
-    assert len(names) == 12 * 2 + 4  # the head is that of the embedding
+    assert len(names) == 12 * 2 + 4  # the output head shares the embedding
     for name in names:
         module, _, leaf = name.rpartition(".")
         module, weight = network.get_submodule(module), network.get_parameter(name)
         for axis in range(weight.dim()):
             if axis == 0 and name.endswith(("wte.weight", "wpe.weight")):
-                continue  # as many as there are tokens, or positions
+                continue  # this size is the number of tokens or of positions
             for change in (-1, 1):
-                shape = [size + change * (place == axis) for place, size in enumerate(weight.shape)]
+                shape = [size + change * (dimension == axis) for dimension, size in enumerate(weight.shape)]
                 setattr(module, leaf, nn.Parameter(torch.zeros(shape)))
                 assert shape_of(architecture(network)) is None, (name, shape)
         setattr(module, leaf, nn.Parameter(torch.zeros(*weight.shape, 1)))
         assert shape_of(architecture(network)) is None, name
         setattr(module, leaf, weight)
-    network.config.n_layer = 3  # more than there are
+    network.config.n_layer = 3  # more layers than the weights have
     assert shape_of(architecture(network)) is None
     network.config.n_layer = 2
     assert shape_of(architecture(network)) == CompiledShape(16, 2, True, 1e-5)
 
 
 def odd_folder(folder, draw, widths):
-    """Write a folder of a GPT-2 of random sizes, whose configuration may be changed afterwards."""
+    """Write a GPT-2 folder of random sizes; its configuration may be changed afterwards."""
     width, heads = draw.choice(widths)
     config = GPT2Config(
         n_embd=width,
@@ -334,16 +341,16 @@ def odd_folder(folder, draw, widths):
     tiny_tokenizer(["a"]).save_pretrained(folder)  # 6 tokens
     if draw.random() < 0.4:
         path = folder / "config.json"
-        known = json.loads(path.read_text())
+        configuration = json.loads(path.read_text())
         name = draw.choice(
             ["n_embd", "n_inner", "n_positions", "n_ctx", "vocab_size", "n_layer", "n_head", "layer_norm_epsilon"]
         )
-        value = (known.get(name) or 4) * draw.choice([2, 3, 0.5]) + draw.choice([-1, 0, 1])
-        path.write_text(json.dumps({**known, name: value if name == "layer_norm_epsilon" else int(value)}))
+        value = (configuration.get(name) or 4) * draw.choice([2, 3, 0.5]) + draw.choice([-1, 0, 1])
+        path.write_text(json.dumps({**configuration, name: value if name == "layer_norm_epsilon" else int(value)}))
 
 
 def check_odd_folder(folder, draw):
-    """Load a folder; return whether it is lean, None where it is refused. What is compiled says what the network says."""
+    """Load a folder, check that compiled code agrees with the network, and return whether it is compiled (None if refused)."""
     try:
         model = load_language_model(folder)
     except ModelError as error:
@@ -363,7 +370,7 @@ def check_odd_folder(folder, draw):
 
 
 @pytest.mark.slow
-def test_folders_of_odd_sizes_are_read_as_their_networks_read_or_refused(tmp_path):
+def test_folders_of_odd_sizes_agree_with_their_network_or_are_refused(tmp_path):
     outcomes = []
     for seed in range(160):
         draw = random.Random(f"odd {seed}")
@@ -372,8 +379,8 @@ def test_folders_of_odd_sizes_are_read_as_their_networks_read_or_refused(tmp_pat
     assert all(outcomes.count(outcome) >= 15 for outcome in (True, False, None)), outcomes
 
 
-def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, monkeypatch):
-    """Code that is right for random weights, and wrong for these: it reads another head than the last one was."""
+def test_loaded_code_is_compared_with_the_models_weights(tmp_path, monkeypatch):
+    """The code is right for random weights but wrong for these, as it reads another output head."""
     network = build(width=16, heads=2, layers=1).network
     network.save_pretrained(tmp_path)
     tiny_tokenizer(["a"]).save_pretrained(tmp_path)
@@ -390,7 +397,7 @@ def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("name", ["transformer.wte.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.bias"])
-def test_weights_that_are_no_numbers_are_named(name, value, tmp_path):
+def test_weights_that_are_not_finite_are_named(name, value, tmp_path):
     network = build(width=16, heads=2).network
     with torch.no_grad():
         network.get_parameter(name).view(-1)[-1] = float(value)

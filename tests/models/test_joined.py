@@ -37,17 +37,17 @@ TARGETS = {"llama": ("q_proj", "lm_head"), "gpt2": ("c_attn",), "gemma3": ("o_pr
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.9)
 
 
-def base(name="llama"):
+def base_model(name="llama"):
     torch.manual_seed(5)
     return LanguageModel(FAMILIES[name]().eval(), None)
 
 
-def adapted(over, number, rank=3, targets=()):
-    """A member whose adapters have weights of their own; with rank 0 the base itself."""
-    network, draw = share_weights(over.network), torch.Generator().manual_seed(number)
+def league_member(base_network, number, rank=3, targets=()):
+    """Return a member with its own adapter weights; with rank 0, the base model."""
+    network, draw = share_weights(base_network.network), torch.Generator().manual_seed(number)
     if rank:
         network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
-    model = LanguageModel(network, None, over=over)
+    model = LanguageModel(network, None, over=base_network)
     with torch.no_grad():
         for parameter in model.parameters() if rank else ():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
@@ -55,15 +55,15 @@ def adapted(over, number, rank=3, targets=()):
 
 
 def league(name="llama"):
-    """Adapters on all layers, on some, of another rank, and the base alone; a snapshot of the first."""
-    over = base(name)
-    first = adapted(over, 1)
+    """Return members with adapters on all layers, on some, of another rank, without any, and a snapshot of the first."""
+    base_network = base_model(name)
+    first = league_member(base_network, 1)
     return [
         first,
-        adapted(over, 2, rank=2, targets=TARGETS[name]),
-        adapted(over, 3, rank=0),
+        league_member(base_network, 2, rank=2, targets=TARGETS[name]),
+        league_member(base_network, 3, rank=0),
         first.clone(),
-        adapted(over, 4, rank=5),
+        league_member(base_network, 4, rank=5),
     ]
 
 
@@ -73,99 +73,108 @@ def make_requests(number, count=9):
     root = Stream.from_seed(number)
     return [
         SampleRequest(
-            (1, *rules[: (1, 5, 30, 63, 64, 65, 80)[place % 7]], *draw.integers(3, VOCABULARY, place % 4).tolist()),
-            root.child(place).key,
+            (1, *rules[: (1, 5, 30, 63, 64, 65, 80)[index % 7]], *draw.integers(3, VOCABULARY, index % 4).tolist()),
+            root.child(index).key,
         )
-        for place in range(count)
+        for index in range(count)
     ]
 
 
-def together(samplers, requests, params=None):
-    lots = [
-        SampleBatch(sampler, batch, params[place] if params else PARAMS, STOP)
-        for place, (sampler, batch) in enumerate(zip(samplers, requests, strict=True))
+def sample_jointly(samplers, requests, params=None):
+    batches = [
+        SampleBatch(sampler, batch, params[index] if params else PARAMS, STOP)
+        for index, (sampler, batch) in enumerate(zip(samplers, requests, strict=True))
     ]
-    (pairs,) = samplers[0].backend.submit(lots)
+    (pairs,) = samplers[0].backend.submit(batches)
     replies, begin = dict(pairs), 0
-    out = []
+    all_replies = []
     for batch in requests:
-        out.append([replies[begin + place] for place in range(len(batch))])
+        all_replies.append([replies[begin + index] for index in range(len(batch))])
         begin += len(batch)
-    return out
+    return all_replies
 
 
-def continued(requests, replies, turn):
-    """The next turn of conversations, some of which the sampler will not find in its cache."""
-    out = []
-    for place, (request, result) in enumerate(zip(requests, replies, strict=True)):
-        seen = request.ids + result.ids
-        out.append(
+def next_turn_requests(requests, replies, turn):
+    """Return the next requests of these conversations; some are not in the sampler's cache."""
+    next_requests = []
+    for index, (request, result) in enumerate(zip(requests, replies, strict=True)):
+        conversation = request.ids + result.ids
+        next_requests.append(
             SampleRequest(
-                (*seen, *range(3, 4 + (place + turn) % 5)), request.stream + turn, len(seen) - 1 if place % 3 else 0
+                (*conversation, *range(3, 4 + (index + turn) % 5)),
+                request.stream + turn,
+                len(conversation) - 1 if index % 3 else 0,
             )
         )
-    return out
+    return next_requests
 
 
 @pytest.mark.always
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_reply_has_the_bits_that_its_own_model_gives_it_alone(name):
+def test_a_joint_reply_has_the_bits_of_its_model_sampled_separately(name):
     models = league(name)
-    samplers, alone = ([in_process(model) for model in models] for _ in "ab")
+    samplers, separate_samplers = ([in_process(model) for model in models] for _ in "ab")
     assert all(sampler.invariant for sampler in samplers)
     requests = [make_requests(number % 3) for number in range(len(models))]
     for turn in range(1, 4):
-        expected = [sampler.sample(batch, PARAMS, STOP) for sampler, batch in zip(alone, requests, strict=True)]
-        replies = together(samplers, requests)
+        expected = [
+            sampler.sample(batch, PARAMS, STOP) for sampler, batch in zip(separate_samplers, requests, strict=True)
+        ]
+        replies = sample_jointly(samplers, requests)
         assert replies == expected
         assert replies[0] == replies[3], "a snapshot says what its policy does"
         assert len({sampler[4].logprobs for sampler in replies}) == 4, "the others say it in other ways"
-        assert [sampler.tokens_computed for sampler in samplers] == [sampler.tokens_computed for sampler in alone]
-        requests = [continued(batch, answers, turn) for batch, answers in zip(requests, replies, strict=True)]
+        assert [sampler.tokens_computed for sampler in samplers] == [
+            sampler.tokens_computed for sampler in separate_samplers
+        ]
+        requests = [next_turn_requests(batch, answers, turn) for batch, answers in zip(requests, replies, strict=True)]
 
 
-def test_nor_does_it_matter_who_is_asked_beside_it():
+def test_a_reply_does_not_depend_on_the_other_models_in_the_call():
     samplers, requests = ([in_process(model) for model in league()], [make_requests(number) for number in range(5)])
-    expected = together(samplers, requests)
-    for chosen in ([4, 0], [2, 1, 3], [3, 3], [1]):
+    expected = sample_jointly(samplers, requests)
+    for chosen_members in ([4, 0], [2, 1, 3], [3, 3], [1]):
         for sampler in samplers:
             sampler.refresh()
-        replies = together([samplers[n] for n in chosen], [requests[n][::-1] for n in chosen])
-        assert [batch[::-1] for batch in replies] == [expected[n] for n in chosen]
-    assert together(samplers[:2], [[], requests[1]]) == [[], expected[1]]
-    assert together(samplers[:2], [[], []]) == [[], []]
+        replies = sample_jointly([samplers[n] for n in chosen_members], [requests[n][::-1] for n in chosen_members])
+        assert [batch[::-1] for batch in replies] == [expected[n] for n in chosen_members]
+    assert sample_jointly(samplers[:2], [[], requests[1]]) == [[], expected[1]]
+    assert sample_jointly(samplers[:2], [[], []]) == [[], []]
 
 
-def test_each_draws_in_its_own_way():
-    samplers, alone = ([in_process(model) for model in league()[:3]] for _ in "ab")
+def test_each_model_uses_its_own_sampling_parameters():
+    samplers, separate_samplers = ([in_process(model) for model in league()[:3]] for _ in "ab")
     params = [
         SamplingParams(max_new_tokens=2),
         SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7),
         SamplingParams(max_new_tokens=5, top_p=0.8),
     ]
     requests = [make_requests(0)] * 3
-    expected = [sampler.sample(make_requests(0), setting, STOP) for sampler, setting in zip(alone, params, strict=True)]
-    assert together(samplers, requests, params) == expected
+    expected = [
+        sampler.sample(make_requests(0), setting, STOP)
+        for sampler, setting in zip(separate_samplers, params, strict=True)
+    ]
+    assert sample_jointly(samplers, requests, params) == expected
     assert max(len(reply.ids) for reply in expected[0]) == 2 < max(len(reply.ids) for reply in expected[1])
 
 
-def test_new_weights_of_one_are_taken_and_the_others_keep_what_they_know():
+def test_new_weights_of_one_model_leave_the_caches_of_others():
     models = league()[:2]
     samplers = [in_process(model) for model in models]
-    replies = together(samplers, [make_requests(0)] * 2)
+    replies = sample_jointly(samplers, [make_requests(0)] * 2)
     with torch.no_grad():
         for parameter in models[0].parameters():
             parameter.mul_(0.5)
     models[0].version += 1
     size = samplers[1].cache.bytes
-    again = together(samplers, [make_requests(0)] * 2)
-    assert again[1] == replies[1]
-    assert again[0] == in_process(models[0]).sample(make_requests(0), PARAMS, STOP) != replies[0]
+    next_replies = sample_jointly(samplers, [make_requests(0)] * 2)
+    assert next_replies[1] == replies[1]
+    assert next_replies[0] == in_process(models[0]).sample(make_requests(0), PARAMS, STOP) != replies[0]
     assert samplers[1].cache.bytes == 2 * size
 
 
-def test_one_row_by_hand():
-    """W x + (alpha / rank) B A x in one layer, the same x with two adapters and with none."""
+def test_an_adapter_row_by_hand():
+    """W x + (alpha / rank) B A x in one layer, the same x with two adapters and without one."""
     routes = prefix_cache.AdapterRoutes()
     layer = torch.nn.Linear(2, 1, bias=False)
     first, second = (
@@ -194,21 +203,25 @@ def test_prefixes_of_two_models_are_not_shared():
     )
 
 
-def test_who_is_asked_alone():
-    over = base()
-    assert member_of(adapted(over, 1)) is not None
-    assert member_of(adapted(over, 1, targets=("embed_tokens", "q_proj"))) is None, "no product is tried for these"
-    assert member_of(LanguageModel(over.network, None)) is None, "it is not known what it shares"
-    whole = LanguageModel(MistralForCausalLM(MistralConfig(**{**SHAPE, "num_hidden_layers": 1})).eval(), None)
-    assert member_of(adapted(whole, 1)) is None
-    assert in_process(adapted(whole, 1)).backend is None
-    first, second = in_process(adapted(over, 1)), in_process(adapted(over, 2))
-    assert first.backend is second.backend is not in_process(adapted(base(), 1)).backend
+def test_which_models_are_sampled_separately():
+    base_network = base_model()
+    assert member_of(league_member(base_network, 1)) is not None
+    assert member_of(league_member(base_network, 1, targets=("embed_tokens", "q_proj"))) is None, (
+        "no product is tried for these"
+    )
+    assert member_of(LanguageModel(base_network.network, None)) is None, "it is not known what it shares"
+    model_without_lean_forward = LanguageModel(
+        MistralForCausalLM(MistralConfig(**{**SHAPE, "num_hidden_layers": 1})).eval(), None
+    )
+    assert member_of(league_member(model_without_lean_forward, 1)) is None
+    assert in_process(league_member(model_without_lean_forward, 1)).backend is None
+    first, second = in_process(league_member(base_network, 1)), in_process(league_member(base_network, 2))
+    assert first.backend is second.backend is not in_process(league_member(base_model(), 1)).backend
 
 
-def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_other(monkeypatch):
-    over = base()
-    models = [adapted(over, 1, rank=3), adapted(over, 2, rank=2)]
+def test_without_a_common_safe_row_count_models_are_sampled_in_sequence(monkeypatch):
+    base_network = base_model()
+    models = [league_member(base_network, 1, rank=3), league_member(base_network, 2, rank=2)]
     expected = [in_process(model).sample(make_requests(0), PARAMS, STOP) for model in models]
     inner = {
         model: {product.outer for product in language_model.products_of(model.network)} & {2, 3} for model in models
@@ -216,25 +229,27 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
     assert list(inner.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda products: 0)
     members = [member_of(model) for model in models]
-    assert BaseWeights(over).join(members) is None
-    assert together([in_process(model) for model in models], [make_requests(0)] * 2) == expected
-    torch.set_num_threads(2)  # nothing is promised then, and all are one batch
-    assert BaseWeights(over).join(members) is not None
+    assert BaseWeights(base_network).join(members) is None
+    assert sample_jointly([in_process(model) for model in models], [make_requests(0)] * 2) == expected
+    torch.set_num_threads(2)  # then no bits are promised, and all models form one batch
+    assert BaseWeights(base_network).join(members) is not None
 
 
-def test_they_keep_keys_and_values_within_one_budget():
+def test_samplers_share_one_cache_budget():
     models = league()[:3]
     samplers = [in_process(model, cache_bytes=1 << 40) for model in models]
-    together(samplers, [make_requests(0)] * 3)
+    sample_jointly(samplers, [make_requests(0)] * 3)
     stock = samplers[0].backend.shared
-    whole = stock.bytes
-    assert whole == sum(sampler.cache.bytes for sampler in samplers) > max(sampler.cache.bytes for sampler in samplers)
-    expected = together(samplers, [make_requests(1)] * 3)
+    full_size = stock.bytes
+    assert (
+        full_size == sum(sampler.cache.bytes for sampler in samplers) > max(sampler.cache.bytes for sampler in samplers)
+    )
+    expected = sample_jointly(samplers, [make_requests(1)] * 3)
     for sampler in samplers:
         sampler.refresh()
-        sampler.cache.budget = whole // 2
-    together(samplers, [make_requests(0)] * 3)
-    assert 0 < stock.bytes <= whole // 2
-    assert together(samplers, [make_requests(1)] * 3) == expected
+        sampler.cache.budget = full_size // 2
+    sample_jointly(samplers, [make_requests(0)] * 3)
+    assert 0 < stock.bytes <= full_size // 2
+    assert sample_jointly(samplers, [make_requests(1)] * 3) == expected
     del samplers, sampler
     assert stock.bytes == 0, "what nobody can ask for is not kept"

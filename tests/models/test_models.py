@@ -41,7 +41,7 @@ def some_ids(batch, length, vocabulary=10, seed=0):
 
 
 def much_shared(length):
-    """Return seven sequences that share more than half of their positions, in no order."""
+    """Return seven unsorted sequences that share more than half of their positions."""
     ids = some_ids(7, length)
     ids[1, : length - 1] = ids[0, : length - 1]
     ids[3, : length // 2] = ids[0, : length // 2]
@@ -50,8 +50,8 @@ def much_shared(length):
     return ids
 
 
-def whole(model, ids):
-    """Return the hidden states [R, T, C] of whole sequences [R, T]."""
+def full_hidden_states(model, ids):
+    """Return the hidden states [R, T, C] of complete sequences [R, T]."""
     tree = prefix_tree([tuple(row) for row in ids.tolist()])
     return model.hidden(tree)[tree.node]
 
@@ -92,15 +92,19 @@ def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
     model, ids = family(name), much_shared(11)
     assert bool(prefix_tree([tuple(row) for row in ids.tolist()]).parts) == (pairs == 0)
     expected = hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits
-    assert torch.allclose(model.logits(whole(model, ids).flatten(0, 1)).view_as(expected), expected, atol=2e-5)
+    assert torch.allclose(
+        model.logits(full_hidden_states(model, ids).flatten(0, 1)).view_as(expected), expected, atol=2e-5
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "tiny"])  # it has no forward pass of its own
+@pytest.mark.parametrize(
+    "name", [name for name in FAMILIES if name != "tiny"]
+)  # the tiny model has no separate lean forward pass
 def test_every_family_passes_its_own_check(name):
     family(name).check()
 
 
-def test_a_model_that_scales_its_logits_unseen_is_refused():
+def test_a_model_that_scales_its_logits_is_refused():
     network = FAMILIES["whole"]()
     forward = network.forward
     network.forward = lambda **arguments: (lambda out: out.__class__(logits=3 * out.logits))(forward(**arguments))
@@ -109,16 +113,16 @@ def test_a_model_that_scales_its_logits_unseen_is_refused():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_in_half_precision_a_model_is_judged_by_the_mean(dtype):
+def test_in_half_precision_the_check_uses_the_mean_difference(dtype):
     """Single log-probabilities of SmolLM2 in bfloat16 are off by several, in either forward pass."""
     exact = torch.linspace(-20, -1, 200).view(4, 50)
-    one_off, all_off, lost = exact.clone(), exact + 0.6, exact.clone()
+    one_off, all_off, not_finite = exact.clone(), exact + 0.6, exact.clone()
     one_off[2, 7] += 4.9
-    lost[0, 0] = torch.nan
+    not_finite[0, 0] = torch.nan
     assert logprobs_agree(exact, exact, dtype)
     assert logprobs_agree(one_off, exact, dtype) == (dtype != torch.float32)
     assert not logprobs_agree(all_off, exact, dtype)
-    assert not logprobs_agree(lost, exact, dtype)
+    assert not logprobs_agree(not_finite, exact, dtype)
     assert logprobs_agree(exact + 5e-4, exact, dtype)
 
 
@@ -132,7 +136,7 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
     gradients = []
     for forward in (
         lambda: hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits,
-        lambda: model.logits(whole(model, ids)),
+        lambda: model.logits(full_hidden_states(model, ids)),
     ):
         model.network.zero_grad()
         forward().log_softmax(-1)[..., 3].sum().backward()
@@ -144,35 +148,35 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
 @pytest.mark.always
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("chunks", [[11], [1] * 11, [4, 1, 6]])
-def test_extending_in_any_chunks_equals_the_whole(name, chunks):
+def test_extending_in_chunks_equals_one_forward_pass(name, chunks):
     model, ids = family(name), some_ids(3, 11)
-    expected, cache, at, parts = whole(model, ids), model.new_cache(3, 14), 0, []
+    expected, cache, position, outputs = full_hidden_states(model, ids), model.new_cache(3, 14), 0, []
     for size in chunks:
-        parts.append(model.extend(ids[:, at : at + size], torch.full((3,), at), cache))
-        at += size
-    assert torch.allclose(torch.cat(parts, 1), expected, atol=2e-5)
+        outputs.append(model.extend(ids[:, position : position + size], torch.full((3,), position), cache))
+        position += size
+    assert torch.allclose(torch.cat(outputs, 1), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_cache_filled_with_a_tree_is_extended_like_any_other(name, pairs, monkeypatch):
+def test_a_cache_filled_from_a_prefix_tree_can_be_extended(name, pairs, monkeypatch):
     monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(9)
     cache = model.new_cache(len(ids), 12)
     with torch.no_grad():
         model.hidden(prefix_tree([tuple(row) for row in ids[:, :6].tolist()]), cache)
-    after = model.extend(ids[:, 6:], torch.full((len(ids),), 6), cache)
-    assert torch.allclose(after, whole(model, ids)[:, 6:], atol=2e-5)
+    extended = model.extend(ids[:, 6:], torch.full((len(ids),), 6), cache)
+    assert torch.allclose(extended, full_hidden_states(model, ids)[:, 6:], atol=2e-5)
 
 
-def test_rows_of_different_lengths_do_not_see_each_others_padding():
+def test_rows_of_different_lengths_ignore_padding():
     model, ids = build(), some_ids(2, 9)
     cache = model.new_cache(2, 16)
     model.extend(ids[:, :5], torch.tensor([0, 0]), cache)  # row 1 uses 3 of these 5; the rest is padding
     hidden = model.extend(ids[:, 5:7], torch.tensor([5, 3]), cache)
-    alone = torch.cat([ids[1, :3], ids[1, 5:7]])[None]
-    assert torch.allclose(hidden[1], whole(model, alone)[0, 3:], atol=1e-5)
-    assert torch.allclose(hidden[0], whole(model, ids[:1, :7])[0, 5:], atol=1e-5)
+    separate_row = torch.cat([ids[1, :3], ids[1, 5:7]])[None]
+    assert torch.allclose(hidden[1], full_hidden_states(model, separate_row)[0, 3:], atol=1e-5)
+    assert torch.allclose(hidden[0], full_hidden_states(model, ids[:1, :7])[0, 5:], atol=1e-5)
 
 
 def test_gelu_is_supported_and_dropout_is_not():
@@ -181,7 +185,7 @@ def test_gelu_is_supported_and_dropout_is_not():
     assert architecture(network) is not None
     network.config.attn_pdrop = 0.1
     assert architecture(network) is None
-    assert not LanguageModel(network.eval(), None).forward.shares_prefixes  # it runs through its own forward
+    assert not LanguageModel(network.eval(), None).forward.shares_prefixes  # it uses the forward pass of Hugging Face
 
 
 def test_a_new_model_has_its_size_is_drawn_from_its_seed_and_is_close_to_uniform():
@@ -189,18 +193,18 @@ def test_a_new_model_has_its_size_is_drawn_from_its_seed_and_is_close_to_uniform
     assert sum(p.numel() for p in model.parameters()) == pytest.approx(109_000, abs=500)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), build().parameters(), strict=True))
     assert not torch.equal(next(iter(model.parameters())), next(iter(build(1).parameters())))
-    logits = model.logits(whole(model, some_ids(4, 6)).flatten(0, 1))
+    logits = model.logits(full_hidden_states(model, some_ids(4, 6)).flatten(0, 1))
     assert entropy(logits).mean() > 0.75 * math.log(logits.shape[1])
 
 
-def test_every_hugging_face_tool_loads_what_is_saved(tmp_path):
+def test_saved_models_load_in_hugging_face(tmp_path):
     model = build()
     model.save(tmp_path)
     network, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     ids = torch.tensor([tokenizer("bet pass K")["input_ids"]])
     assert ids.shape == (1, 3)
-    again = load_language_model(tmp_path)
-    assert torch.allclose(network(ids).logits[0], again.logits(whole(model, ids)[0]), atol=1e-5)
+    loaded = load_language_model(tmp_path)
+    assert torch.allclose(network(ids).logits[0], loaded.logits(full_hidden_states(model, ids)[0]), atol=1e-5)
     assert tokenizer.get_vocab() == model.tokenizer.get_vocab()
 
 
@@ -211,9 +215,9 @@ def test_a_damaged_weights_file_is_refused(tmp_path):
         load_language_model(tmp_path)
 
 
-def test_a_clone_has_weights_of_its_own():
+def test_a_clone_has_separate_weights():
     model = build()
-    other = model.clone()
+    clone = model.clone()
     with torch.no_grad():
         next(iter(model.parameters())).add_(1.0)
-    assert not torch.equal(next(iter(model.parameters())), next(iter(other.parameters())))
+    assert not torch.equal(next(iter(model.parameters())), next(iter(clone.parameters())))

@@ -55,7 +55,7 @@ def folder_of(tmp_path, chat_folder):
             torch.manual_seed(0)
             network = NETWORKS[kind]()
             for parameter in network.parameters():
-                parameter.data *= 5  # what random weights of the usual size say hardly depends on the text
+                parameter.data *= 5  # with random weights of usual size, outputs hardly depend on the text
             network.save_pretrained(folder)
         AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
         return folder
@@ -81,21 +81,23 @@ def engine(folder, renderer=None, **model):
 
 
 def refusal(folder, **options):
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(ModelError) as error_info:
         engine(folder, **options)
-    text = str(caught.value)
+    text = str(error_info.value)
     assert "\n" not in text and len(text) < 600
     return text
 
 
 @pytest.mark.parametrize("kind", ["mamba", "bloom"])
-def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
+def test_a_network_without_a_context_limit_needs_one_and_then_runs(kind, folder_of):
     folder = folder_of(kind)
     assert "does not name its longest text; write e.g. model.context=512" in refusal(folder)
-    running = engine(folder, context=700)
-    assert running.model.context == 700
+    run_engine = engine(folder, context=700)
+    assert run_engine.model.context == 700
     assert (
-        play_round(running.config, running, Methods.of(running.config), RunState()).metrics["logprob_difference_max"]
+        play_round(run_engine.config, run_engine, Methods.of(run_engine.config), RunState()).metrics[
+            "logprob_difference_max"
+        ]
         < 1e-3
     )
 
@@ -108,7 +110,7 @@ def test_networks_that_cannot_write_token_by_token_are_refused(kind, message, fo
     assert message in refusal(folder_of(kind), context=512)
 
 
-def spoil(folder, name, **changes):
+def change_json(folder, name, **changes):
     """Change keys of a JSON file; None removes one."""
     data = json.loads((folder / name).read_text())
     data.update(changes)
@@ -137,7 +139,7 @@ def spoil(folder, name, **changes):
     ids=str,
 )
 def test_a_broken_configuration_is_refused_or_harmless(change, folder):
-    spoil(folder, "config.json", **change)
+    change_json(folder, "config.json", **change)
     try:
         engine(folder, context=512)
     except SparringError as error:
@@ -145,7 +147,7 @@ def test_a_broken_configuration_is_refused_or_harmless(change, folder):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", '{"a": 1}', "\xff", "[" * 100_000])
-def test_a_configuration_that_is_none_is_refused(text, folder):
+def test_a_file_that_is_no_configuration_is_refused(text, folder):
     (folder / "config.json").write_bytes(text.encode("latin-1"))
     assert str(folder) in refusal(folder)
 
@@ -164,7 +166,7 @@ def test_a_broken_tokenizer_is_refused(text, folder):
     assert str(folder) in refusal(folder)
 
 
-def test_a_tokenizer_without_a_template_says_what_to_write(folder):
+def test_a_tokenizer_without_a_template_is_refused_with_the_fix(folder):
     (folder / "chat_template.jinja").unlink()
     assert "renderer.template=chatml" in refusal(folder)
     assert (
@@ -174,12 +176,12 @@ def test_a_tokenizer_without_a_template_says_what_to_write(folder):
     assert "plain renderer" in refusal(folder, renderer={"name": "plain"})
 
 
-def test_weights_that_are_not_whole_are_refused(folder):
-    spoil(folder, "config.json", num_hidden_layers=4)
+def test_incomplete_weights_are_refused(folder):
+    change_json(folder, "config.json", num_hidden_layers=4)
     assert "lack" in refusal(folder)
 
 
-def test_the_longest_conversation_is_read_once(chat_folder, monkeypatch):
+def test_the_context_limit_is_checked_with_one_forward_pass(chat_folder, monkeypatch):
     model = load_language_model(chat_folder)
     first = model.context
     monkeypatch.setattr("sparring.models.language_model.numbers_of", lambda network, names: pytest.fail("read again"))

@@ -11,7 +11,7 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tup
 
 def test_two_sequences_by_hand():
     tree = prefix_tree([(5, 7, 9), (5, 7), (5, 8, 9)])
-    assert tree.ids.tolist() == [5, 7, 9, 8, 9]  # sorted: 5 7, then 9 on top of it, then 8 9
+    assert tree.ids.tolist() == [5, 7, 9, 8, 9]  # sorted: 5 7, then its child 9, then 8 9
     assert tree.position.tolist() == [0, 1, 2, 1, 2]
     assert tree.node[0].tolist() == [0, 1, 2]
     assert tree.node[1].tolist()[:2] == [0, 1]
@@ -34,7 +34,7 @@ def test_every_prefix_is_one_node(sequences):
 
 
 @given(SEQUENCES)
-def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences):
+def test_queries_of_the_parts_contain_every_prefix_at_its_position(sequences):
     with MonkeyPatch.context() as patch:
         patch.setattr(attention, "WHOLE_PAIRS", 0)
         tree = prefix_tree(sequences)
@@ -44,37 +44,37 @@ def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences)
     queries = torch.cat([nodes for _, _, nodes in tree.queries_of_parts()])
     assert queries[tree.query_index].tolist() == list(range(len(tree.ids)))
     assert 2 * len(queries) <= tree.node.numel()
-    for part, at, nodes in tree.queries_of_parts():
-        assert at.shape == (len(part.rows), part.queries)
-        assert int(at.max()) < part.positions <= tree.node.shape[1]
+    for part, position, nodes in tree.queries_of_parts():
+        assert position.shape == (len(part.rows), part.queries)
+        assert int(position.max()) < part.positions <= tree.node.shape[1]
         assert all(len(sequences[row]) <= part.positions for row in part.rows.tolist())
-        assert nodes.tolist() == tree.node[part.rows[:, None], at].flatten().tolist()
+        assert nodes.tolist() == tree.node[part.rows[:, None], position].flatten().tolist()
 
 
-def test_parts_by_hand(monkeypatch):
+def test_tree_parts_by_hand(monkeypatch):
     monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
     ones = (1,) * 8
     tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
-    # in order: all ones (8 own), the same again (none), a 3 at the end (1), two 2s (2), a 4 at the end (1)
+    # in order: all ones (8 new nodes), the same again (no new node), a 3 at the end (1), two 2s (2), a 4 at the end (1)
     parts = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
     assert parts == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
     assert tree.query_index.tolist() == [*range(4, 12), 0, 2, 3, 1]
 
 
-def test_sequences_that_share_little_or_are_short_have_no_parts(monkeypatch):
-    apart = [(token,) * 8 for token in range(4)]
+def test_short_or_distinct_sequences_have_no_parts(monkeypatch):
+    distinct = [(token,) * 8 for token in range(4)]
     shared = [(1,) * 7 + (token,) for token in range(4)]
     assert prefix_tree(shared).parts == ()
     monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
-    assert prefix_tree(apart).parts == ()
+    assert prefix_tree(distinct).parts == ()
     assert len(prefix_tree(shared).parts) == 2
 
 
 @given(SEQUENCES)
-def test_shared_lengths_count_the_nodes_that_are_not_new(sequences):
+def test_shared_lengths_count_reused_nodes(sequences):
     ordered = sorted(sequences)
     shared = shared_lengths(ordered)
-    for before, after, count in zip(ordered, ordered[1:], shared[1:], strict=False):
-        assert before[:count] == after[:count]
-        assert before[: count + 1] != after[: count + 1] or count == min(len(before), len(after))
+    for previous, following, count in zip(ordered, ordered[1:], shared[1:], strict=False):
+        assert previous[:count] == following[:count]
+        assert previous[: count + 1] != following[: count + 1] or count == min(len(previous), len(following))
     assert sum(map(len, ordered)) - shared.sum() == len(prefix_tree(sequences).ids)

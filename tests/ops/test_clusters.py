@@ -11,8 +11,8 @@ from sparring.ops.clusters import _draw_centres, embed_texts, k_means, mask_text
 NAMES = ("player_0", "player_12", "Ann")
 
 
-def test_by_hand_one_word():
-    """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two share a place."""
+def test_the_embedding_of_one_word_by_hand():
+    """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two share an index."""
     vector = embed_texts(["ab"], size=4096)[0]
     assert sorted(abs(vector[vector != 0])) == pytest.approx([3**-0.5] * 3)
     assert not embed_texts(["", "..."]).any()
@@ -32,14 +32,14 @@ def test_numbers_and_names_are_masked_and_case_does_not_count():
     assert mask_text("Anna met 3.5 and 1,000") == "anna met # and #"
 
 
-def test_what_is_said_counts_and_its_order():
+def test_words_and_their_order_change_the_embedding():
     a, b, c = embed_texts(["vote for the seer", "vote for the seer", "the seer: for vote"])
     assert a == pytest.approx(b) and abs(a - c).max() > 0.01
     rock, spock, paper = embed_texts(["rock", "spock", "paper"])
     assert rock @ spock > rock @ paper + 0.2  # letters in common
 
 
-def test_the_vectors_are_the_same_everywhere_and_another_salt_gives_others():
+def test_vectors_depend_only_on_text_and_salt():
     vector = embed_texts(["we play rock"], size=16)[0]
     assert np.array_equal(vector, embed_texts(["we play rock"], size=16)[0])
     counts = (vector / min(abs(vector[vector != 0]))).round(6)
@@ -63,62 +63,62 @@ def arrays(rows):
     return np.array([row[:2] for row in rows], dtype=float), np.array([row[2] for row in rows], dtype=float)
 
 
-def inertia(points, weights, of):
+def inertia(points, weights, assignment):
     total = 0.0
-    for cluster in set(of):
-        inside = np.array([number == cluster for number in of])
-        centre = weights[inside] @ points[inside] / weights[inside].sum()
-        total += float(weights[inside] @ ((points[inside] - centre) ** 2).sum(axis=1))
+    for cluster in set(assignment):
+        is_member = np.array([number == cluster for number in assignment])
+        centre = weights[is_member] @ points[is_member] / weights[is_member].sum()
+        total += float(weights[is_member] @ ((points[is_member] - centre) ** 2).sum(axis=1))
     return total
 
 
 @given(POINTS, st.integers(1, 4))
-def test_no_point_and_no_centre_wants_to_move(rows, k):
+def test_no_point_and_no_centre_can_improve_the_inertia(rows, k):
     points, weights = arrays(rows)
     clusters = k_means(points, weights, k, STREAM, starts=4)
     assert len(clusters.centres) == min(k, len(np.unique(points, axis=0)))
     assert np.array_equal(nearest(points, clusters.centres)[0], clusters.of)
     for number, centre in enumerate(clusters.centres):
-        inside = clusters.of == number
-        assert centre == pytest.approx(weights[inside] @ points[inside] / weights[inside].sum())
+        is_member = clusters.of == number
+        assert centre == pytest.approx(weights[is_member] @ points[is_member] / weights[is_member].sum())
     assert clusters.inertia == pytest.approx(inertia(points, weights, clusters.of.tolist()), abs=1e-9)
-    best = min(inertia(points, weights, of) for of in itertools.product(range(k), repeat=len(points)))
+    best = min(inertia(points, weights, assignment) for assignment in itertools.product(range(k), repeat=len(points)))
     assert clusters.inertia >= best - 1e-9
 
 
-def test_weights_decide_who_shares_a_cluster():
+def test_heavy_points_share_no_cluster():
     points = np.eye(3)
     for light in range(3):
         weights = np.where(np.arange(3) == light, 1.0, [5.0, 6.0, 7.0])
-        of = k_means(points, weights, 2, STREAM).of
-        others = sorted(set(range(3)) - {light}, key=weights.__getitem__)
-        assert of[light] == of[others[0]] != of[others[1]]
+        assignment = k_means(points, weights, 2, STREAM).of
+        heavy_points = sorted(set(range(3)) - {light}, key=weights.__getitem__)
+        assert assignment[light] == assignment[heavy_points[0]] != assignment[heavy_points[1]]
 
 
-def test_clusters_are_in_order_of_weight_and_the_same_again():
+def test_clusters_are_ordered_by_weight_and_deterministic():
     points, weights = arrays([(0, 0, 1), (9, 9, 5), (0, 9, 3), (0, 0, 1)])
     clusters = k_means(points, weights, 3, STREAM)
     assert clusters.of.tolist() == [2, 0, 1, 2]
-    again = k_means(points, weights, 3, STREAM)
-    assert np.array_equal(clusters.centres, again.centres) and clusters.inertia == again.inertia == 0.0
+    repeated = k_means(points, weights, 3, STREAM)
+    assert np.array_equal(clusters.centres, repeated.centres) and clusters.inertia == repeated.inertia == 0.0
 
 
-def test_of_centres_as_near_the_first_is_taken():
+def test_between_equally_near_centres_the_first_is_taken():
     assert nearest(np.array([[0.0]]), np.array([[1.0], [-1.0]]))[0].tolist() == [0]
 
 
 def test_clusters_keep_their_numbers_and_new_ones_come_last():
-    earlier = np.array([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
-    now = np.array([[9.0, 1.0], [3.0, 9.0], [0.0, 1.0], [5.0, 4.0]])
-    assert match_to_earlier(now, earlier).tolist() == [2, 3, 0, 1]
-    assert match_to_earlier(now[:2], earlier).tolist() == [
+    old_centres = np.array([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
+    new_centres = np.array([[9.0, 1.0], [3.0, 9.0], [0.0, 1.0], [5.0, 4.0]])
+    assert match_to_earlier(new_centres, old_centres).tolist() == [2, 3, 0, 1]
+    assert match_to_earlier(new_centres[:2], old_centres).tolist() == [
         1,
         0,
-    ]  # fewer than before: the earlier ones 1 and 2 have successors
-    assert match_to_earlier(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
+    ]  # with fewer new centres, only the old centres 1 and 2 have successors
+    assert match_to_earlier(new_centres, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
 
 
-def test_starts_are_different_points_and_far_ones_likelier():
+def test_initial_centres_are_distinct_and_likely_far_apart():
     points, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 5.0, 1.0])
     pairs = [tuple(_draw_centres(points, weights, 2, Stream.from_seed(seed)).reshape(-1)) for seed in range(400)]
     assert all(first != second for first, second in pairs)

@@ -20,7 +20,7 @@ from sparring.ops.game_tree import (
     ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("leduc_poker", {})]
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_best_response_earns_what_openspiel_says(name, options, seed):
+def test_a_best_response_earns_its_value_in_openspiel(name, options, seed):
     game = make_game(name, options=options)
     states = enumerate_info_states(game)
     generator = np.random.Generator(np.random.Philox(seed))
@@ -31,12 +31,14 @@ def test_a_best_response_earns_what_openspiel_says(name, options, seed):
         answer = best_response(states.tree, seats, policy, seat)
         assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(best[seat], abs=1e-9)
         assert all(
-            (np.asarray(new) == old).all() for new, old, who in zip(answer, policy, seats, strict=True) if who != seat
+            (np.asarray(answer_row) == policy_row).all()
+            for answer_row, policy_row, row_seat in zip(answer, policy, seats, strict=True)
+            if row_seat != seat
         )
 
 
-def test_what_a_last_move_earns_in_kuhn_poker_by_hand():
-    """To check with the jack is the last move where the other checks too, and then loses 1; a bet is always the last."""
+def test_values_of_last_moves_in_kuhn_poker_by_hand():
+    """A check is a seat's last move if the other checks too: the jack loses 1; a bet is always a last move."""
     states = enumerate_info_states(make_game("kuhn_poker"))
     uniform = [np.full(2, 0.5)] * len(states)
     values, earned = (
@@ -52,7 +54,7 @@ def test_what_a_last_move_earns_in_kuhn_poker_by_hand():
             assert (check, bet) == pytest.approx(tuple(values.action[index])) or query.seat == 1
 
 
-def test_a_seat_that_never_acts_has_nothing_to_change():
+def test_a_seat_that_never_acts_changes_nothing():
     tree = GameTree(
         parent=np.array([-1, 0, 0]),
         info_state=np.array([-1, 0, 0]),
@@ -69,38 +71,42 @@ def test_a_seat_that_never_acts_has_nothing_to_change():
 
 
 @pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {"players": 3}), ("leduc_poker", {})])
-def test_some_seats_are_paid_the_same_in_the_tree_of_their_own_decisions(name, options):
+def test_folding_other_seats_into_the_tree_keeps_payoffs(name, options):
     states = enumerate_info_states(make_game(name, options=options))
     draws = np.random.Generator(np.random.Philox(5))
-    ours, first, second = ([draws.dirichlet(np.ones(width)) for width in states.widths] for _ in range(3))
-    mine = states.seats != 1
+    own_rows, first, second = ([draws.dirichlet(np.ones(width)) for width in states.widths] for _ in range(3))
+    is_own = states.seats != 1
 
-    def whole(rows, others):
-        policy = [a if is_mine else b for a, b, is_mine in zip(rows, others, mine, strict=True)]
+    def full_tree_payoffs(rows, other_rows):
+        policy = [a if is_mine else b for a, b, is_mine in zip(rows, other_rows, is_own, strict=True)]
         return policy_values(states.tree, states.seats, policy).returns
 
-    tree = fold_decisions(states.tree, mine, [(0.25, first), (0.75, second)])
-    mixed = 0.25 * whole(ours, first) + 0.75 * whole(ours, second)
-    assert policy_values(tree, states.seats, ours).returns == pytest.approx(mixed)
-    assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(mine))
-    alone = fold_decisions(states.tree, mine, [(1.0, first)])
-    answer = best_response(alone, states.seats, ours, 0)
-    policy = [a if is_mine else b for a, b, is_mine in zip(ours, first, mine, strict=True)]
+    tree = fold_decisions(states.tree, is_own, [(0.25, first), (0.75, second)])
+    expected = 0.25 * full_tree_payoffs(own_rows, first) + 0.75 * full_tree_payoffs(own_rows, second)
+    assert policy_values(tree, states.seats, own_rows).returns == pytest.approx(expected)
+    assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(is_own))
+    folded_tree = fold_decisions(states.tree, is_own, [(1.0, first)])
+    answer = best_response(folded_tree, states.seats, own_rows, 0)
+    policy = [a if is_mine else b for a, b, is_mine in zip(own_rows, first, is_own, strict=True)]
     best = best_response(states.tree, states.seats, policy, 0)
-    assert policy_values(alone, states.seats, answer).returns[0] == pytest.approx(whole(best, first)[0])
+    assert policy_values(folded_tree, states.seats, answer).returns[0] == pytest.approx(
+        full_tree_payoffs(best, first)[0]
+    )
 
 
-def solved(name, steps):
-    walked = walk(tree_of(make_game(name)))
-    widths = np.array([len(legal) for legal in walked.legal])
-    policy = average_strategies(walked.tree, walked.seats, widths, steps)
-    return walked, policy
+def solve(name, steps):
+    tree_arrays = walk(tree_of(make_game(name)))
+    widths = np.array([len(legal) for legal in tree_arrays.legal])
+    policy = average_strategies(tree_arrays.tree, tree_arrays.seats, widths, steps)
+    return tree_arrays, policy
 
 
-def exploitability(walked, policy):
-    value = policy_values(walked.tree, walked.seats, policy).returns
+def exploitability(tree_arrays, policy):
+    value = policy_values(tree_arrays.tree, tree_arrays.seats, policy).returns
     gains = [
-        policy_values(walked.tree, walked.seats, best_response(walked.tree, walked.seats, policy, seat)).returns[seat]
+        policy_values(
+            tree_arrays.tree, tree_arrays.seats, best_response(tree_arrays.tree, tree_arrays.seats, policy, seat)
+        ).returns[seat]
         - value[seat]
         for seat in (0, 1)
     ]
@@ -110,15 +116,15 @@ def exploitability(walked, policy):
 @pytest.mark.parametrize(
     ("name", "value"), [("kuhn_poker", -1 / 18), ("rock_paper_scissors", 0.0), ("rps_spock_lizard", 0.0)]
 )
-def test_it_comes_to_the_known_value(name, value):
-    walked, policy = solved(name, 400)
-    assert policy_values(walked.tree, walked.seats, policy).returns[0] == pytest.approx(value, abs=2e-3)
-    assert exploitability(walked, policy) < 2e-3
+def test_cfr_converges_to_the_known_value(name, value):
+    tree_arrays, policy = solve(name, 400)
+    assert policy_values(tree_arrays.tree, tree_arrays.seats, policy).returns[0] == pytest.approx(value, abs=2e-3)
+    assert exploitability(tree_arrays, policy) < 2e-3
 
 
-def test_by_hand_one_step_of_two_actions():
+def test_uniform_rock_paper_scissors_is_a_fixed_point():
     """Rock, paper, scissors: uniform has no regret anywhere, so every step stays there, bit for bit."""
-    _, policy = solved("rock_paper_scissors", 7)
+    _, policy = solve("rock_paper_scissors", 7)
     assert all(row.tolist() == [1 / 3] * 3 for row in policy)
 
 
@@ -132,25 +138,31 @@ def naive(tree, seats, widths, steps):
     def strategy(weights):
         return weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
 
-    def value(node, seat, reach, others, now, added, weight):
+    def value(node, seat, own_reach, others_reach, strategies, regret_changes, average_weights):
         if node in payoffs:
             return payoffs[node][seat]
-        below, total, mine = children[node], 0.0, False
+        child_nodes, total, is_own = children[node], 0.0, False
         gains = {}
-        for child in below:
+        for child in child_nodes:
             state, choice = int(tree.info_state[child]), int(tree.choice[child])
-            share = tree.chance[child] if state < 0 else now[state][choice]
-            mine = state >= 0 and seats[state] == seat
-            worth = value(
-                child, seat, reach * share if mine else reach, others if mine else others * share, now, added, weight
+            share = tree.chance[child] if state < 0 else strategies[state][choice]
+            is_own = state >= 0 and seats[state] == seat
+            child_value = value(
+                child,
+                seat,
+                own_reach * share if is_own else own_reach,
+                others_reach if is_own else others_reach * share,
+                strategies,
+                regret_changes,
+                average_weights,
             )
-            total += share * worth
-            gains[child] = worth
-        if mine:
-            for child in below:
+            total += share * child_value
+            gains[child] = child_value
+        if is_own:
+            for child in child_nodes:
                 state, choice = int(tree.info_state[child]), int(tree.choice[child])
-                added[state][choice] += others * (gains[child] - total)
-                weight[state] = reach
+                regret_changes[state][choice] += others_reach * (gains[child] - total)
+                average_weights[state] = own_reach
         return total
 
     for step in range(1, steps + 1):
@@ -164,8 +176,8 @@ def naive(tree, seats, widths, steps):
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "signalling"])
-def test_every_number_is_that_of_the_recursion(name):
-    walked, policy = solved(name, 9)
-    widths = [len(legal) for legal in walked.legal]
-    for row, expected in zip(policy, naive(walked.tree, walked.seats, widths, 9), strict=True):
+def test_every_number_equals_the_recursion(name):
+    tree_arrays, policy = solve(name, 9)
+    widths = [len(legal) for legal in tree_arrays.legal]
+    for row, expected in zip(policy, naive(tree_arrays.tree, tree_arrays.seats, widths, 9), strict=True):
         assert row == pytest.approx(expected, abs=1e-12)

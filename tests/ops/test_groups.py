@@ -10,10 +10,10 @@ VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1
 
 
 @given(VALUES)
-def test_group_statistics_equal_the_naive_ones(pairs):
+def test_group_statistics_equal_plain_loops(pairs):
     values, keys = np.array([v for v, _ in pairs]), np.array([k for _, k in pairs])
     ids, count = groups.group_ids(keys)
-    mean, deviation, others = (
+    mean, deviation, mean_of_others = (
         groups.group_mean(values, ids, count),
         groups.group_std(values, ids, count),
         groups.leave_one_out_mean(values, ids, count),
@@ -24,11 +24,11 @@ def test_group_statistics_equal_the_naive_ones(pairs):
         assert deviation[ids[row]] == pytest.approx(
             members.std(ddof=1) if len(members) > 1 else 0.0, rel=1e-6, abs=1e-4
         )
-        rest = np.delete(values, row)[np.delete(keys, row) == key]
-        assert others[row] == pytest.approx(rest.mean() if len(rest) else values[row], abs=1e-5)
+        other_values = np.delete(values, row)[np.delete(keys, row) == key]
+        assert mean_of_others[row] == pytest.approx(other_values.mean() if len(other_values) else values[row], abs=1e-5)
 
 
-def test_groups_far_apart_do_not_blur_each_other():
+def test_groups_of_very_different_size_keep_precision():
     ids = np.repeat([0, 1], 3001)
     values = np.where(ids == 0, 1e6 + 0.1, -1e6 - 0.3)
     assert np.abs(groups.centre(values, ids, 2)).max() < 1e-15
@@ -48,7 +48,7 @@ def test_groups_without_rows_have_mean_and_deviation_zero():
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-(10**12), 10**12)), min_size=1, max_size=20))
-def test_group_ids_are_equal_exactly_where_all_columns_are(rows):
+def test_group_ids_are_equal_if_and_only_if_all_columns_are(rows):
     first, second = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
     ids, count = groups.group_ids(first, second)
     assert count == len(set(rows)) == len(set(ids.tolist()))
@@ -59,9 +59,11 @@ def test_group_ids_are_equal_exactly_where_all_columns_are(rows):
 def test_returns_equal_a_loop(rewards, gamma):
     trajectory = np.repeat(np.arange(len(rewards)), [len(r) for r in rewards]).astype(np.int64)
     expected = [sum(gamma**k * r for k, r in enumerate(turns[t:])) for turns in rewards for t in range(len(turns))]
-    flat = np.array([r for turns in rewards for r in turns])
-    assert groups.discounted_returns(flat, trajectory, gamma=gamma) == pytest.approx(np.array(expected), abs=1e-9)
-    assert groups.trajectory_sums(flat, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
+    flat_rewards = np.array([r for turns in rewards for r in turns])
+    assert groups.discounted_returns(flat_rewards, trajectory, gamma=gamma) == pytest.approx(
+        np.array(expected), abs=1e-9
+    )
+    assert groups.trajectory_sums(flat_rewards, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
 
 
 TURNS = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=1, max_size=5)  # rewards and values
@@ -69,7 +71,7 @@ TURNS = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=1, 
 
 @given(st.lists(TURNS, max_size=5), st.floats(0, 1), st.floats(0, 1))
 def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
-    """A[t] = sum over k of (gamma lam)^k delta[t + k]: the sum written out, not the recurrence."""
+    """A[t] = sum over k of (gamma lam)^k delta[t + k]: computed as the explicit sum."""
     expected = []
     for turns in pairs:
         values = [value for _, value in turns] + [0.0]
@@ -81,7 +83,7 @@ def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
     assert result == pytest.approx(np.array(expected), abs=1e-9)
 
 
-def test_trajectories_are_runs_of_equal_numbers_whatever_the_numbers():
+def test_trajectories_are_runs_of_equal_numbers():
     trajectory = np.array([3, 3, 5, 9, 9, 9])
     assert groups.trajectory_starts(trajectory).tolist() == [0, 2, 3]
     assert groups.trajectory_sums(np.arange(6.0), trajectory).tolist() == [1.0, 2.0, 12.0]
@@ -92,8 +94,8 @@ def test_wilson_against_published_values():
     # Newcombe (1998), table I: 81 of 263 and 0 of 20
     interval = statistics.wilson_interval(81, 263)
     assert (interval.low, interval.high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
-    nothing = statistics.wilson_interval(0, 20)
-    assert (nothing.low, nothing.high) == (0.0, pytest.approx(0.1611, abs=1e-4))
+    zero_of_twenty = statistics.wilson_interval(0, 20)
+    assert (zero_of_twenty.low, zero_of_twenty.high) == (0.0, pytest.approx(0.1611, abs=1e-4))
     assert statistics.wilson_interval(20, 20).high == 1.0
     assert (statistics.wilson_interval(0, 0).low, statistics.wilson_interval(0, 0).high) == (0.0, 1.0)
 
@@ -128,7 +130,7 @@ def test_wilson_is_symmetric_contains_the_share_and_widens_with_the_level(succes
 
 
 @given(st.lists(st.integers(1, 4), max_size=6), st.integers(0, 99))
-def test_a_recurrence_with_a_coefficient_per_row(lengths, seed):
+def test_a_recurrence_with_one_coefficient_per_row(lengths, seed):
     generator = np.random.Generator(np.random.Philox(seed))
     trajectory = np.repeat(np.arange(len(lengths)), lengths)
     inputs, coefficient = generator.normal(size=(2, len(trajectory)))

@@ -40,24 +40,24 @@ MOVE = (ToolCall("move", {"x": "1", "y": "2"}),)
         ("a1,b2", (ToolCall("a1", {"1": '"b2"'}),)),
         ("say(a={1, 2})", (ToolCall("say", {"a": "{1, 2}"}),)),
         ('{"name": "go", "arguments": ["north", 2]}', (ToolCall("go", {"1": '"north"', "2": "2"}),)),
-        ('{"move": 1}', (ToolCall('{"move"', {"1": '"1}"'}),)),  # JSON, but no call: words
+        ('{"move": 1}', (ToolCall('{"move"', {"1": '"1}"'}),)),  # JSON that is no call is read as words
         ("move(x=", (ToolCall("move(x", {}),)),
         ("", ()),
         (" = ", ()),
     ],
 )
-def test_what_a_text_calls(text, calls):
+def test_tool_calls_are_read_from_text(text, calls):
     assert calls_of(text) == calls
 
 
-def test_texts_that_are_hard_to_read_are_words():
+def test_unreadable_texts_become_words():
     for text in ("(" * 5000, "f(" + "-" * 5000 + "1)", "f(x=0x" + "f" * 9000 + ")", "a\0b", "\ud800"):
         assert len(calls_of(text)) == 1
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet="ab1(){}[]=,:'\"* \n", max_size=20))
-def test_any_text_is_read_and_like_itself(text):
+def test_any_text_is_read_and_has_likeness_1_with_itself(text):
     for call in calls_of(text):
         assert similarity_of(call, call) == 1.0
 
@@ -67,7 +67,7 @@ def test_likeness_by_hand():
     assert similarity_of(call, *calls_of("g(x=1, y=2)")) == 0.0
     assert similarity_of(call, *calls_of("F(y=2, x=1)")) == 1.0
     assert similarity_of(call, *calls_of("f(x=1, y=3)")) == pytest.approx((1 + 1 + 1) / 4)
-    assert similarity_of(call, *calls_of("f(x=1)")) == pytest.approx((1 + 1 / 2 + 1) / 3)  # a parameter too many
+    assert similarity_of(call, *calls_of("f(x=1)")) == pytest.approx((1 + 1 / 2 + 1) / 3)  # one parameter too many
     assert similarity_of(*calls_of("f(x=1)"), call) == pytest.approx((1 + 1 / 2 + 1) / 4)  # and one too few
     assert similarity_of(call, *calls_of("f")) == pytest.approx((1 + 0) / 2)
     assert similarity_of(*calls_of("f"), *calls_of("f()")) == 1.0
@@ -85,10 +85,10 @@ LEVELS = st.sampled_from([0.0, 0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0])
 
 
 @st.composite
-def tables(draw, least=0):
-    rows, columns = draw(st.integers(least, 4)), draw(st.integers(least, 4))
-    cell = draw(st.sampled_from([LEVELS, st.floats(0, 1)]))
-    return np.array([[draw(cell) for _ in range(columns)] for _ in range(rows)]).reshape(rows, columns)
+def tables(draw, min_size=0):
+    rows, columns = draw(st.integers(min_size, 4)), draw(st.integers(min_size, 4))
+    entry = draw(st.sampled_from([LEVELS, st.floats(0, 1)]))
+    return np.array([[draw(entry) for _ in range(columns)] for _ in range(rows)]).reshape(rows, columns)
 
 
 def best_sum(similarity):
@@ -100,15 +100,15 @@ def best_sum(similarity):
 
 
 def pay_of(similarity, column):
-    """Return what each row gets; no column may be there twice, and none of similarity 0."""
-    matched = [other for other in column.tolist() if other >= 0]
+    """Return the payment of each row; a column matches at most one row and never with similarity 0."""
+    matched = [match for match in column.tolist() if match >= 0]
     assert len(set(matched)) == len(matched) and column.shape == (len(similarity),)
-    pay = [similarity[row, other] if other >= 0 else 0.0 for row, other in enumerate(column.tolist())]
-    assert all(value > 0.0 for value, other in zip(pay, column.tolist(), strict=True) if other >= 0)
-    return pay
+    payments = [similarity[row, match] if match >= 0 else 0.0 for row, match in enumerate(column.tolist())]
+    assert all(value > 0.0 for value, match in zip(payments, column.tolist(), strict=True) if match >= 0)
+    return payments
 
 
-def test_by_hand_where_greedy_is_not_exact():
+def test_greedy_and_exact_matching_differ_by_hand():
     similarity = np.array([[0.9, 0.8], [0.8, 0.1]])
     assert greedy_matching(similarity).tolist() == [0, 1] and exact_matching(similarity).tolist() == [1, 0]
     similarity = np.array([[0.5, 0.0, 0.4], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -117,23 +117,23 @@ def test_by_hand_where_greedy_is_not_exact():
 
 @settings(max_examples=150, deadline=None)
 @given(similarity=tables())
-def test_exact_is_the_best_of_all_permutations(similarity):
+def test_exact_matching_equals_the_best_permutation(similarity):
     assert sum(pay_of(similarity, exact_matching(similarity))) == pytest.approx(best_sum(similarity), abs=1e-8)
 
 
 @settings(max_examples=100, deadline=None)
 @given(similarity=tables())
-def test_greedy_takes_the_largest_that_is_left(similarity):
-    rest, pay = similarity.copy(), [0.0] * len(similarity)
-    while rest.size and rest.max() > 0:
-        row, column = divmod(int(rest.argmax()), rest.shape[1])
-        pay[row] = rest[row, column]
-        rest[row], rest[:, column] = 0.0, 0.0
-    assert pay_of(similarity, greedy_matching(similarity)) == pay
+def test_greedy_matching_takes_the_largest_remaining_value(similarity):
+    remaining, payments = similarity.copy(), [0.0] * len(similarity)
+    while remaining.size and remaining.max() > 0:
+        row, column = divmod(int(remaining.argmax()), remaining.shape[1])
+        payments[row] = remaining[row, column]
+        remaining[row], remaining[:, column] = 0.0, 0.0
+    assert pay_of(similarity, greedy_matching(similarity)) == payments
 
 
 @pytest.mark.parametrize("match", [exact_matching, greedy_matching])
-def test_of_equal_rows_the_first_is_matched(match):
+def test_between_equal_rows_the_first_is_matched(match):
     assert match(np.ones((3, 1))).tolist() == [0, -1, -1]
     assert match(np.ones((5, 3)))[3:].tolist() == [-1, -1]
     assert [column >= 0 for column in match(np.array([[0.5, 0.5], [0.5, 0.0], [0.5, 0.5], [0.0, 0.0]]))] == (
@@ -142,24 +142,26 @@ def test_of_equal_rows_the_first_is_matched(match):
 
 
 @settings(max_examples=80, deadline=None)
-@given(similarity=tables(least=1), scale=st.sampled_from([0.6, 1.0]))
-def test_a_plan_has_its_sums_and_the_form_that_defines_it(similarity, scale):
+@given(similarity=tables(min_size=1), scale=st.sampled_from([0.6, 1.0]))
+def test_a_transport_plan_has_its_marginals_and_form(similarity, scale):
     similarity = similarity * scale
     plan = transport_plan(similarity, 0.1)
     rows, columns = similarity.shape
     assert plan.sum(1) == pytest.approx(np.full(rows, 1 / rows), abs=1e-12)
     assert plan.sum(0) == pytest.approx(
         np.full(columns, 1 / columns), abs=1e-8 if scale < 1 else 1e-3
-    )  # not all ends within the rounds
-    rest = np.log(plan) - similarity / 0.1  # a number per row and one per column
-    assert rest - rest[:1] == pytest.approx(np.broadcast_to((rest - rest[:1])[:, :1], rest.shape), abs=1e-6)
+    )  # Sinkhorn may stop before convergence
+    row_and_column_terms = np.log(plan) - similarity / 0.1  # the sum of one number per row and one per column
+    assert row_and_column_terms - row_and_column_terms[:1] == pytest.approx(
+        np.broadcast_to((row_and_column_terms - row_and_column_terms[:1])[:, :1], row_and_column_terms.shape), abs=1e-6
+    )
 
 
-def test_a_plan_lies_between_all_alike_and_the_exact_matching():
+def test_a_transport_plan_tends_to_uniform_or_exact_matching():
     similarity = np.array([[0.9, 0.8, 0.1], [0.8, 0.1, 0.3], [0.2, 0.3, 0.6]])
     assert transport_plan(similarity, 1e6) == pytest.approx(np.full((3, 3), 1 / 9), abs=1e-6)
     sharp = transport_plan(similarity, 0.01)
     assert sharp[range(3), exact_matching(similarity)] == pytest.approx(np.full(3, 1 / 3), abs=1e-3)
     # two by two by hand: T11 / T12 = sqrt(e^((0.9 + 0.1 - 0.8 - 0.8) / 0.1)) = e^-3
-    small = transport_plan(similarity[:2, :2], 0.1)
-    assert small[0, 0] / small[0, 1] == pytest.approx(np.exp(-3), rel=1e-6)
+    two_by_two = transport_plan(similarity[:2, :2], 0.1)
+    assert two_by_two[0, 0] / two_by_two[0, 1] == pytest.approx(np.exp(-3), rel=1e-6)

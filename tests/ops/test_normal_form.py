@@ -19,7 +19,7 @@ WEIGHTS = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(np.array)
 
 
 @pytest.mark.parametrize(
-    ("weights", "least", "nearest"),
+    ("weights", "minimum", "nearest"),
     [
         ([0.4, 0.7, 0.6], 0.2, [0.2, 0.45, 0.35]),
         ([0.4, 0.6], 0.0, [0.4, 0.6]),
@@ -29,14 +29,14 @@ WEIGHTS = st.lists(st.floats(-5, 5), min_size=1, max_size=6).map(np.array)
         ([9.0, -9.0], 0.5, [0.5, 0.5]),
     ],
 )
-def test_the_nearest_point_of_the_simplex_by_hand(weights, least, nearest):
-    np.testing.assert_allclose(onto_simplex(np.array(weights), least), nearest)
+def test_the_nearest_point_of_the_simplex_by_hand(weights, minimum, nearest):
+    np.testing.assert_allclose(onto_simplex(np.array(weights), minimum), nearest)
 
 
 @given(weights=WEIGHTS, share=st.floats(0, 0.9))
-def test_it_is_openspiels(weights, share):
-    least = share / len(weights)
-    np.testing.assert_allclose(onto_simplex(weights, least), _simplex_projection(weights, least), atol=1e-9)
+def test_the_projection_equals_openspiels(weights, share):
+    minimum = share / len(weights)
+    np.testing.assert_allclose(onto_simplex(weights, minimum), _simplex_projection(weights, minimum), atol=1e-9)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6).map(np.array))
@@ -46,7 +46,7 @@ def test_the_softmax_is_scipys_and_shares_are_probabilities(values):
     assert (shares.sum() == pytest.approx(1) and (shares[values < 0] == 0).all()) or (values <= 0).all()
 
 
-def test_shares_by_hand():
+def test_softmax_shares_by_hand():
     assert shares_above_zero(np.array([3.0, -7.0, 1.0])) == pytest.approx([0.75, 0.0, 0.25])
     assert shares_above_zero(np.array([0.0, -2.0])) == pytest.approx([0.5, 0.5])
     assert softmax(np.log([1.0, 2.0, 5.0]) + 1e6) == pytest.approx([0.125, 0.25, 0.625])
@@ -58,14 +58,14 @@ def test_a_stationary_distribution_by_hand():
     np.testing.assert_allclose(stationary(np.log([[9, 1, 1], [2, 9, 2], [4, 4, 9]])), [4 / 7, 2 / 7, 1 / 7])
 
 
-def test_rates_smaller_than_any_number():
+def test_underflowing_rates_give_the_right_distribution():
     # away from 0 at exp(-1000), away from 1 at exp(-1002): 1 has e^2 times the mass
     distribution = stationary(np.array([[0.0, -1000.0], [-1002.0, 0.0]]))
     np.testing.assert_allclose(distribution[1] / distribution[0], np.exp(2))
 
 
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 6))
-def test_it_does_not_change_in_time(seed, size):
+def test_the_stationary_distribution_is_invariant(seed, size):
     rates = np.exp(np.random.default_rng(seed).uniform(-8, 2, (size, size)))
     np.fill_diagonal(rates, 0)
     distribution = stationary(np.log(rates, where=rates > 0, out=np.full((size, size), -np.inf)))
@@ -73,36 +73,38 @@ def test_it_does_not_change_in_time(seed, size):
     np.testing.assert_allclose(distribution @ rates, distribution * rates.sum(axis=1), rtol=1e-9)
 
 
-worths = st.integers(0, 4).flatmap(lambda n: st.lists(st.floats(-1e3, 1e3), min_size=2**n, max_size=2**n).map(np.array))
+COALITION_VALUES = st.integers(0, 4).flatmap(
+    lambda n: st.lists(st.floats(-1e3, 1e3), min_size=2**n, max_size=2**n).map(np.array)
+)
 
 
-def by_orders(worth):
-    players = len(worth).bit_length() - 1
+def by_orders(value):
+    players = len(value).bit_length() - 1
     orders, totals = list(permutations(range(players))), np.zeros(players)
     for order in orders:
-        inside = 0
+        coalition = 0
         for player in order:
-            totals[player] += worth[inside | 1 << player] - worth[inside]
-            inside |= 1 << player
+            totals[player] += value[coalition | 1 << player] - value[coalition]
+            coalition |= 1 << player
     return totals / len(orders)
 
 
-def test_gloves_by_hand():
+def test_the_glove_game_by_hand():
     """One left glove (player 0), two right ones: a pair is worth 1. The left one earns 2/3."""
     assert shapley_values(np.array([0, 0, 0, 1, 0, 1, 0, 1.0])) == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
-@given(worths)
-def test_the_mean_over_all_orders_of_joining(worth):
+@given(COALITION_VALUES)
+def test_shapley_values_equal_the_mean_over_all_orders(worth):
     assert shapley_values(worth) == pytest.approx(by_orders(worth), abs=1e-9)
 
 
-def test_a_player_who_never_adds_gets_nothing_and_equals_share_alike():
+def test_null_players_get_zero_and_equal_players_get_equal_shares():
     masks = np.arange(256)
-    useful = np.array([(mask & 0b111111).bit_count() for mask in masks.tolist()])
-    assert shapley_values(1e6 * useful.astype(float) ** 2) == pytest.approx([6e6] * 6 + [0, 0], abs=1e-6)
+    values = np.array([(mask & 0b111111).bit_count() for mask in masks.tolist()])
+    assert shapley_values(1e6 * values.astype(float) ** 2) == pytest.approx([6e6] * 6 + [0, 0], abs=1e-6)
 
 
-def test_nine_players_are_too_many():
+def test_more_than_eight_players_are_refused():
     with pytest.raises(AssertionError):
         shapley_values(np.zeros(512))

@@ -10,7 +10,7 @@ from sparring.ops.sequence_form import equilibrium, equilibrium_value, sequence_
 
 
 @pytest.fixture(params=["matrix_brps", "kuhn_poker", "leduc_poker"])
-def walked(request):
+def game_and_form(request):
     game = make_game(request.param)
     states = enumerate_info_states(game)
     table = random_table(states, Stream.from_seed(3))
@@ -21,8 +21,8 @@ def walked(request):
     return game, states, table, form, policies
 
 
-def test_payoffs_and_best_responses_are_those_of_the_tree(walked):
-    game, states, table, form, policies = walked
+def test_payoffs_and_best_responses_are_those_of_the_tree(game_and_form):
+    game, states, table, form, policies = game_and_form
     plans = [seat.plan(policy) for seat, policy in zip(form.seats, policies, strict=True)]
     best = best_response_values(game, states, table.rows)
     values = exact_values(states, table.rows)
@@ -34,16 +34,18 @@ def test_payoffs_and_best_responses_are_those_of_the_tree(walked):
         assert value == pytest.approx(best[side], abs=1e-9)
         assert seat.plan(policy) @ payoff == pytest.approx(best[side], abs=1e-9)
         np.testing.assert_allclose(seat.policy(plans[side], policies[side]), policies[side], atol=1e-12)
-        worth, state = seat.values(payoff, policies[side])
-        came = seat.reach @ plans[1 - side]
-        np.testing.assert_allclose(state / came, values.state[seat.states], atol=1e-9)
+        action_values, state = seat.values(payoff, policies[side])
+        reach_of_play = seat.reach @ plans[1 - side]
+        np.testing.assert_allclose(state / reach_of_play, values.state[seat.states], atol=1e-9)
         np.testing.assert_allclose(
-            worth[1:] / np.repeat(came, seat.width), np.concatenate([values.action[n] for n in seat.states]), atol=1e-9
+            action_values[1:] / np.repeat(reach_of_play, seat.width),
+            np.concatenate([values.action[n] for n in seat.states]),
+            atol=1e-9,
         )
 
 
-def test_an_equilibrium_has_plans_that_no_best_response_beats(walked):
-    _, states, _, form, _ = walked
+def test_an_equilibrium_has_plans_that_no_best_response_beats(game_and_form):
+    _, states, _, form, _ = game_and_form
     matrix = form.matrix(states.tree.returns[:, 0])
     solution = equilibrium(form.seats, matrix)
     best = form.seats[0].best_response(matrix @ solution.plans[1])[1]
@@ -52,8 +54,8 @@ def test_an_equilibrium_has_plans_that_no_best_response_beats(walked):
     assert worst == pytest.approx(solution.value, abs=1e-6)
 
 
-def test_an_equilibrium_with_fewer_actions_uses_no_other(walked):
-    _, states, _, form, _ = walked
+def test_an_equilibrium_with_fewer_actions_uses_no_other(game_and_form):
+    _, states, _, form, _ = game_and_form
     matrix = form.matrix(states.tree.returns[:, 0])
     allowed = [np.zeros(seat.size, dtype=bool) for seat in form.seats]
     for mask, seat in zip(allowed, form.seats, strict=True):
@@ -82,5 +84,5 @@ def value_of(game):
         ("matrix_rps", {}, 0.0),
     ],
 )
-def test_known_values(name, options, value):
+def test_known_game_values(name, options, value):
     assert value_of(make_game(name, options=options)) == pytest.approx(value, abs=1e-9)

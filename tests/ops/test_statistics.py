@@ -16,33 +16,35 @@ def test_the_jackknife_of_a_mean_is_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count) + 1e3
     left_out = (values.sum() - values) / (count - 1)
     for level in (0.5, 0.95):
-        interval, known = (
+        interval, expected = (
             jackknife_interval(float(values.mean()), left_out, level=level),
             mean_interval(values, level=level),
         )
-        assert (interval.mean, interval.low, interval.high) == pytest.approx((known.mean, known.low, known.high))
+        assert (interval.mean, interval.low, interval.high) == pytest.approx(
+            (expected.mean, expected.low, expected.high)
+        )
         assert (interval.count, interval.level) == (count, level)
 
 
-def test_one_observation_leaves_everything_open():
+def test_one_observation_gives_an_infinite_interval():
     interval = jackknife_interval(2.0, np.array([0.0]))
     assert (interval.mean, interval.low, interval.high) == (2.0, -math.inf, math.inf)
 
 
-def test_an_error_that_is_known_besides_is_added_in_squares():
+def test_an_additional_known_error_is_added_in_quadrature():
     values = np.array([1.0, 2.0, 4.0])
-    plain, wide = (jackknife_interval(2.0, values, more_error=error) for error in (0.0, 3.0))
-    alone = jackknife_interval(2.0, np.zeros(3), more_error=3.0)
-    assert (wide.high - 2.0) ** 2 == pytest.approx((plain.high - 2.0) ** 2 + (alone.high - 2.0) ** 2)
-    assert (wide.mean, wide.high - 2.0) == (2.0, pytest.approx(2.0 - wide.low))
+    without_error, with_error = (jackknife_interval(2.0, values, more_error=error) for error in (0.0, 3.0))
+    only_error = jackknife_interval(2.0, np.zeros(3), more_error=3.0)
+    assert (with_error.high - 2.0) ** 2 == pytest.approx((without_error.high - 2.0) ** 2 + (only_error.high - 2.0) ** 2)
+    assert (with_error.mean, with_error.high - 2.0) == (2.0, pytest.approx(2.0 - with_error.low))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
 def test_clusters_of_one_are_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count)
-    interval, known = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
+    interval, expected = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
     assert (interval.mean, interval.low, interval.high, interval.count) == pytest.approx(
-        (known.mean, known.low, known.high, known.count), nan_ok=True
+        (expected.mean, expected.low, expected.high, expected.count), nan_ok=True
     )
 
 
@@ -54,30 +56,30 @@ def test_a_clustered_mean_by_hand():
     assert interval.count == 6
 
 
-def test_observations_that_repeat_each_other_do_not_narrow_the_interval():
+def test_repeated_observations_do_not_narrow_the_interval():
     values = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
     for interval in (clustered_mean_interval, clustered_share_interval):
-        once, often = interval(values, np.ones(8)), interval(100 * values, np.full(8, 100.0))
-        assert (often.low, often.high) == pytest.approx((once.low, once.high))
-        assert often.count == 800
+        single, repeated = interval(values, np.ones(8)), interval(100 * values, np.full(8, 100.0))
+        assert (repeated.low, repeated.high) == pytest.approx((single.low, single.high))
+        assert repeated.count == 800
 
 
-def test_clustered_intervals_cover_the_truth_as_often_as_they_say():
+def test_clustered_intervals_have_their_nominal_coverage():
     generator = np.random.Generator(np.random.Philox(7))
-    inside = np.zeros(2)
+    num_covered = np.zeros(2)
     for _ in range(400):
         sizes = generator.integers(1, 9, 40).astype(float)
         successes = generator.binomial(sizes.astype(int), generator.beta(4.0, 1.0, 40)).astype(
             float
-        )  # 0.8 on average, alike within
-        for place, interval in enumerate((clustered_mean_interval, clustered_share_interval)):
+        )  # mean 0.8, equal within a cluster
+        for index, interval in enumerate((clustered_mean_interval, clustered_share_interval)):
             ends = interval(successes, sizes)
-            inside[place] += ends.low <= 0.8 <= ends.high
-    assert (inside >= 0.92 * 400).all() and (inside <= 0.985 * 400).all()
+            num_covered[index] += ends.low <= 0.8 <= ends.high
+    assert (num_covered >= 0.92 * 400).all() and (num_covered <= 0.985 * 400).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_share_of_all_or_nothing_keeps_an_interval(share):
+def test_shares_of_0_and_1_have_an_interval(share):
     sizes = np.array([3.0, 4.0, 5.0])
     interval = clustered_share_interval(share * sizes, sizes)
     width = 1 - 1 / (
@@ -90,6 +92,6 @@ def test_a_share_of_all_or_nothing_keeps_an_interval(share):
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_a_share_of_fewer_than_two_clusters_is_open(count):
+def test_a_share_of_fewer_than_two_clusters_has_no_interval(count):
     interval = clustered_share_interval(np.ones(count), np.full(count, 2.0))
     assert (interval.low, interval.high, interval.count) == (0.0, 1.0, 2 * count)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sparring.ops.tournaments import ranks_by, seed_positions, tournament_ranks
 
 SCHEMES = ["anchor", "round_robin", "swiss", "single_elimination", "double_elimination"]
-# rock, paper, scissors: each beats the one before
+# rock, paper, scissors: each player beats the previous one
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
@@ -23,9 +23,9 @@ def test_a_standard_bracket():
     assert seed_positions(8) == [0, 7, 3, 4, 1, 6, 2, 5]
 
 
-def test_a_cycle_is_three_equals_for_round_robin_and_a_matter_of_luck_for_others():
+def test_a_cycle_is_a_tie_in_round_robin_but_not_in_other_schemes():
     assert tournament_ranks("round_robin", CYCLE).tolist() == [1.0, 1.0, 1.0]
-    # anchor: 1 beat 0 (score 1), 2 lost to it (0), 0 has the mean of its scores 0 and 1
+    # anchor 0: player 1 beat it (score 1), player 2 lost (0), 0 has the mean of its scores 0 and 1
     assert tournament_ranks("anchor", CYCLE).tolist() == [1.0, 0.0, 2.0]
     # seeds 1, 0, 2: 1 rests, 0 beats 2, then 1 beats 0
     assert tournament_ranks("single_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
@@ -40,12 +40,12 @@ def test_a_second_defeat_is_needed_to_leave_double_elimination():
     assert tournament_ranks("double_elimination", scores)[0] == 0.0
     # seeds 0 1 2 3: 0 beats 3, 1 beats 2; 0 beats 1, 2 beats 3 (out); 1 beats 2 (out); 0 beats 1
     assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 1.0, 2.0, 3.0]
-    scores[2, 1], scores[1, 2] = 10.0, 0.0  # now 2 beats 1 whenever they meet
+    scores[2, 1], scores[1, 2] = 10.0, 0.0  # now player 2 always beats player 1
     # 0 beats 3, 2 beats 1; 0 beats 2, 1 loses to 3 (out); 2 beats 3 (out); 0 beats 2
     assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 3.0, 1.0, 2.0]
 
 
-def test_in_a_knock_out_a_tie_sends_the_better_seed_on():
+def test_in_a_knock_out_the_better_seed_wins_a_tie():
     scores = np.array([[0.0, 5.0, 5.0], [5.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
     # seeding: 0 has 5, 1 has 5, 2 has 4; 0 rests, 1 ties with 2 and goes on; final 0 and 1 tie
     assert tournament_ranks("single_elimination", scores).tolist() == [0.0, 1.0, 2.0]
@@ -70,7 +70,7 @@ def test_swiss_ties_give_half_a_point():
 
 
 @given(st.integers(2, 12), st.integers(0, 10**6), st.sampled_from(SCHEMES))
-def test_ranks_of_any_matrix_are_a_ranking(count, seed, scheme):
+def test_ranks_of_any_matrix_are_valid(count, seed, scheme):
     scores = np.random.Generator(np.random.Philox(seed)).integers(0, 3, (count, count)).astype(float)
     ranks = tournament_ranks(scheme, scores)
     assert ranks.sum() == pytest.approx(count * (count - 1) / 2)
@@ -83,7 +83,7 @@ def test_ranks_of_any_matrix_are_a_ranking(count, seed, scheme):
     st.integers(0, 10**6),
     st.sampled_from(["anchor", "round_robin", "single_elimination", "double_elimination"]),
 )
-def test_a_consistent_order_is_found_wherever_the_best_player_stands(count, seed, scheme):
+def test_a_consistent_order_is_found_for_any_seeding(count, seed, scheme):
     order = np.random.Generator(np.random.Philox(seed)).permutation(count)
     assert np.array_equal(tournament_ranks(scheme, strengths(-order)), order)
 

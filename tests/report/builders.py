@@ -1,4 +1,4 @@
-"""Runs of a few steps, written without training."""
+"""Writers of small run folders without training."""
 
 from sparring.report.run_page import write_report
 from sparring.run.events import MetricsWriter

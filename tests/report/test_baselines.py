@@ -1,4 +1,4 @@
-"""What is drawn across the curves: exact values of random and of best play."""
+"""Reference lines of charts: exact values of uniform and of best play."""
 
 import re
 
@@ -18,16 +18,16 @@ NAMES = [
 ]
 
 
-def values(known, name):
-    return {line.label: round(line.value, 4) for line in known[name]}
+def values(references, name):
+    return {line.label: round(line.value, 4) for line in references[name]}
 
 
 def test_known_values_are_exact_and_by_label():
-    known = baselines_of(KUHN, NAMES)
-    assert values(known, "nash_conv/kuhn_poker") == {RANDOM: 0.9167, "equilibrium": 0.0}
-    assert values(known, "return/kuhn_poker/first") == {RANDOM: 0.125, "equilibrium": -0.0556}
-    assert values(known, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
-    assert "legal_rate" not in known
+    references = baselines_of(KUHN, NAMES)
+    assert values(references, "nash_conv/kuhn_poker") == {RANDOM: 0.9167, "equilibrium": 0.0}
+    assert values(references, "return/kuhn_poker/first") == {RANDOM: 0.125, "equilibrium": -0.0556}
+    assert values(references, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
+    assert "legal_rate" not in references
     config = {"environments": [{"name": "kuhn_poker", "label": "cards"}]}
     assert set(baselines_of(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {
         "nash_conv/cards",
@@ -41,24 +41,27 @@ def test_known_values_are_exact_and_by_label():
     "config",
     [{}, {"environments": 3}, {"environments": [{"name": "no_such_game"}]}, {"games": [{"nme": 1}, "x", None]}],
 )
-def test_environments_that_cannot_be_made_are_passed_over(config):
+def test_environments_that_cannot_be_created_are_skipped(config):
     assert baselines_of(config, NAMES) == {}
 
 
-def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
-    known = baselines_of(KUHN, NAMES)
-    lines = [(line.label, round(line.value, 3), line.dots) for line in reference_lines(known, NAMES[2:4])]
+def test_the_best_value_is_the_better_bound_and_equal_lines_are_merged():
+    references = baselines_of(KUHN, NAMES)
+    lines = [(line.label, round(line.value, 3), line.dots) for line in reference_lines(references, NAMES[2:4])]
     assert lines == [
         ("random play, first", 0.125, True),
         ("equilibrium, first", -0.056, False),
         ("random play, second", -0.125, True),
         ("equilibrium, second", 0.056, False),
     ]
-    both = baselines_of(
+    team_references = baselines_of(
         {"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]},
         ["nash_conv/a", "nash_conv/b"],
     )
-    assert [line.label for line in reference_lines(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
+    assert [line.label for line in reference_lines(team_references, ["nash_conv/a", "nash_conv/b"])] == [
+        RANDOM,
+        "equilibrium",
+    ]
     points = [(1, 0.5), (2, 0.2), (3, 0.4)]
     assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
     assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None
@@ -75,10 +78,14 @@ def test_values_bands_and_labels_are_drawn_within_the_axes():
         40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
     )
     many = [Reference(label=f"r{n}", value=n / 10) for n in range(MAX_LABELLED + 1)]
-    listed = line_chart(series, title="t", references=many)
-    heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]
-    assert listed.count("stroke-dasharray") == 2 * len(many) and min(heights) > 300 and len(set(heights)) == len(many)
-    assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', listed)[1])
+    chart_with_list = line_chart(series, title="t", references=many)
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', chart_with_list)]
+    assert (
+        chart_with_list.count("stroke-dasharray") == 2 * len(many)
+        and min(heights) > 300
+        and len(set(heights)) == len(many)
+    )
+    assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart_with_list)[1])
     series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]
     chart = line_chart(
         series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)]
@@ -92,7 +99,7 @@ def test_values_bands_and_labels_are_drawn_within_the_axes():
     assert len(ys) == 4 and min(ys) >= 40 and max(ys) <= 300 - 34
 
 
-def test_charts_take_what_their_prefixes_name_and_mark_health_events():
+def test_charts_select_metrics_by_prefix_and_mark_health_events():
     lines = [{"step": step, "gradient_norm": 1.0, "ratio_tail": 0.1} for step in (1, 2, 3)]
     svgs = charts(lines, {}, [{"step": 2, "metric": "gradient_norm"}])
     norm, tail = (next(svg for svg in svgs if f">{title}<" in svg) for title in ("Gradient norm", "Ratio tail"))

@@ -1,4 +1,4 @@
-"""What a person is told of a play that is over."""
+"""The summary of a finished episode for its human player."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from sparring.play.spec import EpisodeSpec
 from sparring.report.episode_summary import ending, moves, verdict
 
 
-class Says:
-    """Replies what it was given, in turn; ``shares`` of every legal action are what it thought."""
+class ScriptedAgent:
+    """An agent with scripted replies; ``shares`` are its probabilities of the legal actions."""
 
     renderer = None
 
@@ -42,10 +42,10 @@ def episode_of(game, first, second):
     return episode
 
 
-def test_moves_and_the_end_are_told_with_what_the_policy_thought():
+def test_the_summary_has_moves_result_and_the_policys_probabilities():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 2})
-    policy = Says("nonsense", "bet", shares=[0.2, 0.7])
-    episode = episode_of(game, Says("pass", "bet"), policy)
+    policy = ScriptedAgent("nonsense", "bet", shares=[0.2, 0.7])
+    episode = episode_of(game, ScriptedAgent("pass", "bet"), policy)
     names = {"you": "you"}
     assert moves(game, episode, policy, name="policy", display_names=names) == [
         "   1  first (you)      pass",
@@ -55,9 +55,9 @@ def test_moves_and_the_end_are_told_with_what_the_policy_thought():
     (query,) = policy.asked
     assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
     game = make_game("kuhn_poker")
-    episode = episode_of(game, Says("pass"), Says("pass"))
+    episode = episode_of(game, ScriptedAgent("pass"), ScriptedAgent("pass"))
     assert moves(game, episode, object(), name="policy", display_names={})[1] == "   2  second (policy)  pass"
-    text = ending(game, episode_of(game, Says("pass"), Says("pass")), 0)
+    text = ending(game, episode_of(game, ScriptedAgent("pass"), ScriptedAgent("pass")), 0)
     assert "The player 'second' chose pass." in text and "The cards: first" in text
 
 
@@ -73,5 +73,5 @@ def test_moves_and_the_end_are_told_with_what_the_policy_thought():
         ("repeated_dilemma", (3.0, 8.0), "You got 3. Payoffs: row +3, column +8."),
     ],
 )
-def test_who_won_in_the_words_of_the_kind_of_game(name, returns, text):
+def test_the_winner_is_named_in_the_words_of_the_game(name, returns, text):
     assert verdict(make_game(name), returns, 0).startswith(text)

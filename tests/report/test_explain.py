@@ -1,4 +1,4 @@
-"""What `sparring explain` says of games and metrics, and how unknown names are answered."""
+"""`sparring explain` for games, metrics and unknown names."""
 
 import pytest
 
@@ -11,8 +11,14 @@ QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokob
 @pytest.mark.parametrize("name", QUICK)
 def test_a_game_is_explained_to_a_newcomer(name):
     text = explanation(name)
-    for part in ("Rules\n", "A sample episode with default options", "Payoffs: ", "Next steps", "sparring play RUN"):
-        assert part in text, part
+    for expected_text in (
+        "Rules\n",
+        "A sample episode with default options",
+        "Payoffs: ",
+        "Next steps",
+        "sparring play RUN",
+    ):
+        assert expected_text in text, expected_text
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -29,14 +35,14 @@ def test_games_have_rules_values_samples_and_recipes():
     assert "Best play is worth 1." in exact_text("needle_chain")
     assert recipes_with("kuhn_poker")[0] == "demo"
     assert "tiny" in recipes_with("sudoku")[0]
-    for kind in ("methods", "environments"):
-        for entry in entries(kind):
+    for slot in ("methods", "environments"):
+        for entry in entries(slot):
             assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
             assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_sample_play_is_always_the_same_and_short(name):
+def test_a_sample_episode_is_fixed_and_short(name):
     assert sample_play(name) == sample_play(name)
     lines = sample_lines(sample_play(name))
     assert lines[-1].startswith("Payoffs: ") and len(lines) <= 80

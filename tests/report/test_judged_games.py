@@ -78,8 +78,10 @@ def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
 
 def test_the_newest_verdicts_are_shown_once_and_matches_by_figure(tmp_path):
     cases = ((1.0, "g"), (2.0, "g"), (3.0, "h"))
-    judged = [episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)]
-    text = page(tmp_path, [episode(turn("stale", {"stale": 0.0}))], judged, [episode(turn("a", None))])
+    judged_episodes = [
+        episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)
+    ]
+    text = page(tmp_path, [episode(turn("stale", {"stale": 0.0}))], judged_episodes, [episode(turn("a", None))])
     assert text.count("<h2>") == 2 and "Step 20" in text and "a 1" in text and "a 3" in text
     assert "a 2" not in text and "stale" not in text
     line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
@@ -94,12 +96,12 @@ def test_the_newest_verdicts_are_shown_once_and_matches_by_figure(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])
-def test_without_verdicts_there_is_no_such_game(tmp_path, damage):
+def test_without_verdicts_no_example_game_is_shown(tmp_path, damage):
     assert judged_games(tmp_path / "episodes") == []
     if damage != "nothing":
         assert page(tmp_path, [episode(turn("a", {"a": 1.0}))]) != ""
-        part = tmp_path / "episodes" / "part-000010.parquet"
-        part.write_bytes(part.read_bytes()[:100] if damage == "torn" else b"")
+        episode_file = tmp_path / "episodes" / "part-000010.parquet"
+        episode_file.write_bytes(episode_file.read_bytes()[:100] if damage == "torn" else b"")
     assert judged_games(tmp_path / "episodes") == []
 
 
@@ -113,12 +115,12 @@ def test_the_page_has_the_game_and_escapes_it(tmp_path):
     EpisodeStore(path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
     text = page_of(path)
     assert "<script" not in text and "&lt;script&gt;" in text
-    for head in ("success", "optimal moves", "regret per turn"):
-        assert f'<th scope="col">{head}</th>' in text
+    for heading in ("success", "optimal moves", "regret per turn"):
+        assert f'<th scope="col">{heading}</th>' in text
     assert ">win</th>" not in text and "<td>0.500 [0.500, 0.500]</td>" in text
 
 
-def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_path):
+def test_the_page_and_progress_line_show_seen_and_unseen_states(tmp_path):
     shares = {"match/g/random/X/success": 0.125, "match_seen/g/random/X/success": 0.75, "match/h/random/X/success": 0.5}
     text = page_of(write_run(tmp_path / "run", (shares, {})))
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):

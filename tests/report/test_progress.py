@@ -1,4 +1,4 @@
-"""The progress line, and what is said of workers on it and on the page of a run."""
+"""The progress line, and the part about workers on it and on a run's page."""
 
 import io
 import re
@@ -30,14 +30,14 @@ def screen(monkeypatch, tmp_path, width, metrics):
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_steps_and_time_left_stay_where_there_is_little_room(monkeypatch, tmp_path, width):
+def test_a_narrow_progress_line_keeps_steps_and_remaining_time(monkeypatch, tmp_path, width):
     line = screen(monkeypatch, tmp_path, width, {"nash_conv/kuhn_poker": 0.688, "legal_rate": 0.997})
     assert "22/450" in line and "left" in line and "NashConv 0.688" in line
     assert ("games/s" in line) == (width >= 80)
     assert len(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line)) <= width
 
 
-def test_where_replies_are_free_text_returns_stand_in_the_place_of_legal_replies():
+def test_for_free_text_the_line_shows_returns_instead_of_legal_replies():
     returns = ["return/sums/first", "return/sums/second"]
     assert key_figures([*returns, "loss"]) == returns
     assert key_figures([*returns, "legal_rate", "nash_conv/x"]) == ["legal_rate", "nash_conv/x"]
@@ -63,11 +63,11 @@ LINE = {
         (1.0, 1.0, "waiting"),
     ],
 )
-def test_who_is_idle_says_what_limits(players, learner, word):
+def test_idle_shares_name_the_bottleneck(players, learner, word):
     assert limit(players, learner)[0] == word
 
 
-def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
+def test_the_status_line_reports_workers_and_the_fate_of_games():
     assert learner_idle(LINE) == 0.25
     assert learner_idle({}) == 0.0
     assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
@@ -83,9 +83,9 @@ def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
         ("not finished, or not taken by a step", 6),
     ):
         assert (text, str(number)) in account
-    for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
-        assert "issued" not in status(LINE, lacking)
-        assert workers_values([{"step": 1, **LINE}], [{"step": 1, **lacking}])["account"] == []
+    for incomplete in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
+        assert "issued" not in status(LINE, incomplete)
+        assert workers_values([{"step": 1, **LINE}], [{"step": 1, **incomplete}])["account"] == []
     assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
     assert (
         "2 workers played"
@@ -96,9 +96,9 @@ def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
 PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}
 
 
-def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
-    alone = ({"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
-    assert "<h2>Workers</h2>" not in page_of(write_run(tmp_path / "alone", alone))
-    page = page_of(write_run(tmp_path / "run", alone, ({"lag": 1.0}, LINE), ({"lag": 1.0}, LINE)))
+def test_a_report_has_the_worker_part_only_for_runs_with_workers(tmp_path):
+    without_workers = ({"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
+    assert "<h2>Workers</h2>" not in page_of(write_run(tmp_path / "alone", without_workers))
+    page = page_of(write_run(tmp_path / "run", without_workers, ({"lag": 1.0}, LINE), ({"lag": 1.0}, LINE)))
     assert "2 workers played, 1 steps ahead of the learner" in page
     assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page

@@ -1,4 +1,4 @@
-"""The page of a run: its shell, what it says of one run or of several seeds, and its charts."""
+"""The page of a run: escaping, contents for one run or several seeds, and charts."""
 
 import base64
 import hashlib
@@ -38,23 +38,25 @@ from tests.report.builders import page_of, write_run
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
 
-def macro(name, *values, **more):
-    return str(getattr(templates().get_template("macros.html").module, name)(*values, **more))
+def macro(name, *values, **keywords):
+    return str(getattr(templates().get_template("macros.html").module, name)(*values, **keywords))
 
 
 @given(st.text(alphabet=st.characters()))
-def test_any_text_is_seen_and_is_no_markup(text):
+def test_any_text_is_visible_and_no_markup(text):
     visible = str(mark_invisible(text))
     assert macro("quoted", text, len(text)) == f"<bdi>{visible}</bdi>"  # in a template too
     assert not [c for c in visible if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
-    plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", visible)
-    assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
-    assert html.unescape(plain) == "".join(
+    without_marks = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", visible)
+    assert (
+        "<" not in without_marks and ">" not in without_marks and '"' not in without_marks and "'" not in without_marks
+    )
+    assert html.unescape(without_marks) == "".join(
         c for c in text if unicodedata.category(c) not in HIDDEN or c in LINE_LETTERS + JOINERS
     )
 
 
-def test_pages_have_their_style_alone_and_count_what_they_cut():
+def test_pages_have_only_inline_style_and_report_truncation():
     page = render_page("page.html", EVIL, body=EVIL).decode()
     digest = base64.b64encode(
         hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()
@@ -82,7 +84,7 @@ def test_pages_have_their_style_alone_and_count_what_they_cut():
 EVIL_REPORT = "<script>alert(1)</script>"
 
 
-def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
+def test_a_page_loads_nothing_and_escapes_everything(tmp_path):
     match = {f"match/g/random/{EVIL_REPORT.replace('/', '')}/{key}": 0.5 for key in ("win", "win_or_draw", "return")}
     metrics = {"nash_conv/kuhn_poker": 1.0, f"return/{EVIL_REPORT}/x": 1.0, "legal_rate": 1.0, **match}
     config = f'name: "{EVIL_REPORT}"\nsummary: "{EVIL_REPORT}"\n'
@@ -116,7 +118,7 @@ def test_health_is_listed_and_escaped(tmp_path):
     assert "<h2>Health" not in page_of(write_run(tmp_path / "old"))
 
 
-def test_charts_and_the_table_of_metrics_hold_names_of_metrics_alone():
+def test_charts_and_the_metrics_table_hold_only_metrics():
     lines = [{"step": 1, "legal_rate": 1.0, "legal_rate/a": 0.5, "return/a/x": 2.0}]
     assert [series.name for series in series_of(lines, ("legal_rate", "return/"))] == ["legal_rate", "return/a/x"]
     assert [series.name for series in series_of(lines, ("legal_rate/",))] == ["legal_rate/a"]
@@ -127,7 +129,7 @@ def test_charts_and_the_table_of_metrics_hold_names_of_metrics_alone():
 @pytest.mark.parametrize(
     "name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"]
 )
-def test_rules_may_name_metrics_and_patterns_of_them(name):
+def test_rules_can_name_metrics_and_patterns(name):
     check_metrics([name])
 
 
@@ -156,7 +158,7 @@ def test_any_series_gives_well_formed_svg(series):
     assert "nan" not in chart
 
 
-def test_figures_of_other_weights_are_told_apart(tmp_path):
+def test_figures_of_ema_and_live_weights_are_distinguished(tmp_path):
     """NashConv is of the EMA weights and the legal rate of the live ones: in charts, and in a sentence below the results."""
     environments = "environments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
     pages = {}
@@ -196,15 +198,15 @@ def test_every_metric_of_a_real_step_is_documented():
     )
     engine = LocalEngine(config)
     outcome = play_round(config, engine, Methods.of(config), RunState())
-    measured = Evaluator([game for game, _ in engine.environments], config.evaluation).measure(
+    evaluation = Evaluator([game for game, _ in engine.environments], config.evaluation).measure(
         engine.agent("policy"), engine.root
     )
-    known = glossary()
-    for name in {**outcome.metrics, **outcome.timing, **measured}:
-        pattern = next((pattern for pattern in known if matches(pattern, name)), None)
+    documented = glossary()
+    for name in {**outcome.metrics, **outcome.timing, **evaluation}:
+        pattern = next((pattern for pattern in documented if matches(pattern, name)), None)
         assert pattern is not None, name
         if pattern.split("/")[0] in registry.names("losses"):
-            assert name.split("/")[1] in known[pattern], name
+            assert name.split("/")[1] in documented[pattern], name
 
 
 @pytest.mark.parametrize("kind", ["environments", "methods", "recipes"])
@@ -237,14 +239,14 @@ def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, cou
 
 
 @pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3, 4]])
-def test_there_are_no_half_steps_on_an_axis(steps):
+def test_axis_ticks_are_whole_steps(steps):
     chart = line_chart([Series(name="x", points=[(step, 0.5) for step in steps])], title="t")
     marks = re.findall(r'text-anchor="middle">([^<]*)<', chart)
     assert marks and all(float(tick).is_integer() for tick in marks)
 
 
 @pytest.mark.parametrize("count", [1, 399, 400, 401, 450, 801, 5000])
-def test_a_long_curve_begins_and_ends_where_its_figures_do(count):
+def test_a_thinned_curve_keeps_its_first_and_last_point(count):
     values = [(1, 5.0), *((step, 0.0) for step in range(2, count)), (count, -5.0)][:count]
     chart = line_chart([Series(name="x", points=values)], title="t")
     points = re.search(r'<polyline points="([^"]*)"', chart)[1].split()
@@ -264,9 +266,9 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
     seeds = seeds_of([run(tmp_path / str(n), n, figures) for n, figures in enumerate(values)])
     (line,) = series_over_seeds("nash_conv/kuhn_poker", seeds)
-    assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all have
-    middle = mean_interval([0.5, 0.4, 0.1])
-    assert line.band[1] == (2, middle.low, middle.high)
+    assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all seeds have
+    interval = mean_interval([0.5, 0.4, 0.1])
+    assert line.band[1] == (2, interval.low, interval.high)
     assert series_over_seeds("nothing", seeds) == []
     (row,) = results_over_seeds(seeds, {}, ("nash_conv/",))["rows"]
     last = mean_interval([0.2, 0.4, 0.3])
@@ -292,13 +294,13 @@ def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
         seeds_of([first, run(tmp_path / "d", 1, (0.9,))])
     assert len(seeds_of([first, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
-    with pytest.raises(ConfigError, match=r"scale\.lag"):  # where it is played is free, how old its plays are is not
+    with pytest.raises(ConfigError, match=r"scale\.lag"):  # the fleet may differ between seeds, the lag may not
         seeds_of([first, run(tmp_path / "f", 3, (0.9,), "scale: {lag: 1}\n")])
     with pytest.raises(RunError, match="no run folder"):
         seeds_of([first, tmp_path / "none"])
 
 
-def test_the_page_of_several_is_named_and_says_what_is_of_all(tmp_path):
+def test_the_page_of_several_seeds_names_them(tmp_path):
     paths = [run(tmp_path / f"s{n}", n, (0.9 - n / 10, 0.5)) for n in (2, 0, 1)]
     page = write_report(paths[0], tmp_path / "all.html", paths[1:]).read_text()
     assert (

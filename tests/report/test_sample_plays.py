@@ -1,4 +1,4 @@
-"""Three plays of a run: the rule that chooses them, how they are shown, and what is said where they cannot be read."""
+"""Three sample episodes of a run: their choice, their display, and errors for unreadable files."""
 
 import math
 
@@ -19,11 +19,13 @@ def play_html(sample, decode):
     return templates().get_template("play.html").render(play=play_values(sample, decode), unsent=UNSENT)
 
 
-def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **more):
-    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, prompt=prompt, **more)
+def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **columns):
+    return Turn(
+        seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, prompt=prompt, **columns
+    )
 
 
-def episode(number, first, prompt="Q", game="g", turns=None, **more):
+def episode(number, first, prompt="Q", game="g", turns=None, **columns):
     turns = (turn(prompt=prompt), turn(seat=1, prompt="K bet", reply="pass")) if turns is None else turns
     fields = dict(
         group_id=number,
@@ -33,7 +35,7 @@ def episode(number, first, prompt="Q", game="g", turns=None, **more):
         trained=(False, True),
         returns=(-first, first),
     )
-    return Episode(episode_id=number, game=game, turns=turns, **{**fields, **more})
+    return Episode(episode_id=number, game=game, turns=turns, **{**fields, **columns})
 
 
 def stored(folder, **parts):
@@ -44,7 +46,7 @@ def stored(folder, **parts):
     return [(sample.when, sample.step, sample.episode.episode_id) for sample in sample_plays(folder)[0]]
 
 
-def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
+def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
     plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
     steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
     assert stored(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
@@ -75,7 +77,7 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
     assert stored(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
 
 
-def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
+def test_unreadable_files_are_reported_and_skipped(tmp_path):
     assert sample_plays(tmp_path) == (
         [],
         ["No episodes are stored, so none can be shown; store.every sets which steps store them."],
@@ -113,11 +115,13 @@ def credit_of(folder, step, number, **row):
     (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.to_bytes(table))
 
 
-def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
+def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_path):
     tokens = Segment("sampled", (5, 6), (math.log(0.5), math.log(0.05)))
     verdict = Verdict(actions=("bet", "pass"), values=(1.0, -1.0), best=frozenset({"bet"}))
-    wrong = turn(seat=1, prompt="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict)
-    stored(tmp_path, s1=[episode(1, 1.0, turns=(turn(), wrong), forfeited_by=1)])
+    unparsable_turn = turn(
+        seat=1, prompt="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict
+    )
+    stored(tmp_path, s1=[episode(1, 1.0, turns=(turn(), unparsable_turn), forfeited_by=1)])
     credit_of(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
     (sample,), troubles = sample_plays(tmp_path)
     page = play_html(sample, lambda agent, ids: [f"<{index}> " for index in ids])
@@ -135,7 +139,7 @@ def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
     assert "<bdi>5</bdi>" in play_html(sample, None)
 
 
-def test_long_plays_are_cut_and_pieces_of_a_character_wait():
+def test_long_episodes_are_cut_and_partial_characters_are_joined():
     many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
     turns = tuple(turn(index=number, reply="x" * 10_000, segments=(many,)) for number in range(200))
     page = play_html(ChosenPlay(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
@@ -144,7 +148,7 @@ def test_long_plays_are_cut_and_pieces_of_a_character_wait():
     assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
     assert split(Bytes(), "é".encode()[:1]) == ["\ufffd"]
     assert split(Bytes(), []) == []
-    text = "añ€ " * WINDOW  # more than are decoded together
+    text = "añ€ " * WINDOW  # longer than one decoding window
     assert "".join(split(Bytes(), text.encode())) == text
 
 
@@ -154,17 +158,17 @@ class Bytes:
 
 
 @pytest.mark.parametrize("returns", [(math.nan, math.nan), (0.0, math.inf)])
-def test_returns_that_are_no_numbers_count_as_nothing(tmp_path, returns):
+def test_returns_that_are_not_finite_count_as_missing(tmp_path, returns):
     plays = [episode(2, 0.0, returns=returns), episode(1, 1.0), episode(3, -1.0)]
     assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 2)]
 
 
 @pytest.mark.parametrize(("column", "value"), [("returns", [None]), ("seat", None), ("episode_id", None)])
-def test_a_record_of_what_no_run_writes_is_said(tmp_path, column, value):
+def test_a_record_with_impossible_values_is_reported(tmp_path, column, value):
     stored(tmp_path, s1=[episode(1, 1.0)])
     path = tmp_path / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
-    place = table.schema.get_field_index(column)
-    nulls = pa.array([value] * len(table), type=table.schema.field(place).type)
-    pq.write_table(table.set_column(place, table.schema.field(place), nulls), path)
+    column_index = table.schema.get_field_index(column)
+    nulls = pa.array([value] * len(table), type=table.schema.field(column_index).type)
+    pq.write_table(table.set_column(column_index, table.schema.field(column_index), nulls), path)
     assert sample_plays(tmp_path) == ([], ["The episodes of step 1 are invalid records."])

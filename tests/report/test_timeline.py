@@ -1,4 +1,4 @@
-"""Who acted when: the critical path by hand, waits, the picture, and that steps are those of the environment."""
+"""The timeline of an episode: critical path by hand, waits, picture, and agreement with the environment's steps."""
 
 import dataclasses
 import re
@@ -38,11 +38,11 @@ def rows(line):
     ]
 
 
-# the lead calls both; one is done at once and two goes on; the lead calls two again
+# the lead calls both workers; worker one finishes first; the lead calls worker two again
 WAVES = turns([0], [1, 2], [2], [2], [0], [2])
 
 
-def test_the_critical_path_goes_through_who_was_waited_for():
+def test_the_critical_path_contains_the_seats_that_others_waited_for():
     line = timeline(ROLES, WAVES)
     assert line.leads() == [0, 2, 2, 2, 0, 2]
     assert line.path == (0, 2, 3, 4, 5, 6)
@@ -58,7 +58,7 @@ def test_the_critical_path_goes_through_who_was_waited_for():
     assert timeline(ROLES, turns([0], [1], [2], [1, 2])).leads() == [0, 1, 2, 2]
 
 
-def test_plays_without_turns_or_with_strange_seats_are_said():
+def test_episodes_without_turns_or_with_unknown_seats_are_reported():
     line = timeline(ROLES, [])
     assert summary(line) == "0 turns in 0 moments, up to 0 at once. The critical path: nobody."
     ElementTree.fromstring(timeline_svg(line))
@@ -74,7 +74,7 @@ def test_plays_without_turns_or_with_strange_seats_are_said():
 
 
 @pytest.mark.parametrize("options", ["width=3 quits=0.3", "width=1", "width=4"])
-def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(options):
+def test_moments_are_the_critical_steps_and_turns_are_all_steps(options):
     for episode in play_episodes("wide_search", [f"searcher {options}"] * 5, plays=3):
         critical, slowest = 0, {}
         for turn in episode.turns:  # the lead's turns, and of each wave those of its slowest worker
@@ -90,12 +90,12 @@ def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(
 @pytest.mark.parametrize(
     ("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)]
 )
-def test_it_is_of_any_environment(name, seats, critical):
+def test_timelines_exist_for_any_environment(name, seats, critical):
     line = timeline_of(play_episodes(name, ["random"] * seats, plays=1)[0])
     assert len(line.moments) == (critical or len(line.seats))
 
 
-def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
+def test_the_picture_marks_the_path_escapes_roles_and_is_limited():
     text = timeline_svg(timeline(ROLES, WAVES), standalone=True)
     bars = re.findall(r"<rect[^>]*>", text)
     assert len(bars) == 7 and sum("stroke=" in bar for bar in bars) == 6

@@ -1,4 +1,4 @@
-"""The page of a real run, and of runs of which something is missing."""
+"""The report page of a real run and of incomplete runs."""
 
 import json
 import re
@@ -34,21 +34,21 @@ LEAGUE = (
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def trained_run_folder(tmp_path_factory):
     return sparring.train("kuhn-tiny", *SMALL, *LEAGUE, run=tmp_path_factory.mktemp("report") / "run").path
 
 
 @pytest.fixture
-def run(whole, tmp_path):
-    return shutil.copytree(whole, tmp_path / "run")
+def run(trained_run_folder, tmp_path):
+    return shutil.copytree(trained_run_folder, tmp_path / "run")
 
 
-def missing(run):
+def missing_parts(run):
     match = re.search(r'<div class="missing">(.*?)</div>', page_of(run), re.DOTALL)
     return match[1] if match else ""
 
 
-def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
+def test_the_report_has_all_parts_and_no_script(run):
     text = page_of(run)
     for heading in (
         "Results",
@@ -78,18 +78,18 @@ def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
     assert text.count("<svg") == text.count('role="img"') == len(re.findall(r"<svg[^>]*><title>[^<]+</title>", text))
 
 
-def test_the_page_is_a_function_of_the_folder_and_its_file_may_be_named(run, tmp_path):
+def test_the_page_depends_only_on_the_folder_and_can_be_named(run, tmp_path):
     first = write_report(run).read_bytes()
     assert write_report(run).read_bytes() == first
     assert write_report(shutil.copytree(run, tmp_path / "copy"), tmp_path / "page.html").read_bytes() == first
-    done = CliRunner().invoke(
+    completed = CliRunner().invoke(
         cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")]
     )
-    assert done.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
+    assert completed.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
-def test_what_repeats_a_run_and_what_changed_is_listed(run):
+def test_the_command_to_repeat_the_run_and_changes_are_listed(run):
     start = {
         "date": "2026-01-01",
         "command": "sparring train kuhn-tiny 'x={a: 1}'",
@@ -117,31 +117,31 @@ def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     assert chart.count("<circle") == ratings.MAX_ROWS and "<0>" not in chart and "nan" not in chart
 
 
-def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
+def test_missing_truncated_and_strange_files_are_reported(run, monkeypatch):
     def none(path):
         raise sparring.core.errors.ModelError("the model is not on this machine")
 
     monkeypatch.setattr("sparring.run.folder.load_tokenizers", none)
-    assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
+    assert "Tokens are shown as ids: the model is not on this machine" in missing_parts(run)
     monkeypatch.undo()
     monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
-    assert re.search(r"Episode \d+ of step 4 is an invalid record", missing(run))
+    assert re.search(r"Episode \d+ of step 4 is an invalid record", missing_parts(run))
     monkeypatch.undo()
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-7])
-    assert "metrics.jsonl cannot be read after step 3" in missing(run)
+    assert "metrics.jsonl cannot be read after step 3" in missing_parts(run)
     for path in (run / "episodes").iterdir():
         path.write_bytes(path.read_bytes()[:-30])
     for path in (run / "checkpoints").glob("*/state.json"):
         path.write_text("{")
     text = page_of(run)
-    assert "The episodes of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
+    assert "The episodes of step 4 cannot be read" in missing_parts(run) and "The payoff book cannot be read" in text
     shutil.rmtree(run / "episodes")
     shutil.rmtree(run / "credit")
-    assert "No episodes are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
+    assert "No episodes are stored" in missing_parts(run) and "Sample plays</h2>" not in page_of(run)
     (run / "sparring-run.json").write_text('{"format": 99}')
-    done = CliRunner().invoke(cli.app, ["report", str(run)])
-    assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
+    completed = CliRunner().invoke(cli.app, ["report", str(run)])
+    assert completed.exit_code == 1 and "format 99" in str(completed.output) + str(completed.exception)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What tests of several studies build: a run that was never trained, the configuration of an arm, and answers to commands."""
+"""Shared helpers of study tests: an untrained run, the configuration of an arm, and fixed answers to commands."""
 
 import json
 
@@ -6,7 +6,7 @@ from sparring.config import recipe, resolve
 
 
 def stub_run(monkeypatch, study, lines, config):
-    """Let a study's module read these lines of metrics, and this configuration, in any folder."""
+    """Let a study's module read these metrics lines and this configuration from any folder."""
 
     class Folder:
         @staticmethod
@@ -29,7 +29,7 @@ def config_of(study, arm, *changes):
 
 
 class Commands:
-    """Gives the same document to every command; ``words`` holds the words of all."""
+    """Return the same document for every command; ``words`` collects the words of all commands."""
 
     def __init__(self, document):
         self.words, self.document = [], document

@@ -1,4 +1,4 @@
-"""Words of tables of comparisons: corrected for their number, and tables that say so."""
+"""Verdict words of comparison tables, corrected for the number of comparisons, and the note below the tables."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparring.ops.statistics import mean_interval, wilson_ends
-from studies.common.result_figures import CORRECTED, Results, chance_beyond, decided, sides, worded
+from studies.common.result_figures import CORRECTED, Results, chance_beyond, decide_comparisons, sides, table_with_words
 from studies.common.significance import share_probability, zero_probability
 from studies.common.study import names, published
 from studies.common.study_tables import module_of
@@ -16,16 +16,16 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "studies").glob("*/page.md")])
 
 
-def test_words_by_hand():
-    """Of p = 0.013, 0.13 and 0.74 Holm's method decides the first alone; with p = 0.024 in its place none."""
-    sure, open_one, none = ([0.4, 0.5, 0.6, 0.3], [0.9, 0.1, 0.5, 0.0], [0.1, -0.2, 0.15, 0.0])
-    gains = [mean_interval(values) for values in (sure, open_one, none)]
+def test_verdict_words_by_hand():
+    """Of p = 0.013, 0.13 and 0.74, Holm's method decides only the first; of 0.024, 0.13 and 0.74 none."""
+    sure, open_interval, no_difference = ([0.4, 0.5, 0.6, 0.3], [0.9, 0.1, 0.5, 0.0], [0.1, -0.2, 0.15, 0.0])
+    gains = [mean_interval(values) for values in (sure, open_interval, no_difference)]
     assert zero_probability(gains[0]) < 0.05 / 3
     assert sides(gains, "up", "down") == ["up", "not decided", "not decided"]
     assert sides([mean_interval([-value for value in sure])], "up", "down") == ["down"]
     weak = mean_interval([0.2, 0.5, 0.5])
     assert 0.05 / 3 < zero_probability(weak) < 0.06 and sides([weak, *gains[1:]], "up", "down") == ["not decided"] * 3
-    assert decided([]) == [] and sides([], "up", "down") == []
+    assert decide_comparisons([]) == [] and sides([], "up", "down") == []
 
 
 def test_beyond_a_level_by_hand():
@@ -36,15 +36,15 @@ def test_beyond_a_level_by_hand():
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.6, 50), (0.64, 50), (0.35, 40), (0.5, 7)])
-def test_a_share_is_decided_where_wilsons_interval_leaves_the_level_out(share, count):
+def test_a_share_is_decided_if_wilsons_interval_excludes_the_level(share, count):
     low, high = wilson_ends(share, count, 0.95)
     assert (share_probability(share, count, 0.5) < 0.05) == (not low <= 0.5 <= high)
 
 
-def test_a_table_without_lines_says_nothing_of_correction():
-    assert CORRECTED not in worded(("a", "verdict"), [], []) and worded(("a", "verdict"), [("b",)], ["held"]).endswith(
-        CORRECTED
-    )
+def test_an_empty_table_has_no_note_on_correction():
+    assert CORRECTED not in table_with_words(("a", "verdict"), [], []) and table_with_words(
+        ("a", "verdict"), [("b",)], ["held"]
+    ).endswith(CORRECTED)
 
 
 STUDIES = [name for name in names() if module_of(name) is not None]
@@ -61,6 +61,6 @@ def test_every_table_with_verdicts_says_that_they_are_corrected(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_no_page_leads_with_a_word_that_correction_takes_back(page):
+def test_the_lead_of_a_page_agrees_with_the_corrected_words(page):
     text = page.read_text(encoding="utf-8").lower()
     assert "not after correction" not in text and "no correction for several comparisons" not in text

@@ -1,4 +1,4 @@
-"""The race of estimators: equal games, refusals said, verdicts paired by seed."""
+"""The race of estimators: equal numbers of games, reported refusals, and verdicts paired by seed."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.ops.statistics import mean_interval
 from sparring.run.events import read_lines
-from studies.common.claims import correlations, judged, verdicts
+from studies.common.claims import correlations, judge_differences, verdicts
 from studies.credit_race import race_page as credit_race_page
 from studies.credit_race import study
 from studies.credit_race.race import curve, run, run_config
@@ -28,7 +28,7 @@ def config_of(estimator, seed=0, changes=SMALL):
 
 
 @pytest.fixture(scope="module")
-def raced(tmp_path_factory):
+def race_results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("race")
     estimators = ("outcome", "ppr process=steps", "gae lam=0.5")
     return {
@@ -38,7 +38,7 @@ def raced(tmp_path_factory):
     }
 
 
-def test_every_estimator_has_its_figures_or_its_reason(raced):
+def test_every_estimator_has_figures_or_a_reason(race_results):
     setting = {
         **study.STUDY.setting,
         "estimators": "outcome,ppr process=steps,gae lam=0.5",
@@ -46,14 +46,16 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
         "changes": list(SMALL),
     }
     game = {"rows": [{"estimator": "outcome", **{key: {"mean": 0.5} for key in study.LAB_KEYS}}]}
-    results = {(study.GAME,): {"found": {"game": game}}} | {key: {"found": result} for key, result in raced.items()}
+    results = {(study.GAME,): {"found": {"game": game}}} | {
+        key: {"found": result} for key, result in race_results.items()
+    }
     rows = study.rows(setting, results)
     assert {*results} == {cell.key for cell in study.cells(setting)}
     assert rows[-1]["estimator"] == "ppr process=steps" and "reads the reward component 'steps'" in rows[-1]["refused"]
     finals = [sum(row["values"]["final"].values()) for row in rows[:-1]]
     assert finals == sorted(finals)
     for row in rows[:-1]:
-        ends = [raced[row["estimator"], seed]["curve"] for seed in (0, 1)]
+        ends = [race_results[row["estimator"], seed]["curve"] for seed in (0, 1)]
         assert [games for games, _ in row["curve"]] == [16.0, 32.0, 48.0]
         assert row["values"]["final"] == {"0": ends[0][-1][1], "1": ends[1][-1][1]}
         assert row["values"]["mean"]["0"] == pytest.approx(sum(value for _, value in ends[0]) / 3)
@@ -71,7 +73,7 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
 
 
 @pytest.mark.parametrize("estimator", ["ppr", "spae", "ssl", "vpr"])
-def test_estimators_of_judged_turns_are_given_a_judge_and_run(estimator, tmp_path):
+def test_estimators_that_need_verdicts_get_an_oracle_and_run(estimator, tmp_path):
     config = config_of(estimator)
     assert [reward.name for reward in config.rewards] == ["best_action"]
     assert [game.oracle.name for game in config.environments] == ["cfr"]
@@ -85,7 +87,7 @@ def test_a_process_model_is_trained_in_the_race(tmp_path):
     assert sum(line["process/pairs"] for line in read_lines(tmp_path / "metrics.jsonl")) > 0
 
 
-def test_a_recipe_with_its_own_judge_keeps_it():
+def test_a_recipe_with_an_oracle_keeps_it():
     changes = (
         "rewards=[{name: best_action, weight: 0.5}]",
         "environments=[{name: kuhn_poker, oracle: {name: best_response}}]",
@@ -115,7 +117,7 @@ def test_a_run_without_exact_distances_is_refused(tmp_path):
         run(tmp_path, "kuhn-tiny", (*SMALL, "evaluation.exact=false"), "mars", 0)
 
 
-def test_the_distance_of_a_cooperative_game_is_its_gap():
+def test_the_distance_of_a_cooperative_game_is_the_gap_to_the_optimum():
     lines = [
         {"step": 1, "nash_conv/a": 5.0, "optimality_gap/a": 1.0},
         {"step": 2},
@@ -169,7 +171,7 @@ def test_verdicts_by_hand():
 
 @pytest.mark.parametrize(("gains", "difference"), [([0.2], "0.200"), ([0.01, 0.01], "0.010 [0.010, 0.010]")])
 def test_fewer_than_three_seeds_decide_nothing(gains, difference):
-    row = judged([mean_interval(gains)])[0]
+    row = judge_differences([mean_interval(gains)])[0]
     expected = (difference, "1.000", "not decided")
     assert (row["difference"], row["p"], row["verdict"]) == expected
 
@@ -195,7 +197,7 @@ def test_the_chart_shows_the_best_and_the_worst():
     assert ">e7 =" not in text
 
 
-def test_losses_and_rewards_of_a_recipe_may_be_texts():
+def test_losses_and_rewards_of_a_recipe_can_be_names():
     config = config_of("gae", changes=(*SMALL, "losses=[ppo_clip, value_loss weight=0.5]"))
     assert [(loss.name, loss.weight) for loss in config.losses] == [("ppo_clip", 1.0), ("value_loss", 0.5)]
     texts = ("rewards=[format_bonus bonus=0.1]", "environments.0.oracle=cfr", "reorder_outcomes=true")

@@ -1,4 +1,4 @@
-"""Policies of several runs in one game: each team has what its player needs, and who wins is counted by team."""
+"""Policies of several runs in one game: each team gets what its player needs, and wins are counted by team."""
 
 import json
 
@@ -41,18 +41,20 @@ def config_of(*, choose=None, deduce=False, **options):
     return resolve({**TINY, "environments": [section]})
 
 
-def test_what_a_policy_needs_is_read_from_its_environment():
+def test_the_needs_of_a_policy_are_read_from_its_environment():
     assert read(config_of()) == (BASE, Needs())
     assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
     assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
     assert read(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
-    throws = resolve({**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]})  # around its own example
+    throws = resolve(
+        {**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]}
+    )  # choose wraps its example environment
     assert read(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
 
 
-def test_each_team_has_what_its_player_needs():
-    plain = game_for(BASE, [Needs(), Needs()])
-    assert plain.name == "werewolf" and not plain.setup.deduce and plain.illegal.penalty == 0.2
+def test_each_team_gets_what_its_player_needs():
+    without_needs = game_for(BASE, [Needs(), Needs()])
+    assert without_needs.name == "werewolf" and not without_needs.setup.deduce and without_needs.illegal.penalty == 0.2
     village = game_for(BASE, [Needs(), Needs(THREE, True)])
     assert (
         isinstance(village, ChooseEnvironment)
@@ -63,24 +65,24 @@ def test_each_team_has_what_its_player_needs():
     assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
     assert wolf.inner.setup.malformed == "noted"
     assert game_for(BASE, [Needs(THREE), Needs(None, True, True)]).inner.setup.malformed == "illegal"
-    both = game_for(BASE, [Needs(THREE, True)] * 2)
-    assert both.choosers == {0, 1, 2, 3} and both.inner.setup.deduce == (0, 1, 2, 3)
+    with_candidates = game_for(BASE, [Needs(THREE, True)] * 2)
+    assert with_candidates.choosers == {0, 1, 2, 3} and with_candidates.inner.setup.deduce == (0, 1, 2, 3)
 
 
-def test_candidates_of_two_kinds_do_not_fit_into_a_game():
+def test_two_kinds_of_candidates_in_one_game_are_refused():
     with pytest.raises(ConfigError, match=r"one player chooses by .*'diverse': True.*the other by .*'diverse': False"):
         game_for(BASE, [Needs(THREE), Needs({**THREE, "diverse": False})])
 
 
-def test_the_share_is_that_of_the_first_team():
+def test_the_share_of_wins_is_of_the_first_team():
     game = game_for(BASE, [Needs(), Needs()])
     silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
-    came = match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
-    assert came.won == 1.0 and came.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
+    result = match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
+    assert result.won == 1.0 and result.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
     against = match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
-    assert 0.0 < against < 1.0  # who saw the wolf says so, and two votes are enough
+    assert 0.0 < against < 1.0  # the seer names the wolf, and two votes are enough
     assert match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
-    assert {speech.texts for speech in came.speeches} == {0}  # by words nothing is any text
+    assert {speech.texts for speech in result.speeches} == {0}  # without words in the options no speech has a text
 
 
 def test_texts_are_counted_without_the_names_in_them():
@@ -88,18 +90,21 @@ def test_texts_are_counted_without_the_names_in_them():
         Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}),
         [Needs(), Needs()],
     )
-    came = match(
+    result = match(
         game,
         [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)],
         games=30,
         stream=Stream.from_seed(0),
     )
-    alone, talkative = came.speeches
-    assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one
+    repetitive, talkative = result.speeches
+    assert repetitive.texts == 30 and (repetitive.distinct, repetitive.commonest) == (
+        1,
+        30,
+    )  # "p1", "p2" and "p3" count as one text
     assert 60 >= talkative.texts > 30 and 3 < talkative.distinct <= 10 and talkative.commonest < 30
 
 
-def test_runs_meet_one_another_and_bots(tmp_path):
+def test_runs_play_each_other_and_bots(tmp_path):
     run(tmp_path / "chooser", config_of(choose=THREE, deduce=True))
     run(tmp_path / "plain", config_of())
     runs = {"chooser": tmp_path / "chooser", "plain": tmp_path / "plain"}
@@ -112,11 +117,11 @@ def test_runs_meet_one_another_and_bots(tmp_path):
     assert rows == matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
 
 
-def test_a_run_meets_its_own_start(tmp_path):
-    """The start of a run that has learnt nothing plays as the run does; of one that has, otherwise."""
+def test_a_run_plays_its_initial_weights(tmp_path):
+    """An untrained run plays like its initial weights; a trained run does not."""
     pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
 
-    def rows_of(folder, **more):
+    def rows_of(folder, **changes):
         run(
             tmp_path / folder,
             resolve(
@@ -124,7 +129,7 @@ def test_a_run_meets_its_own_start(tmp_path):
                     **config_of().model_dump(exclude_unset=True),
                     "warmup": {"updates": 100, "games": 8},
                     "league": {"every": 1, "start": True},
-                    **more,
+                    **changes,
                 }
             ),
         )
@@ -133,37 +138,37 @@ def test_a_run_meets_its_own_start(tmp_path):
     still = rows_of("still", learner={"learning_rate": 0.0})
     assert [(row["first"], row["second"]) for row in still] == pairs
     assert len({json.dumps([row["won"], row["legal"]]) for row in still}) == 1
-    moved = rows_of("moved", learner={"learning_rate": 0.1})
-    assert moved[3]["legal"] == still[3]["legal"] and moved[2]["legal"] != still[2]["legal"]
-    assert moved[0]["legal"] != moved[3]["legal"] != moved[1]["legal"]
+    trained_rows = rows_of("moved", learner={"learning_rate": 0.1})
+    assert trained_rows[3]["legal"] == still[3]["legal"] and trained_rows[2]["legal"] != still[2]["legal"]
+    assert trained_rows[0]["legal"] != trained_rows[3]["legal"] != trained_rows[1]["legal"]
     run(tmp_path / "none", config_of())
     with pytest.raises(UnknownNameError, match="past-000000"):
         matrix({"own": tmp_path / "none"}, {}, pairs, games=2, seed=1, starts={"start": "own"})
 
 
-def test_runs_of_two_games_do_not_meet(tmp_path):
+def test_runs_of_two_games_are_refused(tmp_path):
     run(tmp_path / "one", config_of())
     run(tmp_path / "two", config_of(rounds=2))
     with pytest.raises(ConfigError, match=r"cross play: two was trained in .*'rounds': 2.* and one in .*'rounds': 1"):
         matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
 
 
-def test_arms_begin_at_others_and_meet_starts():
+def test_arms_can_begin_from_other_arms_and_play_initial_weights():
     arms = {"first": ("werewolf/tiny", ()), "then it": ("werewolf/tiny", ("steps=2",))}
     setting = {"seeds": 2, "arms": list(arms), "games": 3, "changes": []}
-    options = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.measured}
+    options = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.run_figures}
     cells = crossed.cells(setting, arms, **options, begins={"then it": "first"}, starts={"start": "then it"})
-    first, then, matches = cells[3:]
-    assert then.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
-    assert then.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")
-    assert first.path_words == then.path_words[1:]
-    assert first.measure is not study.measured and then.measure is study.measured
+    first, following, matches = cells[3:]
+    assert following.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
+    assert following.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")
+    assert first.path_words == following.path_words[1:]
+    assert first.measure is not study.run_figures and following.measure is study.run_figures
     spec = json.loads(matches.command[3])
     assert spec["starts"] == {"start": "then it"} and spec["runs"] == {"first": "first-1", "then it": "then-it-1"}
 
 
 @pytest.mark.parametrize("shares", [1, 2, 3])
-def test_matches_are_shared_out_and_each_row_has_its_own(shares):
+def test_matches_are_split_into_cells_and_each_row_gets_its_own(shares):
     arms = {"a": ("werewolf/tiny", ())}
     pairs = [(wolf, village) for wolf in ("a", "b", "c") for village in ("b", "c")][:5]
     setting = {"seeds": 2, "arms": ["a"], "games": 3, "changes": []}
@@ -173,7 +178,7 @@ def test_matches_are_shared_out_and_each_row_has_its_own(shares):
         always=(),
         bots={"b": "random", "c": "random"},
         pairs=pairs,
-        measure=study.measured,
+        measure=study.run_figures,
         shares=shares,
     )
     matches = [cell for cell in cells if cell.key[0] == MATRIX]
@@ -182,8 +187,8 @@ def test_matches_are_shared_out_and_each_row_has_its_own(shares):
     )
     results = {cell.key: {"found": {"x": 1.0}, "seconds": 1.0} for cell in cells if cell.key[0] != MATRIX}
     for cell in matches:
-        played = [tuple(pair) for pair in json.loads(cell.command[3])["pairs"]]
-        results[cell.key] = {"found": [{"won": pairs.index(pair) + 0.5 * cell.key[1]} for pair in played]}
+        pairs_of_cells = [tuple(pair) for pair in json.loads(cell.command[3])["pairs"]]
+        results[cell.key] = {"found": [{"won": pairs.index(pair) + 0.5 * cell.key[1]} for pair in pairs_of_cells]}
     rows = crossed.rows(
         setting, results, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]}
     )
@@ -196,31 +201,31 @@ def test_all_arms_play_one_game_equally_often():
     cells = {cell.key: cell for cell in study.cells(study.STUDY.setting)}
     for arm, (recipe, overrides) in study.ARMS.items():
         config = resolve(apply_overrides(load_recipe(recipe), [*study.ALWAYS, *overrides]))
-        base, needs = read(config)
-        bases.append(base)
+        environment, player_needs = read(config)
+        bases.append(environment)
         if arm in (study.START, study.CHOOSING):
             assert config.learner.learning_rate == 0.0 and config.steps == 1
         else:
             games.add((config.steps, config.rollout.games_per_step))
-        begins = study.BEGINS.get(arm)  # what is exported there, of the same seed
+        begins = study.BEGINS.get(arm)  # the exported weights of the same seed
         assert bool(begins) == (not config.warmup.updates) and begins in (None, study.START, study.CHOOSING)
-        place, after = cells[arm, 1].path_words, cells[arm, 1].after
-        assert after == (((begins, 1),) if begins else ())
+        folder, previous_cell = cells[arm, 1].path_words, cells[arm, 1].after
+        assert previous_cell == (((begins, 1),) if begins else ())
         name = f"{begins}-1".replace(" ", "-")
-        assert (place[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in place[:2])
+        assert (folder[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in folder[:2])
         assert not begins or cells[begins, 1].folder == name
-        assert (needs.candidates is not None) == arm.startswith("SLA")
-        assert needs.deduces == (arm.startswith("SLA") and arm != study.SILENT)
-    assert all(base == bases[0] for base in bases) and len(games) == 1
+        assert (player_needs.candidates is not None) == arm.startswith("SLA")
+        assert player_needs.deduces == (arm.startswith("SLA") and arm != study.SILENT)
+    assert all(environment == bases[0] for environment in bases) and len(games) == 1
     assert bases[0].options["players"] == 7
 
 
 def results(shares, seeds=2):
-    """Return results in which wolves win half of the games, but where it is said otherwise."""
+    """Return results in which wolves win half of the games, except for the given shares."""
 
     def share(wolf, village, seed):
-        won = shares.get((wolf, village), 0.5)
-        return won[seed] if isinstance(won, tuple) else won
+        win_share = shares.get((wolf, village), 0.5)
+        return win_share[seed] if isinstance(win_share, tuple) else win_share
 
     setting = {**study.STUDY.setting, "seeds": seeds}
     cells = {}
@@ -242,12 +247,12 @@ def results(shares, seeds=2):
     return Results({"rows": rows})
 
 
-def test_a_part_is_worth_what_is_won_less_without_it():
+def test_the_effect_of_a_part_is_the_loss_of_wins_without_it():
     arm = "SLA, no population"
-    others = [name for name in study.MAIN if name not in (study.SLA, study.RANDOM)]
-    less = {(arm, other): 0.25 for other in others}  # as the wolves
-    table = {line.split(" | ")[0].strip("| "): line for line in page.parts(results(less)).splitlines()}
+    opponents = [name for name in study.MAIN if name not in (study.SLA, study.RANDOM)]
+    wolf_shares = {(arm, opponent): 0.25 for opponent in opponents}  # shares of the arm as wolves
+    table = {line.split(" | ")[0].strip("| "): line for line in page.parts(results(wolf_shares)).splitlines()}
     assert table[arm] == f"| {arm} | 0.25 [0.25, 0.25] | 0.00 [0.00, 0.00] | 0.12 [0.12, 0.12] | 0.00 | held |"
     assert table["LSPO, one step of CFR"].endswith("| 0.00 [0.00, 0.00] | 1.00 | not decided |")
-    more = {(other, arm): 0.25 for other in others}  # its village wins more
-    assert "| -0.12 [-0.12, -0.12] | 0.00 | not held: it wins more |" in page.parts(results(more))
+    village_shares = {(opponent, arm): 0.25 for opponent in opponents}  # shares of wolves against the arm's village
+    assert "| -0.12 [-0.12, -0.12] | 0.00 | not held: it wins more |" in page.parts(results(village_shares))

@@ -1,4 +1,4 @@
-"""The study of the dilemma: what its arms are, what is measured of a policy by hand, and what its page says."""
+"""The dilemma study: its arms, figures of policies by hand, and the page."""
 
 import json
 
@@ -20,11 +20,11 @@ def game(count):
     return make_game("repeated_dilemma", options={"rounds": count, "told": False})
 
 
-def scripted(*moves, then=D):
-    return AgentSpec("scripted", {"moves": list(moves), "preference": [then]}).make()
+def scripted(*moves, last_move=D):
+    return AgentSpec("scripted", {"moves": list(moves), "preference": [last_move]}).make()
 
 
-def test_the_arms_differ_in_the_weight_of_the_alignment_alone():
+def test_the_arms_differ_only_in_the_weight_of_the_alignment():
     naive, aligned = (config_of(study, arm).model_dump() for arm in (study.NAIVE, study.ALIGNED))
     assert {key for key in naive if naive[key] != aligned[key]} == {"name", "summary", "credit"}
     assert naive["credit"]["name"] == aligned["credit"]["name"] == "advantage_alignment"
@@ -32,8 +32,8 @@ def test_the_arms_differ_in_the_weight_of_the_alignment_alone():
     assert {**naive["credit"], "beta": None} == {**aligned["credit"], "beta": None}
 
 
-def test_who_always_cooperates_loses_a_point_a_round_and_who_always_defects_none():
-    figures = rounds.figures_of(game(20), scripted(then=C), 3)
+def test_always_cooperating_loses_one_point_a_round_and_defecting_none():
+    figures = rounds.figures_of(game(20), scripted(last_move=C), 3)
     assert (figures[rounds.BOTH], figures[rounds.NEITHER], figures[rounds.WITH_ITSELF]) == (1.0, 0.0, 3.0)
     assert (figures[rounds.AGAINST], figures[rounds.LOST], figures[rounds.LEGAL]) == (0.0, 1.0, 1.0)
     assert (figures[rounds.OPENS], figures["cooperates after cooperate, cooperate"]) == (1.0, 1.0)
@@ -50,10 +50,10 @@ def test_who_always_cooperates_loses_a_point_a_round_and_who_always_defects_none
     assert (figures[rounds.AGAINST], figures[rounds.LOST]) == (0.75, 0.25)
 
 
-def test_a_strategy_is_told_by_own_choice_first():
+def test_a_strategy_is_described_by_the_own_choice_first():
     """Seat 0: c d c d; seat 1: c c d d."""
     episodes = play_episodes(game(4), [f"scripted moves=[{','.join(moves)}]" for moves in ((C, D, C, D), (C, C, D, D))])
-    assert rounds.chosen(episodes[0]) == [(C, C), (D, C), (C, D), (D, D)]
+    assert rounds.choices_by_round(episodes[0]) == [(C, C), (D, C), (C, D), (D, D)]
     assert rounds.strategy(episodes) == {
         rounds.OPENS: 1.0,
         "cooperates after cooperate, cooperate": 0.5,  # seat 0 does not, seat 1 does
@@ -63,17 +63,17 @@ def test_a_strategy_is_told_by_own_choice_first():
     }
 
 
-def test_an_illegal_reply_is_no_legal_one_and_what_was_played_for_it_counts():
-    noisy = make_game(
+def test_an_illegal_reply_is_counted_and_its_substitute_is_the_choice():
+    game_with_random_substitute = make_game(
         "repeated_dilemma", options={"rounds": 2, "told": False}, illegal={"rule": "random", "penalty": 0.5}
     )
-    figures = rounds.figures_of(noisy, scripted(C, "nonsense"), 40)
+    figures = rounds.figures_of(game_with_random_substitute, scripted(C, "nonsense"), 40)
     assert (
         figures[rounds.LEGAL] == 0.5 and 0.5 < figures[rounds.BOTH] < 0.8
-    )  # half of the plays' second rounds, by chance a quarter
+    )  # half of the second rounds, a quarter by chance
 
 
-def test_a_run_is_measured_in_a_process_of_its_own(tmp_path, monkeypatch):
+def test_a_run_is_measured_in_a_separate_process(tmp_path, monkeypatch):
     lines = [
         {"step": step, "return/repeated_dilemma/row": 20.0 + step, "return/repeated_dilemma/column": 20.0}
         for step in (5, 10, 20)
@@ -86,21 +86,23 @@ def test_a_run_is_measured_in_a_process_of_its_own(tmp_path, monkeypatch):
         (tmp_path / study.FOUND).write_text(json.dumps({rounds.BOTH: 0.9}))
         return ""
 
-    figures = study.measured(tmp_path, "", ask, plays=7)
+    figures = study.run_figures(tmp_path, "", ask, plays=7)
     assert figures == {rounds.BOTH: 0.9, "points a round after 10": 1.25, "points a round after 20": 1.5}
     assert commands[:3] == ["python", "-m", "studies.dilemma.rounds"]
     assert json.loads(commands[3]) == {"run": str(tmp_path), "plays": 7} and commands[4] == str(tmp_path / study.FOUND)
 
 
 def row(arm, **figures):
-    """Return a row of two seeds; the figures given are those of seed 1, and seed 0 always reaches what is asked for."""
-    good = {rounds.BOTH: 0.9, rounds.NEITHER: 0.9, rounds.LOST: 0.0, "seconds": 60.0}
-    named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
+    """Return a row of two seeds: seed 0 always reaches the goal, seed 1 has the given figures."""
+    figures_of_seed_0 = {rounds.BOTH: 0.9, rounds.NEITHER: 0.9, rounds.LOST: 0.0, "seconds": 60.0}
+    figures_of_seed_1 = {getattr(rounds, name.upper()): value for name, value in figures.items()}
     return {
         "arm": arm,
         "starts": "all",
         "plays": 9,
-        "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()},
+        "values": {
+            name: {"0": value, "1": figures_of_seed_1.get(name, value)} for name, value in figures_of_seed_0.items()
+        },
     }
 
 
@@ -108,8 +110,11 @@ def row(arm, **figures):
     ("figures", "counts"),
     [({}, (2, 2, 2)), ({"both": 0.8}, (1, 2, 1)), ({"lost": 0.1}, (2, 2, 2)), ({"lost": 0.11}, (2, 1, 1))],
 )
-def test_the_verdict_counts_seeds_that_reach_what_was_asked_for(figures, counts):
+def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, counts):
     text = page.verdict(Results({"rows": [row(study.NAIVE, neither=0.8), row(study.ALIGNED, **figures)]}))
-    both, lost, every = counts
-    assert f"**alignment**: cooperation in {both}, at most so much lost in {lost}, both in {every} of 2 seeds." in text
+    num_cooperating, num_not_exploited, num_all = counts
+    assert (
+        f"**alignment**: cooperation in {num_cooperating}, at most so much lost in {num_not_exploited}, both in {num_all} of 2 seeds."
+        in text
+    )
     assert "**naive**: defection in 1 of 2 seeds." in text

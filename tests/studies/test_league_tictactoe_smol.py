@@ -1,4 +1,4 @@
-"""The study of SmolLM2 in tic-tac-toe: what its arms are, what is kept of a run, and what its page says of it."""
+"""The study of SmolLM2 in tic-tac-toe: its arms, figures of a run, and the page."""
 
 import pytest
 from safetensors.numpy import load_file
@@ -18,7 +18,7 @@ TINY = [
 ]
 
 
-def test_the_league_plays_640_and_seats_its_own_members_alone():
+def test_the_league_plays_640_games_a_step_only_with_its_members():
     config = config_of(study, study.LEAGUE)
     assert config.steps * config.rollout.games_per_step == 640
     assert config.matchmaker.options["bots"].keys() == config.bots.keys() == {"start"}
@@ -26,32 +26,32 @@ def test_the_league_plays_640_and_seats_its_own_members_alone():
     assert config.league.start and not config.evaluation.opponents
 
 
-def test_the_mirror_has_as_many_seeds_as_are_asked_for():
+def test_the_mirror_arm_has_the_configured_number_of_seeds():
     keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2, "mirrors": 1})]
     assert keys == [("start", 0), ("league", 0), ("mirror", 0), ("start", 1), ("league", 1)]
 
 
-def test_the_mirror_differs_from_the_league_in_who_is_met_and_in_the_loss():
+def test_the_mirror_arm_differs_in_opponents_and_loss():
     league, mirror = (config_of(study, arm).model_dump() for arm in (study.LEAGUE, "mirror"))
     assert {key for key in league if league[key] != mirror[key]} == {"matchmaker", "losses"}
     assert mirror["matchmaker"]["name"] == "mirror" and not mirror["matchmaker"].get("options")
     assert [loss["name"] for loss in mirror["losses"]] == ["ppo_clip", "entropy_bonus"]
 
 
-def test_the_start_is_what_the_league_begins_as(tmp_path):
-    for arm, more in ((study.LEAGUE, ["steps=1", "rollout.games_per_step=4", "league.every=1"]), (study.START, [])):
-        run(tmp_path / arm, config_of(study, arm, *TINY, *more))
+def test_the_start_arm_has_the_leagues_initial_weights(tmp_path):
+    for arm, changes in ((study.LEAGUE, ["steps=1", "rollout.games_per_step=4", "league.every=1"]), (study.START, [])):
+        run(tmp_path / arm, config_of(study, arm, *TINY, *changes))
     member = load_file(checkpoint.load_latest(tmp_path / study.LEAGUE).path / "past-000000.safetensors")
-    learnt, start = (
+    league_weights, start_weights = (
         load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors")
         for arm in (study.LEAGUE, study.START)
     )
-    assert start.keys() == member.keys()
-    assert all((start[name] == member[name]).all() for name in member)
-    assert any((learnt[name] != member[name]).any() for name in member)
+    assert start_weights.keys() == member.keys()
+    assert all((start_weights[name] == member[name]).all() for name in member)
+    assert any((league_weights[name] != member[name]).any() for name in member)
 
 
-def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeypatch):
+def test_a_run_is_measured_by_self_play_and_a_match(tmp_path, monkeypatch):
     stub_run(
         monkeypatch,
         study,
@@ -60,8 +60,8 @@ def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeyp
     )
     match = {"role": "X", "opponent": "random", "intervals": {"win": {"mean": 0.5}, "win_or_draw": {"mean": 0.75}}}
     self_plays = [{"distinct": 40, "commonest": 3, "illegal": {"mean": 0.25, "low": 0.125, "high": 0.5}}]
-    ask = Commands({"matches": [match], "self_plays": self_plays})
-    assert study.measured(tmp_path, "", ask, games=7, plays=9) == {
+    commands = Commands({"matches": [match], "self_plays": self_plays})
+    assert study.run_figures(tmp_path, "", commands, games=7, plays=9) == {
         "different plays": 40,
         "plays of the commonest course": 3,
         "legal replies": 0.75,
@@ -72,7 +72,7 @@ def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeyp
         "share of different plays after 32": 0.25,
         "share of different plays after 64": 0.5,
     }
-    assert ask.words == [
+    assert commands.words == [
         "sparring",
         "evaluate",
         str(tmp_path),
@@ -88,7 +88,7 @@ def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeyp
 
 
 def row(arm, *, differ=33, legal=0.95, x=0.75):
-    """Return a row of two seeds; the figures given are those of seed 1, and seed 0 always reaches what is asked for."""
+    """Return a row of two seeds: seed 0 always reaches the goal, seed 1 has the given figures."""
     values = {
         study.DIFFER: {"0": 64, "1": differ},
         study.LEGAL: {"0": 1.0, "1": legal},
@@ -107,13 +107,13 @@ def row(arm, *, differ=33, legal=0.95, x=0.75):
         ({"x": 0.5625}, (2, 2, 1, 1)),
     ],
 )
-def test_the_verdict_counts_seeds_that_reach_each_part_and_all_of_what_was_asked(figures, counts):
+def test_the_verdict_counts_seeds_per_goal_and_for_all_goals(figures, counts):
     start = row(study.START)
     start["values"]["X against random, win_or_draw"] = {"0": 0.5, "1": 0.5}
     text = page.verdict(Results({"rows": [start, row("league", **figures)]}))
-    differ, legal, share, every = counts
+    num_different, num_legal, num_share, num_all = counts
     assert (
-        f"**league**: different plays in {differ}, legal replies in {legal}, share as X in {share}, all three in {every} of 2 seeds."
+        f"**league**: different plays in {num_different}, legal replies in {num_legal}, share as X in {num_share}, all three in {num_all} of 2 seeds."
         in text
     )
     assert "**start**" not in text

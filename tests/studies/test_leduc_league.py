@@ -1,4 +1,4 @@
-"""The study of Leduc poker in a league: its arms, what is kept of a run, and what its page says of it."""
+"""The study of a Leduc poker league: its arms, figures of a run, and the page."""
 
 import json
 
@@ -12,7 +12,7 @@ from studies.leduc_league import answers_along, study
 from studies.leduc_league import tables as page
 from tests.studies.builders import stub_run
 
-APART = {"name", "summary", "steps", "matchmaker", "league", "checkpoint", "policies", "roles"}
+KEYS_THAT_DIFFER = {"name", "summary", "steps", "matchmaker", "league", "checkpoint", "policies", "roles"}
 
 
 def config_of(arm):
@@ -20,10 +20,10 @@ def config_of(arm):
 
 
 @pytest.mark.parametrize("arm", study.ARMS)
-def test_the_arms_differ_in_the_league_alone_and_have_as_many_plays(arm):
+def test_the_arms_differ_only_in_the_league_with_equal_games(arm):
     mirror, config = config_of("mirror"), config_of(arm)
-    assert {key: config[key] for key in config if key not in APART} == {
-        key: mirror[key] for key in mirror if key not in APART
+    assert {key: config[key] for key in config if key not in KEYS_THAT_DIFFER} == {
+        key: mirror[key] for key in mirror if key not in KEYS_THAT_DIFFER
     }
     assert study.plays(config["steps"], config) == 614_400
     assert config["matchmaker"]["name"] == {"mirror": "mirror", "PFSP": "pfsp", "exploiters": "alphastar"}.get(
@@ -32,25 +32,25 @@ def test_the_arms_differ_in_the_league_alone_and_have_as_many_plays(arm):
 
 
 @pytest.mark.parametrize("arm", study.ARMS)
-def test_answers_are_measured_after_the_same_plays_in_all_arms(arm):
+def test_answers_are_measured_after_the_same_games_in_all_arms(arm):
     config = config_of(arm)
-    every, keep = config["checkpoint"]["every"], config["checkpoint"]["keep"]
-    assert every == config["league"]["every"] and config["steps"] == every * keep
-    assert [study.plays(every * number, config) for number in (1, 2)] == [40_960, 81_920]
+    interval, keep = config["checkpoint"]["every"], config["checkpoint"]["keep"]
+    assert interval == config["league"]["every"] and config["steps"] == interval * keep
+    assert [study.plays(interval * number, config) for number in (1, 2)] == [40_960, 81_920]
 
 
-def test_who_has_no_league_plays_what_it_learns_from():
+def test_arms_without_a_league_play_all_games_that_they_learn_from():
     assert study.plays(7, {"league": {"every": 0, "plays": 9}, "rollout": {"games_per_step": 10}}) == 70
     assert study.plays(7, {"league": {"every": 3, "plays": 9}, "rollout": {"games_per_step": 10}}) == 88
 
 
-def test_a_table_that_draws_nothing_is_run_once():
+def test_deterministic_tabular_methods_run_once():
     names = [cell.key for cell in study.cells(study.STUDY.setting) if cell.key[0] in study.TABLES]
     assert [seed for name, seed in names if name == "CFR"] == [0]
     assert [seed for name, seed in names if name == "XDO"] == [0, 1, 2]
 
 
-def test_a_run_is_kept_by_its_answers_at_the_end_and_along_it(tmp_path, monkeypatch):
+def test_figures_are_of_the_runs_answers_at_and_before_the_end(tmp_path, monkeypatch):
     stub_run(
         monkeypatch,
         study,
@@ -65,7 +65,7 @@ def test_a_run_is_kept_by_its_answers_at_the_end_and_along_it(tmp_path, monkeypa
         (tmp_path / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
         return ""
 
-    figures = study.measured(tmp_path, "", ask, answers=["last", "nash"])
+    figures = study.run_figures(tmp_path, "", ask, answers=["last", "nash"])
     assert figures == {
         "answers": {
             "last": {"NashConv": 1.0, "NashConv after 25": 3.0, "NashConv after 50": 1.0},
@@ -76,10 +76,14 @@ def test_a_run_is_kept_by_its_answers_at_the_end_and_along_it(tmp_path, monkeypa
     }
 
 
-def test_rows_tell_arms_with_their_answers_from_tables():
-    trained = {"answers": {"last": {"NashConv": 1.0}, "uniform": {"NashConv": 2.0}}, "plays": 9, "legal replies": 1.0}
+def test_rows_distinguish_answers_of_arms_from_tabular_methods():
+    arm_result = {
+        "answers": {"last": {"NashConv": 1.0}, "uniform": {"NashConv": 2.0}},
+        "plays": 9,
+        "legal replies": 1.0,
+    }
     table = {"leduc_poker": {"NashConv after 1": 4.0, "NashConv, end": 0.5, "rounds": 3}}
-    cells = {("mirror", 0): {"found": trained, "seconds": 1}, ("CFR", 0): {"found": table, "seconds": 2}}
+    cells = {("mirror", 0): {"found": arm_result, "seconds": 1}, ("CFR", 0): {"found": table, "seconds": 2}}
     first, second, third = study.rows({}, cells)
     assert (first["arm"], first["answer"], second["answer"]) == ("mirror", "last", "uniform")
     assert second["values"]["NashConv"] == {"0": 2.0} and second["values"]["plays"] == {"0": 9}
@@ -90,25 +94,25 @@ def test_rows_tell_arms_with_their_answers_from_tables():
     }
 
 
-def test_answers_along_a_run_are_those_that_evaluation_gives(tiny_league):
-    rows = answers_along.along(tiny_league, ["last", "uniform", answers_along.BEST])
+def test_answers_along_a_run_equal_the_evaluations(tiny_league):
+    rows = answers_along.nash_conv_along_run(tiny_league, ["last", "uniform", answers_along.BEST])
     assert [row["step"] for row in rows] == [1, 2]
     lines = [json.loads(line) for line in (tiny_league / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    measured = [line["nash_conv/kuhn_poker"] for line in lines]
-    assert [row["uniform"] for row in rows] == pytest.approx(measured)
-    assert rows[0]["last"] == pytest.approx(rows[0]["uniform"])  # the one member is the learner as it is
+    nash_convs = [line["nash_conv/kuhn_poker"] for line in lines]
+    assert [row["uniform"] for row in rows] == pytest.approx(nash_convs)
+    assert rows[0]["last"] == pytest.approx(rows[0]["uniform"])  # the only member is the learner
     assert rows[1]["last"] != pytest.approx(rows[1]["uniform"])
-    book = RunFolder.open(tiny_league).checkpoint(2).state.get("payoffs", {})
-    both = [rows[0]["last"], rows[1]["last"]]  # of two members the equilibrium is the one that earns more
-    assert any(rows[1][answers_along.BEST] == pytest.approx(gap) for gap in both)
-    assert "exact" not in json.dumps(book)  # what is computed afterwards is not written into the run
+    payoffs = RunFolder.open(tiny_league).checkpoint(2).state.get("payoffs", {})
+    member_values = [rows[0]["last"], rows[1]["last"]]  # with two members the equilibrium plays the one that earns more
+    assert any(rows[1][answers_along.BEST] == pytest.approx(gap) for gap in member_values)
+    assert "exact" not in json.dumps(payoffs)  # figures computed later are not written into the run
 
 
 @pytest.fixture
 def tiny_league(tmp_path):
     from sparring import train
 
-    small = [
+    changes = [
         "steps=2",
         "threads=1",
         "warmup.updates=2",
@@ -124,7 +128,7 @@ def tiny_league(tmp_path):
         "checkpoint.every=1",
         "checkpoint.keep=4",
     ]
-    return train("kuhn-tiny", *small, *league, run=tmp_path / "run").path
+    return train("kuhn-tiny", *changes, *league, run=tmp_path / "run").path
 
 
 def row(arm, answer, *gaps, policy="model"):
@@ -143,13 +147,13 @@ MIRROR = [row("mirror", "average", 0.9, 1.0, 1.1), row("mirror", "last", 2.0, 2.
         ((0.5, 1.0, 1.6), "not told apart from it: PSRO (last)"),
     ],
 )
-def test_the_verdict_says_on_which_side_of_the_mirror_an_answer_is(gaps, words):
+def test_the_verdict_compares_an_answer_with_the_mirror_arm(gaps, words):
     results = Results({"rows": [*MIRROR, row("PSRO", "last", *gaps), row("PSRO", answers_along.BEST, 0.1, 0.1, 0.1)]})
     assert words in page.verdict(results).replace(": less", "; less") and "(Holm)" in page.verdict(results)
     assert "exact payoffs" not in page.verdict(results)
 
 
-def test_who_is_below_a_mark_is_below_it_in_every_seed():
+def test_below_a_mark_means_below_it_in_every_seed():
     rows = [
         *MIRROR,
         row("FSP", "uniform", 0.6, 0.69, 0.65),

@@ -1,4 +1,4 @@
-"""The study of SmolLM2 in trials with written notes: what its arms are, what is kept, and what its page says of it."""
+"""The study of SmolLM2 in trials with written notes: its arms, stored figures, and the page."""
 
 import pytest
 from safetensors.numpy import load_file
@@ -17,32 +17,32 @@ TINY = [
 ]
 
 
-def test_what_reward_is_compared_with_has_its_seeds():
+def test_the_arms_compared_with_reward_have_its_seeds():
     keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2})]
     assert keys == [("trained", 0), ("trained", 1), ("warm-up", 0), ("warm-up", 1)]
 
 
-def test_arms_differ_in_what_reward_changes_alone():
-    plain, other = (config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP))
-    assert {key for key in plain if plain[key] != other[key]} == {"steps", "learner"}
-    assert other["steps"] == 1 and other["learner"]["learning_rate"] == 0.0
+def test_arms_differ_only_in_training_on_reward():
+    trained_config, warm_up_config = (config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP))
+    assert {key for key in trained_config if trained_config[key] != warm_up_config[key]} == {"steps", "learner"}
+    assert warm_up_config["steps"] == 1 and warm_up_config["learner"]["learning_rate"] == 0.0
 
 
-def test_opponents_that_are_held_out_are_none_of_those_met():
+def test_held_out_opponents_do_not_occur_in_training():
     config = config_of(study, study.TRAINED)
     training = [bot.options["weights"] for bot in config.bots.values()]
     held_out = [player.options["weights"] for player in config.evaluation.opponents]
     assert len(training) == len(held_out) == 3 and not any(weights in training for weights in held_out)
 
 
-def test_what_is_trained_begins_as_the_warm_up_ends(tmp_path):
+def test_training_begins_with_the_weights_after_warm_up(tmp_path):
     quick = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
-    for arm, more in (
+    for arm, changes in (
         (study.WARM_UP, []),
         (study.TRAINED, ["learner.learning_rate=0"]),
         ("untouched", ["warmup.updates=0"]),
     ):
-        run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *more))
+        run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *changes))
     trained, warm, untouched = (
         load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors")
         for arm in (study.TRAINED, study.WARM_UP, "untouched")
@@ -65,10 +65,10 @@ def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):
     }
 
 
-def test_a_run_is_measured_by_its_pools_of_opponents(tmp_path):
-    ask = Commands({"adaptation": [pool(opponent="rock"), pool(), pool(trained=False)]})
-    assert study.measured(tmp_path, "", ask, games=7) == [pool(), pool(trained=False)]
-    assert ask.words == [
+def test_a_run_is_measured_by_opponent_pools(tmp_path):
+    commands = Commands({"adaptation": [pool(opponent="rock"), pool(), pool(trained=False)]})
+    assert study.run_figures(tmp_path, "", commands, games=7) == [pool(), pool(trained=False)]
+    assert commands.words == [
         "sparring",
         "evaluate",
         str(tmp_path),
@@ -82,7 +82,7 @@ def test_a_run_is_measured_by_its_pools_of_opponents(tmp_path):
 
 
 def results(ends, warm=(0.1, 0.1, 0.1)):
-    """Return the results of three seeds whose last attempts closed these shares after training, and after the warm-up."""
+    """Return results of three seeds with these shares closed in the last attempt after training and after warm-up."""
     cells = {}
     for arm in study.ARMS:
         for seed in range(3):
@@ -119,12 +119,12 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
         ((-0.2, -0.25, -0.3), "-0.30 -0.35 -0.40 | adapts: not held; by reward: behind |"),
     ],
 )
-def test_what_reward_adds_is_judged_seed_by_seed(ends, words):
+def test_the_effect_of_reward_is_compared_seed_by_seed(ends, words):
     table = page.learns(results(ends))
     assert words in table and table.endswith(CORRECTED)
 
 
-def test_nothing_is_compared_where_the_quick_setting_leaves_an_arm_out():
+def test_without_the_arms_of_the_full_setting_nothing_is_compared():
     (arm,) = study.STUDY.quick["arms"]
     few = Results({"rows": [row for row in results((0.5, 0.6, 0.7)).rows() if row["arm"] == arm]})
     assert len(page.learns(few).splitlines()) == 2 and len(page.attempts(few).splitlines()) == 2 + 4

@@ -1,4 +1,4 @@
-"""Visited states by enumeration: by hand, against all draws of K replies, and against plays with candidates."""
+"""State visitation by enumeration: by hand, against all draws of K replies, and against games with candidates."""
 
 import itertools
 
@@ -19,17 +19,17 @@ def oracle():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=4), st.integers(1, 3))
-def test_what_is_committed_is_that_of_all_draws(replies, count):
+def test_committed_probabilities_equal_those_over_all_draws(replies, count):
     weights = np.array([weight for weight, _ in replies], dtype=float)
     if not weights.sum():
         weights += 1.0
     chances, scores = weights / weights.sum(), np.array([float(score) for _, score in replies])
     expected = np.zeros(len(chances))
     for draw in itertools.product(range(len(chances)), repeat=count):
-        best = max(scores[place] for place in draw)
-        ties = [place for place in draw if scores[place] == best]
-        for place in ties:
-            expected[place] += np.prod(chances[list(draw)]) / len(ties)
+        best = max(scores[reply] for reply in draw)
+        ties = [reply for reply in draw if scores[reply] == best]
+        for reply in ties:
+            expected[reply] += np.prod(chances[list(draw)]) / len(ties)
     assert committed(chances, scores, count) == pytest.approx(expected)
 
 
@@ -55,18 +55,20 @@ def scorer(states, legal=0.75):
 def test_sudoku_by_hand():
     """Two blanks, a wrong digit ends: of 8 first digits 2 are right, of 4 second ones 1 is; a quarter of all replies is illegal."""
     states = enumeration()
-    alone = states.visited(scorer(states), 1)
+    single_reply = states.visited(scorer(states), 1)
     right, second = 0.75 * 2 / 8, 0.75 / 4
-    assert alone.decisions == pytest.approx(1 + right)
-    assert alone.success == pytest.approx(right * second)
-    assert alone.illegal == pytest.approx(0.25 + right * 0.25)
+    assert single_reply.decisions == pytest.approx(1 + right)
+    assert single_reply.success == pytest.approx(right * second)
+    assert single_reply.illegal == pytest.approx(0.25 + right * 0.25)
     best = states.visited(scorer(states), 2)
     first = 1 - (1 - right) ** 2
     assert best.decisions == pytest.approx(1 + first)
     assert best.success == pytest.approx(first * (1 - (1 - second) ** 2))
-    assert alone.distance(alone) == 0.0 and 0.0 < alone.distance(best) == pytest.approx(best.distance(alone))
-    # the share of openings among visits: 1 / (1 + right) against 1 / (1 + first)
-    assert alone.distance(best) == pytest.approx(1 / (1 + right) - 1 / (1 + first))
+    assert single_reply.distance(single_reply) == 0.0 and 0.0 < single_reply.distance(best) == pytest.approx(
+        best.distance(single_reply)
+    )
+    # initial states among visits: 1 / (1 + right) against 1 / (1 + first)
+    assert single_reply.distance(best) == pytest.approx(1 / (1 + right) - 1 / (1 + first))
 
 
 @pytest.mark.parametrize(
@@ -76,12 +78,12 @@ def test_sudoku_by_hand():
         ("sokoban", {"rooms": 2, "moves": 4, "longest": 4}),
     ],
 )
-def test_all_that_is_begun_ends_or_wins(name, options):
+def test_every_game_is_lost_or_won(name, options):
     states = enumeration(name, **options)
     for count in (1, 4):
-        seen = states.visited(scorer(states), count)
-        assert 0.0 < seen.success < 1.0 and seen.success + seen.illegal <= 1.0 + 1e-9
-        assert seen.decisions >= 1.0
+        visits = states.visited(scorer(states), count)
+        assert 0.0 < visits.success < 1.0 and visits.success + visits.illegal <= 1.0 + 1e-9
+        assert visits.decisions >= 1.0
 
 
 def test_games_of_several_seats_are_refused():

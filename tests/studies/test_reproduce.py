@@ -1,4 +1,4 @@
-"""sparring reproduce, as people use it; tests/api/test_cells.py is about its parts."""
+"""The command sparring reproduce as a whole; tests/api/test_cells.py tests its parts."""
 
 import json
 import os
@@ -30,20 +30,20 @@ def start(*arguments):
 
 def wait_for_a_cell(folder):
     for _ in range(1200):
-        if done := list(folder.glob("*/cell.json")):
-            return done
+        if finished_cells := list(folder.glob("*/cell.json")):
+            return finished_cells
         time.sleep(0.05)
     raise AssertionError("No cell was done within a minute.")
 
 
 def without_dates(text):
-    """Return the content of a results file, without what differs when it is made again."""
+    """Return a results file without the fields that differ between runs."""
     return {key: value for key, value in json.loads(text).items() if key not in ("date", "commit")}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Return the folder of a quick run that nothing disturbed, and what was printed."""
+def quick_run(tmp_path_factory):
+    """Return the folder and the output of an uninterrupted quick run."""
     folder = tmp_path_factory.mktemp("whole") / "study"
     return folder, call(SMALLEST, "--quick", "--folder", folder)
 
@@ -61,8 +61,8 @@ def test_the_list_as_json():
     assert [row["name"] for row in rows] == list(names()) and rows[0]["cells"] == 9
 
 
-def test_a_quick_run_writes_results_and_tables_and_says_that_it_is_one(whole):
-    folder, outcome = whole
+def test_a_quick_run_writes_results_and_tables_marked_as_quick(quick_run):
+    folder, outcome = quick_run
     assert outcome.exit_code == 0, outcome.output
     document = json.loads((folder / "results.json").read_text())
     assert document["command"] == f"sparring reproduce {SMALLEST} --quick"
@@ -75,18 +75,18 @@ def test_a_quick_run_writes_results_and_tables_and_says_that_it_is_one(whole):
     assert "2/2 cells done" in outcome.stderr
 
 
-def test_what_is_done_is_not_done_again(whole):
-    folder, _ = whole
-    before = (folder / "results.json").read_text()
-    again = call(SMALLEST, "--quick", "--folder", folder, "--json")
-    assert "2 of 2 cells are done" in again.stderr and "2/2" not in again.stderr
-    assert json.loads(again.stdout) == json.loads(before)
-    assert (folder / "results.json").read_text() == before
+def test_finished_cells_are_not_run_again(quick_run):
+    folder, _ = quick_run
+    results_before = (folder / "results.json").read_text()
+    output = call(SMALLEST, "--quick", "--folder", folder, "--json")
+    assert "2 of 2 cells are done" in output.stderr and "2/2" not in output.stderr
+    assert json.loads(output.stdout) == json.loads(results_before)
+    assert (folder / "results.json").read_text() == results_before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
-def test_a_run_that_was_ended_goes_on_to_the_same_results(whole, tmp_path, number, status):
+def test_an_interrupted_run_resumes_to_the_same_results(quick_run, tmp_path, number, status):
     folder = tmp_path / "study"
     arguments = (SMALLEST, "--quick", "--workers", 1, "--folder", folder)
     process = start(*arguments)
@@ -98,24 +98,24 @@ def test_a_run_that_was_ended_goes_on_to_the_same_results(whole, tmp_path, numbe
     assert status != 130 or f"kept in {folder}; the same command goes on" in stderr
     outcome = call(*arguments)
     assert outcome.exit_code == 0 and "1 of 2 cells are done" in outcome.stderr
-    texts = [(path / "results.json").read_text() for path in (whole[0], folder)]
+    texts = [(path / "results.json").read_text() for path in (quick_run[0], folder)]
     assert without_dates(texts[0]) == without_dates(texts[1])
 
 
-def test_an_unknown_name_is_answered_by_the_nearest(tmp_path):
+def test_an_unknown_name_suggests_the_nearest(tmp_path):
     error = call("credit-rase", "--folder", tmp_path / "study").exception
     assert isinstance(error, UnknownNameError) and "Did you mean 'credit-race'" in str(error)
     assert all(name in str(error) for name in names())
 
 
-def test_publish_is_refused_before_anything_is_run(tmp_path):
+def test_publish_is_refused_before_any_cell_runs(tmp_path):
     arguments = (SMALLEST, "--publish", "--folder", tmp_path / "study")
     error = call(*arguments, "--quick").exception
     assert isinstance(error, ConfigError) and "Leave --quick out" in str(error)
     assert not (tmp_path / "study").exists()
 
 
-def test_without_a_checkout_it_says_where_studies_are(tmp_path, monkeypatch):
+def test_without_a_checkout_the_error_says_where_studies_are(tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.__file__", str(tmp_path / "a/b/sparring/__init__.py"))
     monkeypatch.chdir(tmp_path)
     error = call("mars").exception

@@ -20,14 +20,14 @@ def row(algorithm, game="kuhn_poker", ends=(0.2, 0.2, 0.2), members=None, rise=0
 
 
 def results(*changes):
-    by_name = {changed["algorithm"]: changed for changed in changes}
+    by_name = {change["algorithm"]: change for change in changes}
     rows = [by_name.get(name, row(name)) for name in [*ALGORITHMS, *self_play.REFERENCES]]
     where = {"command": "sparring reproduce self-play", "commit": "0123abc", "date": "2026-11-24"}
     return Results({**where, "versions": {"python": "3.11"}, "rows": rows})
 
 
 @every_case("name", ALGORITHMS)
-def test_every_recipe_is_said_in_all_columns(name):
+def test_every_recipe_is_described_in_all_columns(name):
     assert all(columns(ALGORITHMS[name]))
 
 
@@ -42,20 +42,20 @@ def test_recipes_in_words():
     assert columns(ALGORITHMS["XDO"])[0].endswith("start: pure")
 
 
-def test_a_difference_is_told_by_game_and_only_where_its_interval_says_so():
-    apart = results(row("pipeline PSRO, timer", ends=(0.3, 0.31, 0.32)))
-    assert claims.plateau(apart).verdict == "confirmed in Kuhn"
+def test_a_difference_is_reported_per_game_and_only_if_significant():
+    different = results(row("pipeline PSRO, timer", ends=(0.3, 0.31, 0.32)))
+    assert claims.plateau(different).verdict == "confirmed in Kuhn"
     assert claims.plateau(results()).verdict == "not told apart in Kuhn"
-    apart = results(row("pipeline PSRO, timer", ends=(0.1, 0.11, 0.12)))
-    assert claims.plateau(apart).verdict == "the reverse in Kuhn"
-    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(apart).figures
+    different = results(row("pipeline PSRO, timer", ends=(0.1, 0.11, 0.12)))
+    assert claims.plateau(different).verdict == "the reverse in Kuhn"
+    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(different).figures
 
 
-def test_monotone_asks_for_a_rise_of_psro_and_none_of_anytime_psro():
+def test_monotone_needs_a_rise_of_psro_and_none_of_anytime_psro():
     assert claims.monotone(results(row("PSRO Nash", rise=0.1))).verdict == "confirmed"
     assert claims.monotone(results()).verdict == "refuted"
-    both = results(row("PSRO Nash", rise=0.1), row("anytime PSRO", rise=0.1))
-    assert claims.monotone(both).verdict == "refuted"
+    both_rise = results(row("PSRO Nash", rise=0.1), row("anytime PSRO", rise=0.1))
+    assert claims.monotone(both_rise).verdict == "refuted"
 
 
 def test_rounds_are_counted_to_a_level_of_one_percent():
@@ -63,7 +63,7 @@ def test_rounds_are_counted_to_a_level_of_one_percent():
     assert claim.verdict == "confirmed" and "Kuhn 2 against more than 4" in claim.figures
 
 
-def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
+def test_falling_means_below_half_of_the_initial_value():
     low = [row(name, ends=(0.4,) * 3) for name in ("fictitious play", "fictitious self-play", "PSRO Nash")]
     vanilla, high = row("vanilla", ends=(0.6,) * 3), row("PSRO Nash", ends=(0.6,) * 3)
     assert claims.cycles(results(vanilla, *low)).verdict == "confirmed"
@@ -71,7 +71,7 @@ def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
     assert claims.cycles(results(*low)).verdict == "confirmed in 3 of 4"
 
 
-def test_the_rank_that_moves_most_is_named():
+def test_the_largest_change_of_rank_is_named():
     claim = claims.one_solver(results(row("vanilla", ends=(9.0,) * 3, members=(0.0,) * 3)))
     count = len(ALGORITHMS)
     assert claim.verdict.startswith("confirmed") and f"Kuhn vanilla, {count + 4} to 1 of {count + 4}" in claim.figures
@@ -97,7 +97,7 @@ def test_rows_keep_every_value_by_algorithm_game_and_seed():
     assert row_faults(kept_row) == []
 
 
-def test_solvers_that_draw_nothing_have_one_seed():
+def test_deterministic_solvers_have_one_seed():
     keys = [cell.key for cell in study.cells(study.STUDY.setting)]
     assert [seed for name, seed in keys if name == "CFR"] == [0]
     assert [seed for name, seed in keys if name == "external-sampling MCCFR"] == [0, 1, 2]

@@ -5,7 +5,7 @@ from sparring.ops.statistics import mean_interval
 from studies.common.significance import holm, zero_probability
 
 
-def test_the_probability_of_no_difference_is_the_t_tests():
+def test_the_p_value_equals_the_t_test():
     values = [0.2, 0.31, 0.5, -0.1]
     expected = ttest_1samp(values, 0.0).pvalue
     assert zero_probability(mean_interval(values)) == pytest.approx(expected, abs=1e-12)

@@ -1,4 +1,4 @@
-"""What a run of the study of VPR as released is measured by: tokens, completion, an end when the tokens are spent."""
+"""The study of VPR as released: sampled tokens, completion, and the stop when the token budget is spent."""
 
 import json
 
@@ -20,8 +20,8 @@ from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of
 from studies.vpr_visited import study as vpr_visited
 
 
-def played(name, words, **options):
-    """An episode in which these actions were taken, and its game; None is a reply that is no action."""
+def episode_of_actions(name, words, **options):
+    """Return an episode with these actions, and its game; None is a reply that is no action."""
     game = make_game(name, options=options, illegal={"rule": "forfeit"})
     state, turns = game.reset(Stream(5)), []
     for index, word in enumerate(words):
@@ -56,7 +56,7 @@ def played(name, words, **options):
     return game, episode
 
 
-def test_tokens_count_all_that_was_sampled():
+def test_all_sampled_tokens_are_counted():
     line = {"reply_tokens": 2.0, "turns_per_game": 3.0}
     assert tokens(line, 8) == 48
     assert tokens({**line, "playouts/tokens": 100.0}, 8) == 148
@@ -64,7 +64,7 @@ def test_tokens_count_all_that_was_sampled():
     assert tokens({"loss": 1.0}, 8) == 0
 
 
-def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
+def test_a_stop_is_requested_when_the_tokens_are_spent(tmp_path):
     file = tmp_path / "metrics.jsonl"
     stop = BudgetStop(file, 8, 100)
     assert not stop.requested
@@ -73,9 +73,9 @@ def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
     assert stop.tokens == 96 and not stop.requested
     file.write_text(f"{line}\n{line}\n{line}\n")
     assert stop.requested
-    other = BudgetStop(file, 1, 1000)
-    other.requested = True  # as a signal does
-    assert other.requested
+    other_stop = BudgetStop(file, 1, 1000)
+    other_stop.requested = True  # as a signal does
+    assert other_stop.requested
 
 
 SUDOKU = {"puzzle": "12.4 3.1. .14. 4..1", "blanks": 6}
@@ -98,19 +98,19 @@ FIELD = {"rows": 2, "columns": 2, "mines": 1}
     ],
 )
 def test_completion_by_hand(name, options, words, share):
-    assert completion(*played(name, words, **options)) == pytest.approx(share)
+    assert completion(*episode_of_actions(name, words, **options)) == pytest.approx(share)
 
 
 def test_an_environment_without_completion_is_refused():
     with pytest.raises(ConfigError, match="no completion"):
-        completion(*played("urn", []))
+        completion(*episode_of_actions("urn", []))
 
 
 def recipe(game, arm):
     return apply_overrides(load_recipe(recipe_of(game)), changes_of(game, arm))
 
 
-def test_every_arm_of_the_study_has_a_recipe_of_the_same_board():
+def test_every_arm_of_the_study_has_a_recipe_with_the_same_board():
     for game in GAMES:
         boards = [recipe(game, arm)["environments"][0]["options"] for arm in ARMS]
         assert all(board == boards[0] for board in boards)
@@ -128,7 +128,7 @@ def test_arms_of_a_game_can_share_their_warm_up():
         )
 
 
-def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
+def test_a_shared_warm_up_gives_the_same_run_as_a_separate_one(tmp_path):
     changes = [
         "steps=2",
         "warmup.updates=3",
@@ -153,7 +153,7 @@ def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
     assert folder_name.startswith("sudoku-1-") and lock == f"{folder_name}.lock"
 
 
-def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(tmp_path):
+def test_a_run_stops_when_tokens_are_spent_and_is_tested_on_unseen_states(tmp_path):
     changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
     result = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
     assert result["start"].keys() < result.keys() and result["start_occupancy"] == {}
@@ -161,35 +161,37 @@ def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(t
     assert result["occupancy"] == {} and 0 <= result["success"] <= result["completion"] <= 1
 
 
-def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
+def test_states_visited_with_several_replies_are_enumerated(tmp_path):
     for game in GAMES:
-        small = [
+        changes = [
             f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}",
             "steps=1000",
             "warmup.updates=2",
             "rollout.games_per_step=8",
         ]
-        ran = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
-        for occupancy in (ran["start_occupancy"], ran["occupancy"]):
+        result = run(f"vpr/{game}-tiny-released", changes, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
+        for occupancy in (result["start_occupancy"], result["occupancy"]):
             assert occupancy["1"]["distance"] == 0.0 < occupancy["4"]["distance"]
             assert occupancy["4"]["illegal"] < occupancy["1"]["illegal"] < 1
-        assert ran["start_occupancy"]["1"] != ran["occupancy"]["1"]
+        assert result["start_occupancy"]["1"] != result["occupancy"]["1"]
 
 
-def test_visited_states_have_a_row_per_point_of_training_and_replies():
+def test_visited_states_have_a_row_per_training_point_and_reply_count():
     setting = {**vpr_visited.STUDY.setting, "seeds": 2, "games": ["sudoku", "sokoban"], "counts": [1, 4]}
     cells = vpr_visited.cells(setting)
     assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
     results = {}
     for number, cell in enumerate(cells):
-        seen = {
+        results_by_cell = {
             str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1}
             for count in (1, 4)
         }
         results[cell.key] = {
             "found": {
-                "start_occupancy": {count: {**figures, "decisions": -1.0} for count, figures in seen.items()},
-                "occupancy": seen,
+                "start_occupancy": {
+                    count: {**figures, "decisions": -1.0} for count, figures in results_by_cell.items()
+                },
+                "occupancy": results_by_cell,
             }
         }
     rows = vpr_visited.rows(setting, results)
@@ -212,7 +214,7 @@ def test_visited_states_have_a_row_per_point_of_training_and_replies():
         for row in rows
         if (row["game"], row["arm"], row["sampled"], row["replies"]) == ("sokoban", "random", "20000", "4")
     ]
-    places = [cell.key for cell in cells]
+    keys = [cell.key for cell in cells]
     assert row["values"]["decisions"] == {
-        str(seed): places.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)
+        str(seed): keys.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)
     }

@@ -1,4 +1,4 @@
-"""Studies: each is found, quick and whole, and its rows hold every value by seed."""
+"""All studies, in the quick and the full setting: cells, and rows with every value by seed."""
 
 import json
 
@@ -28,7 +28,7 @@ def setting_of(name, quick):
 
 
 @every_case(("name", "quick"), SETTINGS)
-def test_the_cells_of_a_study_have_keys_and_folders_of_their_own(name, quick):
+def test_the_cells_of_a_study_have_unique_keys_and_folders(name, quick):
     study, setting = setting_of(name, quick)
     cells = study.cells(setting)
     assert len({cell.key for cell in cells}) == len({cell.folder for cell in cells}) == len(cells)
@@ -41,12 +41,12 @@ def test_the_cells_of_a_study_have_keys_and_folders_of_their_own(name, quick):
             assert "threads=1" in cell.command
 
 
-def test_an_unknown_study_is_answered_by_the_nearest():
+def test_an_unknown_study_suggests_the_nearest():
     with pytest.raises(UnknownNameError, match=r"Did you mean 'vpr-noise'.*credit-lab, .*mars"):
         studies.load("vpr-nois")
 
 
-def test_a_study_is_a_whole_record_for_json():
+def test_a_study_can_be_written_as_json():
     for name in studies.names():
         study = studies.load(name)
         assert json.loads(json.dumps(study.setting)) == study.setting
@@ -62,13 +62,13 @@ def test_seeds_measures_the_last_figure_and_the_worst_since_the_level(tmp_path):
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
 
-    def measured(level):
-        return demo_seeds.measured(tmp_path, "", None, level=level)
+    def seed_figures(level):
+        return demo_seeds.run_figures(tmp_path, "", None, level=level)
 
     expected = {"nash_conv": 0.05, "worst from the level on": 0.3, "first step at the level": 40}
-    assert measured(0.10) == {**expected, "legal replies": 0.81}
+    assert seed_figures(0.10) == {**expected, "legal replies": 0.81}
     never = {"worst from the level on": None, "first step at the level": None}
-    assert never.items() <= measured(0.01).items()
+    assert never.items() <= seed_figures(0.01).items()
 
 
 def test_seeds_keeps_every_value_by_recipe_and_seed():
@@ -92,9 +92,9 @@ def test_ablations_keep_every_value_by_arm_and_seed():
 
 def test_the_labs_rows_keep_every_figure_and_interval():
     figures = {"mean": 0.5, "low": 0.25, "high": 0.75}
-    measured = dict.fromkeys(credit_lab.KEYS, figures)
-    measured |= {"zeros": {"mean": None, "low": None, "high": None}, "seconds": 0.01}
-    rows = [{"estimator": "rloo", **measured}, {"estimator": "ppr", "refused": "why"}]
+    figures_of_estimator = dict.fromkeys(credit_lab.KEYS, figures)
+    figures_of_estimator |= {"zeros": {"mean": None, "low": None, "high": None}, "seconds": 0.01}
+    rows = [{"estimator": "rloo", **figures_of_estimator}, {"estimator": "ppr", "refused": "why"}]
     result = {"settings": {}, "game": {"game": "kuhn_poker", "rows": rows}}
     cells = {("kuhn_poker",): {"found": result}}
     assert credit_lab.KEYS == credit_page.KEYS
@@ -106,7 +106,7 @@ def test_the_labs_rows_keep_every_figure_and_interval():
     assert row_faults(first) == row_faults(second) == []
 
 
-def test_all_arms_of_teams_have_as_many_plays_those_among_members_included():
+def test_all_team_arms_have_equal_games_including_those_of_members():
     setting = fxp_tiny.STUDY.setting
     cells = {cell.key: cell.command for cell in fxp_tiny.cells({**setting, "seeds": 1})}
     assert len(cells) == 10
@@ -116,7 +116,7 @@ def test_all_arms_of_teams_have_as_many_plays_those_among_members_included():
         assert steps * 128 + steps // 10 * among == 60 * 128 + 6 * 512 == 84 * 128
 
 
-def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
+def test_team_rows_keep_each_answers_gains_and_the_runs_curve(tmp_path):
     name = "exploitability/team_matrix"
     lines = [{"step": step, "legal_rate": 0.99} for step in (1, 2, 3)]
     for line, gain in zip(lines[1:], (1.5, 0.02), strict=True):
@@ -128,7 +128,7 @@ def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
         commands.append(words)
         return json.dumps({"figures": {f"team_{name}": 1.0, f"one_seat_{name}": 0.0}})
 
-    result = fxp_tiny.measured(tmp_path, "", ask, ["nash", "last"], games=8)
+    result = fxp_tiny.run_figures(tmp_path, "", ask, ["nash", "last"], games=8)
     assert [words[3:5] for words in commands] == [["--answer", "last"]]
     rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": result, "seconds": 9.0}})
     assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
@@ -137,15 +137,15 @@ def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
 
 
 def lines_of_vpr(solved):
-    """Return metrics of a run that solves this share of new puzzles, and all of training's."""
+    """Return metrics of a run that solves this share of new puzzles and all training puzzles."""
     lines = [{"step": step + 1, "return/sudoku/solver": 0.5} for step in range(30)]
     for family, share in (("match", solved), ("match_seen", 1.0)):
-        for part, value in (("success", share), ("optimal", share), ("illegal", 0.0)):
-            lines[-1][f"{family}/sudoku/random/solver/{part}"] = value
+        for figure, value in (("success", share), ("optimal", share), ("illegal", 0.0)):
+            lines[-1][f"{family}/sudoku/random/solver/{figure}"] = value
     return lines
 
 
-def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts():
+def test_solved_new_puzzles_are_in_rows_of_unseen_states():
     setting = {"games": ["sudoku"], "methods": ["vpr"], "steps": 30, "seeds": 2, "changes": []}
     cells = vpr_methods.cells(setting)
     assert [cell.command[-2] for cell in cells] == ["seed=0", "seed=1"]
@@ -160,7 +160,7 @@ def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts():
     assert [fault for row in rows for fault in row_faults(row)] == []
 
 
-def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path):
+def test_shares_of_solved_puzzles_are_stored_by_number_of_blanks(tmp_path):
     lines = [{"step": 300}, {"step": 600}]
     for line in lines:
         for blanks in vpr_general.BLANKS:
@@ -168,7 +168,7 @@ def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path)
                 line[f"{family}/sudoku{blanks}/random/solver/success"] = share * line["step"] / 600
     text = "\n".join(map(json.dumps, [{"step": 1}, *lines]))
     (tmp_path / "metrics.jsonl").write_text(text, encoding="utf-8")
-    result = vpr_general.measured(tmp_path, "", None)
+    result = vpr_general.run_figures(tmp_path, "", None)
     cells = {(name, 0): {"found": result} for name in ("vpr", "outcome")}
     rows = vpr_general.rows({"seeds": 1}, cells)
     assert len(rows) == 16 and rows[0]["games"] == 600 * 256
@@ -177,13 +177,13 @@ def test_what_is_solved_of_thousands_of_puzzles_is_kept_by_empty_cells(tmp_path)
     assert [fault for row in rows for fault in row_faults(row)] == []
 
 
-def test_the_table_of_logits_knows_nothing_of_new_puzzles(monkeypatch):
+def test_a_table_of_logits_does_not_generalise_to_new_puzzles(monkeypatch):
     monkeypatch.setattr(table_learner, "MEASURED", 40)
     monkeypatch.setattr(table_learner, "EVERY", 5)
     result = table_learner.run("sudoku2", "vpr", 0, steps=10, groups=8, size=8)
     rows = table_cells.rows_of({"task": "sudoku2"}, [result])
     assert [row["starts"] for row in rows] == ["seen", "unseen"]
-    seen, unseen = (row["values"]["best moves, end"]["0"] for row in rows)
-    assert seen > 0.5
-    assert unseen < 0.4  # one digit of four is right
+    seen_share, unseen_share = (row["values"]["best moves, end"]["0"] for row in rows)
+    assert seen_share > 0.5
+    assert unseen_share < 0.4  # one digit of four is right, so chance is 0.25
     assert [fault for row in rows for fault in row_faults(row)] == []

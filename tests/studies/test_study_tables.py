@@ -1,4 +1,4 @@
-"""What `sparring reproduce` writes of a study, and how it compares with what is published."""
+"""Tables that `sparring reproduce` writes, and the comparison with published results."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_charts_are_those_of_the_page(name, tmp_path):
         assert path.read_bytes() == (ROOT / "docs" / "images" / path.name).read_bytes()
 
 
-def test_a_study_without_tables_of_its_own_gets_all_its_figures():
+def test_a_study_without_tables_gets_one_of_all_figures():
     text = study_tables.text("no-such-study", Results(DOCUMENT))
     assert "| demo, 0.1, all | nash_conv | 0.150 [-0.485, 0.785] |" in text
     assert "Made by `sparring reproduce x` at commit 0123abc, 2026-11-22; python 3.11." in text
@@ -70,7 +70,7 @@ def root(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_equal_values_are_counted_and_the_furthest_named(root):
+def test_equal_values_are_counted_and_the_largest_difference_is_named(root):
     assert study_tables.comparison("x", DOCUMENT)[1].startswith("2 of 2 values per seed are equal")
     values = {"nash_conv": {"0": 0.1, "1": 0.5, "2": 0.3}, "seconds": {"0": 9.0}}
     lines = study_tables.comparison("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
@@ -79,22 +79,22 @@ def test_equal_values_are_counted_and_the_furthest_named(root):
     assert lines[2:] == ["demo, 0.1, all: nash_conv (seed 1) 0.5, published 0.2"]
 
 
-def test_nothing_is_compared_where_nothing_can_be(root):
+def test_results_without_common_rows_are_not_compared(root):
     (quick,) = study_tables.comparison("x", {**DOCUMENT, "note": QUICK})
     assert "none compared, as a quick run's figures measure nothing" in quick
-    other = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
-    assert study_tables.comparison("x", other)[1] == "no value per seed is in both."
+    other_document = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
+    assert study_tables.comparison("x", other_document)[1] == "no value per seed is in both."
     assert study_tables.comparison("y", DOCUMENT) == ["No figures of this study are published yet; none compared."]
 
 
-def test_publishing_replaces_the_file_of_the_published_setting_alone(root):
+def test_publishing_replaces_only_the_file_of_the_full_setting(root):
     study_tables.check_publishable(STUDY, STUDY.setting)
     with pytest.raises(ConfigError, match="Leave --quick out"):
         study_tables.check_publishable(STUDY, {**STUDY.setting, **STUDY.quick})
-    new = {**DOCUMENT, "date": "2026-11-23"}
-    (path,) = study_tables.publish_results("x", new)
+    new_document = {**DOCUMENT, "date": "2026-11-23"}
+    (path,) = study_tables.publish_results("x", new_document)
     assert path == root / "studies" / "x" / "results.json"
-    assert json.loads(path.read_text()) == new
+    assert json.loads(path.read_text()) == new_document
     with pytest.raises(ConfigError, match="cannot be published: Its 'commit' is None"):
         study_tables.publish_results("x", {**DOCUMENT, "commit": None})
-    assert json.loads(path.read_text()) == new
+    assert json.loads(path.read_text()) == new_document

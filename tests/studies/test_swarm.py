@@ -1,4 +1,4 @@
-"""The study of Agent Swarm: who learns in its teams of models, and what is kept of a run."""
+"""The Agent Swarm study: which policies learn in teams of models, and figures of a run."""
 
 import pytest
 
@@ -14,29 +14,29 @@ def config_of(name, changes=()):
 
 
 @pytest.mark.parametrize(
-    ("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
+    ("name", "learning_policy", "fixed_policy"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
 )
-def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_warm_up_alone(name, learns, stays):
+def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name, learning_policy, fixed_policy):
     joint, config = config_of("swarm/tiny-joint"), config_of(*study.TEAMS[name])
     assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
-    assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
-    assert config.policies[stays].learner.learning_rate == 0.0
-    dumped, other = config.model_dump(), joint.model_dump()
+    assert config.policies[learning_policy].learner.learning_rate == joint.learner.learning_rate
+    assert config.policies[fixed_policy].learner.learning_rate == 0.0
+    dumped, joint_dump = config.model_dump(), joint.model_dump()
     for key in ("environments", "rollout", "warmup", "steps", "credit", "losses", "rewards", "matchmaker", "roles"):
-        assert dumped[key] == other[key]
+        assert dumped[key] == joint_dump[key]
     assert {name: section["model"] for name, section in dumped["policies"].items()} == {
-        name: section["model"] for name, section in other["policies"].items()
+        name: section["model"] for name, section in joint_dump["policies"].items()
     }
 
 
-def test_nobody_is_scripted_in_a_team_of_models():
+def test_teams_of_models_have_no_scripted_player():
     joint, scripted = config_of("swarm/tiny-joint"), config_of("swarm/tiny")
     assert joint.matchmaker.name == "mirror" and scripted.matchmaker.options["bots"] == {"workers": 1.0}
     assert joint.environments == scripted.environments and joint.roles == scripted.roles
     assert scripted.policies["worker"].frozen
 
 
-def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
+def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
     stub_run(
         monkeypatch,
         self_played,
@@ -45,9 +45,12 @@ def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
     )
     figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
     self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
-    ask = Commands({"self_plays": self_plays})
-    result = study.as_team(tmp_path, "", ask, plays=5, seed=3)
-    assert ask.words[:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"] and "--seed=3" in ask.words
+    commands = Commands({"self_plays": self_plays})
+    result = study.as_team(tmp_path, "", commands, plays=5, seed=3)
+    assert (
+        commands.words[:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"]
+        and "--seed=3" in commands.words
+    )
     setting = {"arms": [], "teams": [study.JOINT], "seeds": 2}
     rows = study.rows(setting, {(study.JOINT, seed): {"found": result, "seconds": 60.0} for seed in (0, 1)})
     assert [row["shape"] for row in rows] == list(study.SHAPES)

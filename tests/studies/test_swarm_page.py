@@ -1,4 +1,4 @@
-"""What the page on Agent Swarm says of its figures: verdicts by hand."""
+"""Verdicts of the Agent Swarm page by hand."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from studies.swarm import study as swarm
 from studies.swarm.tables import claims, figures_by_shape
 
 
-def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
-    """What two seeds of an arm came to: seeds differ a little."""
+def arm_result(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
+    """Return the figures of two seeds of an arm, which differ slightly."""
 
     def figures_of(less, wide):
         shape = {
@@ -57,8 +57,15 @@ def verdict(table, begins):
     return next(value for claim, value in verdicts_of(table).items() if claim.startswith(begins))
 
 
-def test_what_the_report_claims_is_held_where_it_is_seen():
-    table = claims(results(annealed=ran(4.0), none=ran(1.0), constant=ran(4.0, chain=4.0, rank=0.1), eight=ran(8.0)))
+def test_claims_of_the_report_are_held_if_the_figures_agree():
+    table = claims(
+        results(
+            annealed=arm_result(4.0),
+            none=arm_result(1.0),
+            constant=arm_result(4.0, chain=4.0, rank=0.1),
+            eight=arm_result(8.0),
+        )
+    )
     assert verdict(table, "without PARL's rewards") == "held" and verdict(table, "with weights that stay") == "held"
     assert (
         verdict(table, "width 1 in chains: constant") == "not held"
@@ -73,15 +80,18 @@ def test_what_the_report_claims_is_held_where_it_is_seen():
     ("eight", "verdict_of"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")]
 )
 def test_eight_workers_must_save_two_thirds_and_finish(eight, verdict_of):
-    assert verdict(claims(results(annealed=ran(4.0), eight=ran(8.0, **eight))), "with eight workers") == verdict_of
+    assert (
+        verdict(claims(results(annealed=arm_result(4.0), eight=arm_result(8.0, **eight))), "with eight workers")
+        == verdict_of
+    )
 
 
-def test_what_is_not_seen_is_said_so():
-    table = claims(results(annealed=ran(4.0), none=ran(3.0), constant=ran(4.0, rank=None)))
+def test_claims_without_evidence_are_not_held():
+    table = claims(results(annealed=arm_result(4.0), none=arm_result(3.0), constant=arm_result(4.0, rank=None)))
     assert (
         verdict(table, "without PARL's rewards") == "not seen"
         and verdict(table, "with weights that stay") == "not held"
     )
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
-    assert figures_by_shape(results(annealed=ran(4.0))).count("| annealed to zero |") == 3
+    assert figures_by_shape(results(annealed=arm_result(4.0))).count("| annealed to zero |") == 3

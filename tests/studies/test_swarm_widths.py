@@ -1,4 +1,4 @@
-"""How wide a lead calls against how wide is best: scripted leads, correlations by hand, and what is refused."""
+"""Width of a lead's calls compared with the best width: scripted leads, correlations by hand, and refusals."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_the_best_schedule_has_no_regret_and_the_best_width():
     assert figures[ALL]["rank_correlation"] > 0.9
 
 
-def test_a_fixed_width_follows_nothing():
+def test_a_fixed_width_has_no_correlation():
     figures = figures_of_lead(games("chain", "random"), scheduler(width=4), 12)
     assert (
         figures["chain"]["width"] == 4.0 and figures["chain"]["width_right"] == 0.0 and figures["chain"]["return"] < 0.9

@@ -1,4 +1,4 @@
-"""The study of SmolLM2 in Werewolf: what its arms are, who meets whom, and what its tables say."""
+"""The study of SmolLM2 in Werewolf: its arms, matches, and tables."""
 
 import json
 
@@ -13,18 +13,18 @@ from studies.werewolf_smol import tables as page
 from tests.studies.builders import config_of
 
 
-def test_the_start_is_what_the_same_warm_up_left_and_one_iteration_is_solved_once():
+def test_the_start_arm_ends_after_warm_up_and_lspo_has_one_iteration():
     lspo = config_of(study, study.LSPO)
     assert lspo.warmup.updates and lspo.warmup.player.options["sentences"]
     assert lspo.league.start and lspo.matchmaker.options == {"past": 0.75}
     assert lspo.rollout.candidates.count == 3 and lspo.credit.name == "candidate_value"
-    base, _ = read(lspo)
-    assert base.options["players"] == 4 and base.options["speech"] == "text"
+    environment, _ = read(lspo)
+    assert environment.options["players"] == 4 and environment.options["speech"] == "text"
     assert lspo.rollout.max_new_tokens == 16  # of a speech
     assert lspo.knowledge.options["every"] == lspo.steps and lspo.knowledge.options["iterations"] == 1
 
 
-def test_both_meet_both_ways_with_200_games():
+def test_both_arms_play_200_games_in_both_roles():
     matches = [cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == MATRIX]
     assert len(matches) == 6 == len({cell.folder for cell in matches})
     for cell in matches:
@@ -35,17 +35,17 @@ def test_both_meet_both_ways_with_200_games():
 
 
 def results(as_wolf, against_wolf, seeds=3):
-    """Return results in which the wolf wins these shares of games, a hundredth more by each seed."""
+    """Return results in which the wolf wins these shares of games, plus 0.01 per seed."""
     cells = {
         (arm, seed): {"found": {"legal replies": 0.75}, "seconds": 60.0} for arm in study.ARMS for seed in range(seeds)
     }
     speech = {"texts": 100, "distinct": 7, "commonest": 25}
     for seed in range(seeds):
-        for share, ((wolf, village), won) in enumerate(zip(study.PAIRS, (as_wolf, against_wolf), strict=True)):
+        for share, ((wolf, village), win_shares) in enumerate(zip(study.PAIRS, (as_wolf, against_wolf), strict=True)):
             match = {
                 "first": wolf,
                 "second": village,
-                "won": won + 0.01 * seed,
+                "won": win_shares + 0.01 * seed,
                 "legal": [0.9, 0.8],
                 "said": [speech, dict.fromkeys(speech, 0)],
             }
@@ -72,6 +72,6 @@ def results(as_wolf, against_wolf, seeds=3):
         ),
     ],
 )
-def test_wins_are_of_both_sides(as_wolf, against_wolf, first, last):
+def test_wins_are_counted_for_both_sides(as_wolf, against_wolf, first, last):
     lines = page.wins(results(as_wolf, against_wolf)).splitlines()
     assert (lines[2], lines[5]) == (first, last) and lines[6:] == ["", CORRECTED]

@@ -1,4 +1,4 @@
-"""The study of WideSeek-R1: who learns in each arm, equal budgets, what is kept of a run, and what its tables say."""
+"""The WideSeek-R1 study: learning policies of each arm, equal budgets, figures of a run, and tables."""
 
 import shlex
 from pathlib import Path
@@ -22,24 +22,22 @@ def config_of(name, changes=()):
 
 
 @pytest.mark.parametrize(
-    ("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
+    ("name", "learning_policy", "fixed_policy"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
 )
-def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_has_the_warm_up_alone(
-    name, learns, stays
-):
+def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name, learning_policy, fixed_policy):
     joint, config = config_of("wideseek/tiny"), config_of(*study.ARMS[name])
     assert {*config.policies} == {"lead", "worker"}
     assert not any(policy.frozen for policy in config.policies.values())  # a frozen one has no warm-up
-    assert config.policies[learns].learner.learning_rate == joint.learner.learning_rate
-    assert config.policies[stays].learner.learning_rate == 0.0
+    assert config.policies[learning_policy].learner.learning_rate == joint.learner.learning_rate
+    assert config.policies[fixed_policy].learner.learning_rate == 0.0
     assert config.roles == {"lead": "lead", **{f"worker {number}": "worker" for number in range(1, 9)}}
-    same = {"environments", "rollout", "warmup", "steps", "credit", "losses", "matchmaker"}
-    dumped, other = config.model_dump(), joint.model_dump()
-    assert {key: dumped[key] for key in same} == {key: other[key] for key in same}
-    assert dumped["policies"][learns]["learner"]["reduction"] == "agent_mean"
+    equal_sections = {"environments", "rollout", "warmup", "steps", "credit", "losses", "matchmaker"}
+    dumped, joint_dump = config.model_dump(), joint.model_dump()
+    assert {key: dumped[key] for key in equal_sections} == {key: joint_dump[key] for key in equal_sections}
+    assert dumped["policies"][learning_policy]["learner"]["reduction"] == "agent_mean"
 
 
-def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_there():
+def test_scripted_workers_have_all_seats_except_the_leads_and_do_not_learn():
     (line,) = (
         line
         for line in (ROOT / "docs" / "teams.md").read_text().splitlines()
@@ -52,15 +50,15 @@ def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_ther
     assert config.matchmaker.options == {"past": 0.0, "bots": {"workers": 1.0}}
 
 
-def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest_are_the_critical_steps():
-    teams, alone = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
-    rows = [environment for environment in alone if not environment.label.startswith(study.SHOWN)]
+def test_a_single_agent_has_as_many_turns_as_lead_and_workers():
+    teams, single_agent = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
+    rows = [environment for environment in single_agent if not environment.label.startswith(study.SHOWN)]
     assert [(environment.label, environment.options["items"]) for environment in rows] == [
         ("rows-2", 2),
         ("rows-1", 1),
-    ]  # as workers meet them
-    alone = [environment for environment in alone if environment.label.startswith(study.SHOWN)]
-    for team, environment in zip(teams, alone, strict=True):
+    ]  # in the form that workers see
+    single_agent = [environment for environment in single_agent if environment.label.startswith(study.SHOWN)]
+    for team, environment in zip(teams, single_agent, strict=True):
         team_options, options = team.options, environment.options
         assert options["turns"] == 1 + team_options["workers"] * team_options["turns"] and options["workers"] == 0
         assert (options["items"], options["columns"], options["worlds"]) == (
@@ -72,14 +70,16 @@ def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest
             environment.label == f"total-{team_options['workers']}" and team.label == f"width-{team_options['workers']}"
         )
         assert make_game("wide_search", options=options).roles == ("single",)
-    assert min(environment.options["turns"] for environment in alone) == 1 + teams[0].options["turns"]
+    assert min(environment.options["turns"] for environment in single_agent) == 1 + teams[0].options["turns"]
 
 
-def test_the_start_is_what_the_warm_up_left():
-    for arm, trained in ((study.START, study.JOINT), (study.ALONE_START, study.ALONE)):
-        (name, changes), (other, none) = study.ARMS[arm], study.ARMS[trained]
+def test_the_start_arm_ends_after_warm_up():
+    for arm, trained_arm in ((study.START, study.JOINT), (study.ALONE_START, study.ALONE)):
+        (name, changes), (trained_name, trained_changes) = study.ARMS[arm], study.ARMS[trained_arm]
         config = config_of(name, changes)
-        assert name == other and none == () and (config.steps, config.learner.learning_rate) == (1, 0.0)
+        assert (
+            name == trained_name and trained_changes == () and (config.steps, config.learner.learning_rate) == (1, 0.0)
+        )
         assert config.warmup == config_of(name).warmup and config.warmup.updates
 
 
@@ -87,18 +87,20 @@ def self_play(game, mean):
     return {"game": game, "starts": "unseen", "figures": {name: {"mean": mean} for name in study.FIGURES}}
 
 
-def test_a_run_is_measured_by_self_play_in_order_of_widths_with_the_tokens_that_it_sampled(tmp_path, monkeypatch):
+def test_a_run_is_measured_by_self_play_per_width_and_its_tokens(tmp_path, monkeypatch):
     lines = [{"step": step, "turns_per_game": 5.0, "reply_tokens": 3.0} for step in (1, 2)]
     stub_run(monkeypatch, self_played, lines, {"rollout": {"games_per_step": 10}})
-    ask = Commands({"self_plays": [self_play("width-8", 0.8), self_play("rows-2", 0.9), self_play("width-1", 0.1)]})
-    rows = study.measured(tmp_path, "", ask, plays=7, seed=3)
+    commands = Commands(
+        {"self_plays": [self_play("width-8", 0.8), self_play("rows-2", 0.9), self_play("width-1", 0.1)]}
+    )
+    rows = study.run_figures(tmp_path, "", commands, plays=7, seed=3)
     assert [row["workers"] for row in rows] == [1, 8] and {row["starts"] for row in rows} == {"unseen"}
     assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS: 300.0}
     assert (
-        ask.words[:3] == ["sparring", "evaluate", str(tmp_path)]
-        and ask.words[ask.words.index("--self-plays") + 1] == "7"
+        commands.words[:3] == ["sparring", "evaluate", str(tmp_path)]
+        and commands.words[commands.words.index("--self-plays") + 1] == "7"
     )
-    assert "--seed=3" in ask.words and "--json" in ask.words
+    assert "--seed=3" in commands.words and "--json" in commands.words
 
 
 def document(f1, seeds=3):
@@ -132,7 +134,7 @@ GOOD = {
 }
 
 
-def test_claims_are_counted_over_widths_paired_by_seed():
+def test_claims_count_comparisons_over_widths_paired_by_seed():
     lines = page.claims(document(GOOD)).splitlines()[2:-2]
     assert [line.split(" | ")[1].removesuffix(" |") for line in lines] == [
         "3 of 3 comparisons",  # 0.2, 0.4, 0.7, 0.9
@@ -142,12 +144,12 @@ def test_claims_are_counted_over_widths_paired_by_seed():
         "3 of 3 comparisons",
         "2 of 3 comparisons",  # 0.7 against 0.8
     ]
-    level = document({study.START: (0.2, 0.2, 0.2, 0.2)})  # what is not decided is not held
+    level = document({study.START: (0.2, 0.2, 0.2, 0.2)})  # undecided claims are not held
     assert "| It is the worse one before training | 0 of 3 comparisons |" in page.claims(level)
 
 
-def test_a_study_of_a_few_arms_has_its_tables_too():
+def test_a_study_of_a_few_arms_has_tables_too():
     results = document({arm: GOOD[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
     assert all(make(results) for make in page.SHOWN.values())
     assert "| It is the worse one before training | not measured |" in page.claims(results)
-    assert "held" not in page.both(results).replace("verdict", "")  # of one seed nothing is decided
+    assert "held" not in page.both(results).replace("verdict", "")  # one seed decides nothing

@@ -1,4 +1,4 @@
-"""The study of SmolLM2 as a team that searches: what its arms are, what is kept of a run, and what its tables say."""
+"""The study of SmolLM2 as a searching team: its arms, figures of a run, and tables."""
 
 import json
 
@@ -13,7 +13,7 @@ from studies.wideseek_smol import tables as page
 from tests.studies.builders import Commands, config_of, stub_run
 
 
-def test_every_seed_has_every_arm_that_draws_more_than_its_plays():
+def test_every_seed_has_every_arm_with_random_training():
     keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2})]
     drawing = (study.WARM_UP, study.TRAINED)
     assert keys == [
@@ -24,11 +24,11 @@ def test_every_seed_has_every_arm_that_draws_more_than_its_plays():
     ]
 
 
-def test_the_teacher_is_whom_the_warm_up_imitates_on_the_tables_of_evaluation():
+def test_the_teacher_arm_evaluates_the_player_that_warm_up_imitates():
     (cell,) = (cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == study.TEACHER)
-    trained, words = config_of(study, study.TRAINED), list(cell.command)
+    trained_config, words = config_of(study, study.TRAINED), list(cell.command)
     agent, environment = (parse_named(words[words.index(word) + 1], "", "") for word in ("--agent", "--environment"))
-    player, game = trained.warmup.player, trained.environments[0]
+    player, game = trained_config.warmup.player, trained_config.environments[0]
     assert agent == (player.name, player.options) and player.options["slips"] == 0.4
     assert (
         environment[0] == game.name and environment[1].pop("bank") == 2**31 - 1 and environment[1].pop("worlds") == 1000
@@ -37,14 +37,20 @@ def test_the_teacher_is_whom_the_warm_up_imitates_on_the_tables_of_evaluation():
     assert words[words.index("--self-plays") + 1] == "200"
 
 
-def test_arms_differ_in_what_is_learnt_alone():
-    plain, warm, downloaded = (
+def test_arms_differ_only_in_their_training():
+    trained_config, warm_up_config, base_model_config = (
         config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP, study.PRETRAINED)
     )
-    assert {key for key in plain if plain[key] != warm[key]} == {"steps", "learner", "rollout"}
-    assert {key for key, value in plain["rollout"].items() if value != warm["rollout"][key]} == {"games_per_step"}
-    assert {key for key in warm if warm[key] != downloaded[key]} == {"warmup"}
-    assert warm["learner"]["learning_rate"] == 0.0 and downloaded["warmup"]["updates"] == 0
+    assert {key for key in trained_config if trained_config[key] != warm_up_config[key]} == {
+        "steps",
+        "learner",
+        "rollout",
+    }
+    assert {key for key, value in trained_config["rollout"].items() if value != warm_up_config["rollout"][key]} == {
+        "games_per_step"
+    }
+    assert {key for key in warm_up_config if warm_up_config[key] != base_model_config[key]} == {"warmup"}
+    assert warm_up_config["learner"]["learning_rate"] == 0.0 and base_model_config["warmup"]["updates"] == 0
 
 
 def ends(mean, width=0.1):
@@ -58,20 +64,20 @@ def self_plays(illegal):
     }
 
 
-def test_a_run_is_measured_by_self_play_with_the_interval_over_plays(tmp_path, monkeypatch):
+def test_a_run_is_measured_by_self_play_with_intervals_over_games(tmp_path, monkeypatch):
     lines = [{"step": step, "turns_per_game": 5.0, "reply_tokens": 3.0} for step in (1, 2)]
     stub_run(monkeypatch, self_played, lines, {"rollout": {"games_per_step": 10}})
-    ask = Commands(self_plays(0.25))
-    result = study.measured(tmp_path, "", ask, plays=7, seed=3)
-    bare = {study.BARE: 0.25, f"{study.BARE} low": 0.15, f"{study.BARE} high": 0.35}
+    commands = Commands(self_plays(0.25))
+    result = study.run_figures(tmp_path, "", commands, plays=7, seed=3)
+    bare_figures = {study.BARE: 0.25, f"{study.BARE} low": 0.15, f"{study.BARE} high": 0.35}
     assert result["starts"] == "unseen"
     assert result["figures"] == pytest.approx(
-        {**dict.fromkeys(study.FIGURES, 0.5), **bare, "legal": 0.75, study.TOKENS: 300.0}
+        {**dict.fromkeys(study.FIGURES, 0.5), **bare_figures, "legal": 0.75, study.TOKENS: 300.0}
     )
-    assert ask.words[ask.words.index("--self-plays") + 1] == "7" and "--seed=3" in ask.words
+    assert commands.words[commands.words.index("--self-plays") + 1] == "7" and "--seed=3" in commands.words
 
 
-def test_the_teacher_has_sampled_no_token():
+def test_the_teacher_arm_has_no_sampled_tokens():
     (cell,) = (cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == study.TEACHER)
     result = cell.measure(None, json.dumps(self_plays(0.0)), None)
     assert (
@@ -82,7 +88,7 @@ def test_the_teacher_has_sampled_no_token():
 
 
 def results(**arms):
-    """Return the results whose seeds found so much of the cells, arm by arm."""
+    """Return results with these shares of cells per arm."""
     cells = {}
     for arm, means in arms.items():
         for seed, mean in enumerate(means):
@@ -118,12 +124,12 @@ def test_rows_have_a_value_for_each_seed():
         ([0.25, 0.6, 0.7], [0.1, 0.1, 0.1], ["not decided", "below", "below"], "not decided"),
     ],
 )
-def test_before_and_after_are_apart_where_the_intervals_over_plays_say_so(before, after, seeds, gain):
+def test_before_and_after_differ_if_intervals_over_games_do_not_overlap(before, after, seeds, gain):
     lines = page.apart(results(warm_up=before, trained=after)).splitlines()[2:-2]
     assert [line.rsplit("|", 2)[1].strip() for line in lines] == [*seeds, gain]
     assert f"| after the warm-up | 0 | {before[0]:.2f} [{before[0] - 0.1:.2f}, {before[0] + 0.1:.2f}] |" in lines[0]
 
 
-def test_tables_bear_arms_that_the_quick_setting_leaves_out():
+def test_tables_work_without_the_arms_that_the_quick_setting_omits():
     few = results(warm_up=[0.2])
     assert "| after the warm-up |" in page.figures_by_model(few) and len(page.apart(few).splitlines()) == 2

@@ -1,4 +1,4 @@
-"""Small run folders, written as runs write them, and the viewer over them without a network."""
+"""Fixtures: small run folders as runs write them, and a viewer of them without a network."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -25,7 +25,7 @@ def trained_run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def opened():
+def open_client():
     watches = []
 
     def function(*folders, **options):

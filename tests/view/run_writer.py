@@ -1,4 +1,4 @@
-"""A small run folder, written by hand as a run writes it: Kuhn poker by two seats, each turn with every column."""
+"""Writer of a small Kuhn poker run folder in the format of runs; every turn has every column."""
 
 import json
 
@@ -26,7 +26,7 @@ TRAINING = (
 )
 
 
-def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), regretted=True, **more):
+def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), regretted=True, **columns):
     verdict = Verdict(actions=("pass", "bet"), values=values, best=frozenset({"pass"})) if regretted else None
     record = Turn(
         seat=seat,
@@ -47,10 +47,10 @@ def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), re
         moment=seat,
         verdict=verdict,
     )
-    return record._replace(**more)
+    return record._replace(**columns)
 
 
-def episode(number, *turns, group=None, agents=("learner", "past-000010"), returns=(-1.0, 1.0), **more):
+def episode(number, *turns, group=None, agents=("learner", "past-000010"), returns=(-1.0, 1.0), **columns):
     return Episode(
         episode_id=number,
         group_id=number if group is None else group,
@@ -64,17 +64,17 @@ def episode(number, *turns, group=None, agents=("learner", "past-000010"), retur
         environment=EnvironmentSpec(
             name="kuhn_poker", options={"start": "K J"}, illegal={"rule": "forfeit"}, label="kuhn_poker", version=1
         ),
-        **more,
+        **columns,
     )
 
 
 def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
     rows = {field.name: [] for field in CREDIT_SCHEMA}
     for episode in episodes:
-        for played in episode.turns:
-            for candidate in (played, *played.candidates):
+        for recorded in episode.turns:
+            for candidate in (recorded, *recorded.candidates):
                 value = advantage(episode.episode_id, candidate.seat)
-                known = dict(
+                columns = dict(
                     step=step,
                     episode_id=episode.episode_id,
                     seat=candidate.seat,
@@ -85,7 +85,7 @@ def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
                     reward=1.0,
                 )
                 for name, cell in {
-                    **known,
+                    **columns,
                     "advantage": value,
                     "token_advantages": None,
                     "baseline": 0.25,
@@ -104,7 +104,7 @@ def write_step(folder, step, episodes, **options):
     CreditStore(folder / "credit").put(step, credit(step, episodes, **options))
 
 
-def write_played(folder, number, episode):
+def write_people_episode(folder, number, episode):
     folder.mkdir(exist_ok=True)
     EpisodeStore(folder / "episodes").append(number, [episode])
 
@@ -132,10 +132,10 @@ def write_run(folder, *, steps=(10, 20, 30), seed=0):
         folder / "health.jsonl", {"step": 5, "metric": "loss", "message": "loss is large", "value": 0.2, "stops": False}
     )
     for step in steps:
-        bad = turn(0, "fold", event="illegal")
+        illegal_turn = turn(0, "fold", event="illegal")
         episodes = [
             episode(step * 4),
-            episode(step * 4 + 1, bad, forfeited_by=0),
+            episode(step * 4 + 1, illegal_turn, forfeited_by=0),
             episode(step * 4 + 2, group=step * 4),
             episode(step * 4 + 3, agents=("learner", "learner"), returns=(0.0, 0.0)),
         ]

@@ -1,4 +1,4 @@
-"""One episode: all that is recorded, one seat's private view, siblings, text of tokens, the mailed file."""
+"""One episode: complete records, one seat's private view, siblings, token text, and the exported file."""
 
 import json
 import re
@@ -20,11 +20,11 @@ HOSTILE = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"
 
 
 @pytest.fixture(scope="module")
-def client(opened, tmp_path_factory):
-    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+def client(open_client, tmp_path_factory):
+    return open_client(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
 
 
-def test_an_episode_has_all_that_is_recorded(client):
+def test_an_episode_has_all_recorded_fields(client):
     replay = client.get(PLACE).json()
     assert (replay["run"], replay["step"], replay["episode"], replay["group"], replay["seat"]) == (0, 10, 40, 40, None)
     assert replay["environment"]["options"] == {"start": "K J"}
@@ -71,7 +71,7 @@ def test_an_episode_has_all_that_is_recorded(client):
     assert "".join(token["text"] for token in sampled["tokens"]) == sampled["text"]
 
 
-def test_covered_turns_have_their_place_and_the_critical_path_alone(client):
+def test_hidden_turns_have_only_their_position_and_the_critical_path(client):
     assert [client.get(f"{PLACE}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
     replay = client.get(f"{PLACE}?seat=0").json()
     assert replay["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
@@ -79,7 +79,7 @@ def test_covered_turns_have_their_place_and_the_critical_path_alone(client):
     assert replay["environment"]["options"] is None
 
 
-def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
+def test_the_viewer_and_sparring_show_agree(client, tmp_path_factory):
     from typer.testing import CliRunner
 
     from sparring import cli
@@ -89,19 +89,19 @@ def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
         CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout
     )
     replay = client.get(PLACE).json()
-    for turn_shown, recorded in zip(replay["turns"], document["episode"]["turns"], strict=True):
+    for turn_shown, recorded_turn in zip(replay["turns"], document["episode"]["turns"], strict=True):
         for name in ("told", "reply", "action", "event", "rewards", "view", "state_key", "weights_version"):
-            assert turn_shown[name] == recorded[name]
-        assert turn_shown["legal"] == recorded["legal_actions"]
-        assert [part["length"] for part in turn_shown["segments"]] == [
-            len(part["ids"]) for part in recorded["segments"]
+            assert turn_shown[name] == recorded_turn[name]
+        assert turn_shown["legal"] == recorded_turn["legal_actions"]
+        assert [segment["length"] for segment in turn_shown["segments"]] == [
+            len(segment["ids"]) for segment in recorded_turn["segments"]
         ]
     assert [turn["credit"]["advantage"] for turn in replay["turns"]] == [row["advantage"] for row in document["credit"]]
 
 
-@pytest.mark.parametrize("place", [PLACE, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
-def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
-    first, second = (client.get(f"{place}?seat={seat}").text for seat in (0, 1))
+@pytest.mark.parametrize("path", [PLACE, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
+def test_a_seat_gets_no_private_data_of_another_seat(client, path):
+    first, second = (client.get(f"{path}?seat={seat}").text for seat in (0, 1))
     for card, text in (("J", first), ("K", second)):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
@@ -111,7 +111,7 @@ def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
 
 
 @pytest.mark.parametrize(
-    "place",
+    "path",
     [
         "/api/runs/0/episodes/10/999",
         "/api/runs/0/episodes/11/40",
@@ -124,24 +124,24 @@ def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
         "/export/0/10/999.html",
     ],
 )
-def test_what_is_not_there_is_said(client, place):
-    answer = client.get(place)
+def test_missing_episodes_are_reported(client, path):
+    answer = client.get(path)
     assert answer.status_code == 404
     assert "\n" not in answer.json()["error"]
 
 
-@pytest.mark.parametrize("place", [f"{PLACE}?seat=-1", "/api/runs/0/episodes/x/40", "/api/runs/0/episodes/10/4e1"])
-def test_what_is_no_number_is_refused(client, place):
-    assert client.get(place).status_code == 400
+@pytest.mark.parametrize("path", [f"{PLACE}?seat=-1", "/api/runs/0/episodes/x/40", "/api/runs/0/episodes/10/4e1"])
+def test_addresses_that_are_no_numbers_are_refused(client, path):
+    assert client.get(path).status_code == 400
 
 
-def test_siblings_say_where_they_part(opened, tmp_path):
+def test_siblings_name_their_first_different_turn(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
-    same = [episode(0, group=0), episode(1, group=0)]
-    other = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
-    short = episode(4, turn(0, "pass"), group=3)
-    write_step(folder, 1, [*same, other, episode(3, group=3), short])
-    client = opened(folder)
+    equal_episodes = [episode(0, group=0), episode(1, group=0)]
+    different = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
+    shorter = episode(4, turn(0, "pass"), group=3)
+    write_step(folder, 1, [*equal_episodes, different, episode(3, group=3), shorter])
+    client = open_client(folder)
     assert client.get("/api/runs/0/groups/1/0").json()["part"] == 1
     assert client.get("/api/runs/0/groups/1/3").json()["part"] == 1
     members = client.get("/api/runs/0/groups/1/0").json()["members"]
@@ -150,11 +150,11 @@ def test_siblings_say_where_they_part(opened, tmp_path):
     assert hidden["part"] is None and hidden["members"][2]["actions"] == ["pass", None]
 
 
-def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opened, tmp_path):
+def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
-    other = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
-    write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(1, "bet"))])
-    first = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
+    candidate_turn = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
+    write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(candidate_turn,)), turn(1, "bet"))])
+    first = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
     (candidate,) = first["candidates"]
     assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == (
         "fold",
@@ -166,20 +166,20 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opene
     folder = write_run(tmp_path / "second", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
     (folder / "credit" / "part-000001.parquet").unlink()
-    replay = opened(folder).get("/api/runs/0/episodes/1/0").json()
+    replay = open_client(folder).get("/api/runs/0/episodes/1/0").json()
     assert replay["missing"] == ["advantages", "entropies", "oracle values"]
     assert replay["turns"][0]["credit"] is None and replay["scale"] == {"advantage": None, "entropy": None}
     folder = write_run(tmp_path / "third", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
-    strange, known = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
-    assert strange["oracle"]["regret"] is None and known["oracle"]["regret"] == 1.5
+    strange_turn, known_turn = open_client(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
+    assert strange_turn["oracle"]["regret"] is None and known_turn["oracle"]["regret"] == 1.5
 
 
-def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
+def test_the_files_on_disk_decide_what_is_shown(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn")
     with open(folder / "config.yaml", "a") as stream:
         stream.write("model:\n  name: nobody/has-this\n")
-    replay = opened(folder).get(PLACE).json()
+    replay = open_client(folder).get(PLACE).json()
     assert replay["decoded"] is False and "nobody/has-this" in replay["notes"][0]
     assert replay["turns"][0]["segments"][1]["tokens"][0] == {
         "id": 13,
@@ -190,24 +190,24 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
         "advantage": 0.5,
     }
     folder = write_run(tmp_path / "broken" / "kuhn")
-    client = opened(folder)
-    part = folder / "episodes" / "part-000010.parquet"
-    part.write_bytes(part.read_bytes()[:100])
+    client = open_client(folder)
+    episode_file = folder / "episodes" / "part-000010.parquet"
+    episode_file.write_bytes(episode_file.read_bytes()[:100])
     answer = client.get(PLACE)
     assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
     assert str(tmp_path) not in answer.text
-    part.unlink()
+    episode_file.unlink()
     assert "is not stored" in client.get(PLACE).json()["error"]
 
 
-def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_path):
+def test_hostile_text_is_sent_as_data_and_partial_characters_are_joined(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     write_step(
         folder,
         1,
         [episode(0, turn(0, HOSTILE, prompt=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))],
     )
-    client = opened(folder)
+    client = open_client(folder)
     answer = client.get("/api/runs/0/episodes/1/0")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["turns"][0]["reply"] == HOSTILE
@@ -237,7 +237,7 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
     )
 
 
-def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
+def test_an_exported_page_holds_data_as_text_and_only_its_script(client):
     text = script_json({"a": HOSTILE, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()
     assert json.loads(text) == {"a": HOSTILE, "b": None}
@@ -251,17 +251,17 @@ def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
 
 @pytest.fixture
 def reads(monkeypatch):
-    seen, read = [], EpisodeStore.episode
+    reads_of_store, original_read = [], EpisodeStore.episode
 
-    def counted(self, step, number):
-        seen.append((step, number))
-        return read(self, step, number)
+    def counting_read(self, step, number):
+        reads_of_store.append((step, number))
+        return original_read(self, step, number)
 
-    monkeypatch.setattr(EpisodeStore, "episode", counted)
-    return seen
+    monkeypatch.setattr(EpisodeStore, "episode", counting_read)
+    return reads_of_store
 
 
-def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, reads):
+def test_an_episode_is_read_once_until_its_file_changes_or_is_removed(run_folder, reads):
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     first = episodes.find(run, 10, 40)
     assert episodes.find(run, 10, 40) is first and reads == [(10, 40)]
@@ -277,7 +277,7 @@ def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, read
         episodes.find(run, 10, 40)
 
 
-def test_only_the_newest_are_kept(run_folder, reads, monkeypatch):
+def test_only_the_newest_episodes_stay_cached(run_folder, reads, monkeypatch):
     monkeypatch.setattr(episode_replay, "CACHE_SIZE", 2)
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     for number in (40, 41, 42, 42, 40):

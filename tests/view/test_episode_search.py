@@ -1,4 +1,4 @@
-"""The search for episodes, and stores that are torn, newer, vanished or replaced."""
+"""The episode search, and stores that are damaged, newer, vanished or replaced."""
 
 import os
 
@@ -24,8 +24,8 @@ def numbers(client, query):
 
 
 @pytest.fixture(scope="module")
-def client(opened, tmp_path_factory):
-    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+def client(open_client, tmp_path_factory):
+    return open_client(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
 
 
 def test_the_newest_step_comes_first_with_all_columns(client):
@@ -78,7 +78,7 @@ def test_the_newest_step_comes_first_with_all_columns(client):
         ("step=30&text=fold&illegal=0", []),
     ],
 )
-def test_conditions(client, query, episodes):
+def test_search_conditions_select_episodes(client, query, episodes):
     assert numbers(client, query) == episodes
 
 
@@ -124,7 +124,7 @@ def test_every_column_sorts_and_pages_join_without_a_gap(client, sort, order):
         "step=1-2-3",
     ],
 )
-def test_what_is_no_condition_is_refused_by_a_line(client, query):
+def test_an_invalid_condition_is_refused_in_one_line(client, query):
     answer = client.get(f"/api/episodes?{query}")
     assert answer.status_code == 400
     assert "\n" not in answer.json()["error"]
@@ -139,18 +139,18 @@ def test_any_text_in_any_parameter_is_answered(client, text, name):
     assert client.get("/api/episodes", params={name: text}).status_code in (200, 400)
 
 
-def test_what_is_no_number_or_was_not_played_does_not_count(opened, tmp_path):
+def test_values_that_are_not_finite_and_candidates_do_not_count(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     episodes = [episode(number, turn(0, "pass")) for number in range(4)]
     write_step(folder, 1, episodes, advantage=lambda number, seat: (float("nan"), float("inf"), 3.0, None)[number])
-    rows = search(opened(folder), "sort=advantage")["rows"]
+    rows = search(open_client(folder), "sort=advantage")["rows"]
     assert [row["advantage"] for row in rows] == [3.0, None, None, None]
     folder = write_run(tmp_path / "second", steps=())
-    other = turn(0, "fold", event="illegal", candidate=1)
+    candidate = turn(0, "fold", event="illegal", candidate=1)
     write_step(
-        folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(0, "note", event="memory", turn_index=1))]
+        folder, 1, [episode(0, turn(0, "pass", candidates=(candidate,)), turn(0, "note", event="memory", turn_index=1))]
     )
-    (row,) = search(opened(folder))["rows"]
+    (row,) = search(open_client(folder))["rows"]
     assert (row["turns"], row["illegal"], row["tokens"]) == (1, 0, 2)
 
 
@@ -160,24 +160,27 @@ def flip(path):
     path.write_bytes(data)
 
 
-def test_parts_that_cannot_be_read_are_left_out_and_named(opened, tmp_path):
+def test_unreadable_files_are_skipped_and_named(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=range(1, 7))
-    parts = {step: folder / "episodes" / f"part-{step:06d}.parquet" for step in range(1, 7)}
-    parts[1].write_bytes(parts[1].read_bytes()[:-50])
-    flip(parts[2])
-    table = pq.read_table(parts[3])
-    pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"99"}), parts[3])
-    parts[4].write_text("no part")
+    files = {step: folder / "episodes" / f"part-{step:06d}.parquet" for step in range(1, 7)}
+    files[1].write_bytes(files[1].read_bytes()[:-50])
+    flip(files[2])
+    table = pq.read_table(files[3])
+    pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"99"}), files[3])
+    files[4].write_text("no part")
     CreditStore(folder / "credit").path(5).write_text("torn")
-    answer = search(opened(folder.parent))
+    answer = search(open_client(folder.parent))
     assert answer["total"] == 8
-    why = {part["part"]: part["why"] for part in answer["left_out"]}
-    assert set(why) == {*(f"episodes/part-{step:06d}.parquet" for step in range(1, 5)), "credit/part-000005.parquet"}
-    assert "version 99" in why["episodes/part-000003.parquet"] and str(tmp_path) not in str(why)
+    reasons = {file["part"]: file["why"] for file in answer["left_out"]}
+    assert set(reasons) == {
+        *(f"episodes/part-{step:06d}.parquet" for step in range(1, 5)),
+        "credit/part-000005.parquet",
+    }
+    assert "version 99" in reasons["episodes/part-000003.parquet"] and str(tmp_path) not in str(reasons)
     assert {row["step"]: row["advantage"] for row in answer["rows"]} == {5: None, 6: 0.5}
 
 
-def test_parts_are_keyed_by_what_they_are_and_by_their_step(tmp_path):
+def test_files_are_keyed_by_content_and_step(tmp_path):
     folder = write_run(tmp_path / "kuhn")
     index, updates = EpisodeIndex(), []
     index.update({0: folder}, updates.append)
@@ -194,14 +197,14 @@ def test_parts_are_keyed_by_what_they_are_and_by_their_step(tmp_path):
     os.rename(folder / "episodes" / "part-000010.parquet", folder / "episodes" / "part-000011.parquet")
     index = EpisodeIndex()
     index.update({0: folder}, lambda runs: None)
-    (trouble,) = index.left_out.values()
-    assert trouble.part == "episodes/part-000011.parquet" and "other steps" in trouble.why
+    (reason,) = index.left_out.values()
+    assert reason.part == "episodes/part-000011.parquet" and "other steps" in reason.why
     index.close()
 
 
-def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
+def test_a_new_file_is_found_and_a_vanished_run_is_none(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     version = search(client)["version"]
     assert client.get(f"/api/changes?since={version}").status_code == 304
     EpisodeStore(folder / "episodes").append(20, [episode(80)])
@@ -219,51 +222,51 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
     assert search(client)["total"] == 0
 
 
-def grown(client, folder, steps):
+def grow_run(client, folder, steps):
     for step in steps:
         write_step(folder, step, [episode(4 * step)])
     client.watch._checked = -1.0
     assert client.get("/api/changes?since=0").json()["indexing"] is None or client.watch._is_in_use()
 
 
-def test_beside_a_training_a_few_steps_are_indexed_at_once(opened, tmp_path, monkeypatch):
+def test_during_training_only_a_few_steps_are_indexed_at_once(open_client, tmp_path, monkeypatch):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
     (folder / ".lock-holder").write_text(str(os.getpid()))
-    most, update = [], EpisodeIndex.update
+    limits, update = [], EpisodeIndex.update
     monkeypatch.setattr(
-        EpisodeIndex, "update", lambda self, *arguments: most.append(arguments[2]) or update(self, *arguments)
+        EpisodeIndex, "update", lambda self, *arguments: limits.append(arguments[2]) or update(self, *arguments)
     )
     monkeypatch.setattr("sparring.view.watch.LIVE_SHARE", 100.0)
     monkeypatch.setattr("sparring.view.watch.LIVE_PARTS", 2)
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     search(client)
-    grown(client, folder, range(20, 25))
+    grow_run(client, folder, range(20, 25))
     assert client.watch.idle.wait(10)
-    assert search(client)["total"] == 9 and most == [None, 2, 2, 2]
+    assert search(client)["total"] == 9 and limits == [None, 2, 2, 2]
 
 
-def test_the_same_search_of_the_same_index_is_made_once(opened, tmp_path, monkeypatch):
+def test_a_repeated_search_of_an_unchanged_index_is_cached(open_client, tmp_path, monkeypatch):
     from sparring.view import pages
 
     searches, find = [], pages.find
     monkeypatch.setattr(pages, "find", lambda *query: searches.append(query) or find(*query))
     folder = write_run(tmp_path / "kuhn", steps=(10,))
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     assert search(client, "illegal=1")["rows"] == search(client, "illegal=1")["rows"] and len(searches) == 1
     assert search(client, "illegal=0")["rows"] != search(client, "illegal=1")["rows"] and len(searches) == 2
-    grown(client, folder, [20])
+    grow_run(client, folder, [20])
     search(client, "illegal=1")
     assert client.watch.idle.wait(10) and search(client, "step=20")["total"] == 1
     assert search(client, "illegal=0")["total"] == 4
 
 
 @pytest.fixture
-def client_people(opened, run_folder):
-    played = run_writer.episode(
+def client_people(open_client, run_folder):
+    person_episode = run_writer.episode(
         40, run_writer.turn(0, "bet", prompt="welcome, person"), agents=("person-me", "bot-cfr")
     )
-    run_writer.write_played(run_folder / "played", 10, played)
-    return opened(run_folder)
+    run_writer.write_people_episode(run_folder / "played", 10, person_episode)
+    return open_client(run_folder)
 
 
 def rows(client_people, query=""):
@@ -271,7 +274,7 @@ def rows(client_people, query=""):
     return [(row["run"], row["people"], row["step"], row["episode"]) for row in answer["rows"]]
 
 
-def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(client_people):
+def test_episodes_of_people_are_searched_separately_from_training(client_people):
     assert rows(client_people, "of=people") == [(0, True, 10, 40)]
     assert len(rows(client_people, "of=training")) == 12 and len(rows(client_people)) == 13
     assert rows(client_people, "of=people&run=0&player=person-me") == [(0, True, 10, 40)]
@@ -280,10 +283,14 @@ def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(clien
     assert facets["of"] == [["training", 12], ["people", 1]] and facets["run"] == [[0, 13]]
     assert client_people.get("/api/episodes?of=nobody").status_code == 400
     assert client_people.get("/api/runs").json()["runs"][0]["episodes"]["rows"] == 12
-    theirs = client_people.get("/api/runs/0-people/episodes/10/40").json()
-    assert (theirs["run"], theirs["people"], theirs["turns"][0]["told"]) == (0, True, "welcome, person")
-    trained = client_people.get("/api/runs/0/episodes/10/40").json()
-    assert trained["people"] is False and trained["turns"][0]["told"] != "welcome, person"
+    person_episode = client_people.get("/api/runs/0-people/episodes/10/40").json()
+    assert (person_episode["run"], person_episode["people"], person_episode["turns"][0]["told"]) == (
+        0,
+        True,
+        "welcome, person",
+    )
+    training_episode = client_people.get("/api/runs/0/episodes/10/40").json()
+    assert training_episode["people"] is False and training_episode["turns"][0]["told"] != "welcome, person"
     assert client_people.get("/api/runs/0-people/groups/10/40").json()["members"][0]["actions"] == ["bet"]
     assert b"welcome, person" in client_people.get("/export/0-people/10/40.html").content
     assert client_people.get("/api/runs/0-people/episodes/20/80").status_code == 404
@@ -291,7 +298,7 @@ def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(clien
         assert client_people.get(f"/api/runs/{name}/episodes/10/41").status_code == 404
 
 
-def test_a_new_play_is_seen_and_a_torn_part_named(client_people, run_folder):
+def test_a_new_episode_is_seen_and_a_damaged_file_is_named(client_people, run_folder):
     store = EpisodeStore(run_folder / "played" / "episodes")
     store.append(11, [run_writer.episode(1)])
     client_people.watch._checked = -1.0
@@ -303,14 +310,14 @@ def test_a_new_play_is_seen_and_a_torn_part_named(client_people, run_folder):
     client_people.get("/api/changes?since=0")
     rows(client_people)
     assert client_people.watch.idle.wait(10)
-    (torn,) = client_people.get("/api/episodes?of=people").json()["left_out"]
-    assert (torn["run"], torn["part"]) == (0, "played/episodes/part-000012.parquet")
+    (damaged,) = client_people.get("/api/episodes?of=people").json()["left_out"]
+    assert (damaged["run"], damaged["part"]) == (0, "played/episodes/part-000012.parquet")
 
 
-def test_a_folder_that_leads_out_is_not_read(opened, run_folder, tmp_path):
-    run_writer.write_played(tmp_path / "secret", 1, run_writer.episode(1))
+def test_a_folder_outside_the_run_is_not_read(open_client, run_folder, tmp_path):
+    run_writer.write_people_episode(tmp_path / "secret", 1, run_writer.episode(1))
     (run_folder / "played").symlink_to(tmp_path / "secret")
-    client_people = opened(run_folder)
+    client_people = open_client(run_folder)
     assert rows(client_people, "of=people") == []
     assert client_people.get("/api/runs/0-people/episodes/1/1").status_code == 404
     assert "played is a link out" in client_people.get("/api/runs/0").json()["notes"][0]

@@ -1,4 +1,4 @@
-"""Who is refused before any route: attacks of other sites, other users and other names."""
+"""Requests refused before any route: attacks from other sites, other users and other host names."""
 
 import pytest
 
@@ -37,8 +37,8 @@ HONEST = {
 
 
 @pytest.fixture(scope="module")
-def client(opened, tmp_path_factory):
-    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+def client(open_client, tmp_path_factory):
+    return open_client(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
 
 
 @every_case("headers", FORGED.values(), ids=FORGED)
@@ -54,7 +54,7 @@ def test_honest_requests_pass(client, headers):
     assert client.get(DATA, headers=headers).status_code == 200
 
 
-def test_links_lead_to_the_page_alone_and_the_token_is_in_the_header(client):
+def test_links_open_only_the_page_and_the_token_is_in_the_header(client):
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert client.get("/?view=replay&run=0", headers=link).status_code == 200
     assert client.get("/", headers={**link, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
@@ -102,7 +102,7 @@ def test_every_answer_has_the_headers_and_a_body_a_limit(client):
         assert "unsafe" not in policy and "http" not in policy
         assert not [name for name in answer.headers if name.startswith("access-control")]
     headers = {"Content-Type": "application/json", "X-Sparring": "1"}
-    assert client.post(DATA, headers=headers).status_code == 405  # nothing is written to yet
+    assert client.post(DATA, headers=headers).status_code == 405  # no route accepts POST here
     assert client.post(DATA, headers={**headers, "Content-Type": "text/plain"}).status_code == 415
     assert client.post(DATA, headers={"Content-Type": "application/json"}).status_code == 415
     assert client.post(DATA, data={"a": "b"}).status_code == 415
@@ -137,7 +137,7 @@ def test_files_outside_the_page_are_not_found(client, path):
     assert set(answer.json()) == {"error"}
 
 
-def test_a_file_beside_the_page_is_not_found_either(client, tmp_path, monkeypatch):
+def test_a_file_beside_the_static_folder_is_not_found(client, tmp_path, monkeypatch):
     (tmp_path / "static").mkdir()
     (tmp_path / "static" / "own.js").write_text("own")
     (tmp_path / "secret.js").write_text("secret")
@@ -166,12 +166,12 @@ def test_a_file_beside_the_page_is_not_found_either(client, tmp_path, monkeypatc
         "/api/runs/٣",
     ],
 )
-def test_runs_are_named_by_numbers_alone(client, path):
+def test_runs_are_addressed_only_by_numbers(client, path):
     assert client.get(path).status_code == 404
 
 
-def test_beyond_loopback_addresses_and_own_names_pass(opened, run_folder):
-    client = opened(run_folder, hosts=["box.lan"], any_address=True)
+def test_on_other_interfaces_addresses_and_own_host_names_pass(open_client, run_folder):
+    client = open_client(run_folder, hosts=["box.lan"], any_address=True)
     for host in ("box.lan:7460", "192.168.1.5:7460", "[fe80::1]:7460", "localhost"):
         assert client.get(DATA, headers={"Host": host}).status_code == 200
     assert client.get(DATA, headers={"Host": "evil.example"}).status_code == 403

@@ -22,8 +22,8 @@ def won(games, payoff):
     return Results(games=games, wins=wins, losses=games - wins, returns=2 * wins - games)
 
 
-def book(payoffs, names=NAMES, games=100, environment=KUHN):
-    """Return the book in which members have these mean payoffs; nan: they have not met."""
+def payoff_table(payoffs, names=NAMES, games=100, environment=KUHN):
+    """Return the payoff table with these mean payoffs of members; nan means no games."""
     rows = {
         Row(environment, 0, ref(player), ref(opponent)): won(games, payoffs[i][j])
         for i, player in enumerate(names)
@@ -53,9 +53,11 @@ def weights(document):
 
 
 @pytest.mark.parametrize("solver", ["nash", "max_entropy_nash"])
-def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
-    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config=f"league: {{answer: {solver}}}\n")
-    document = opened(run).get("/api/runs/0/meta").json()
+def test_every_solver_gives_uniform_weights_in_rock_paper_scissors(open_client, tmp_path, solver):
+    run = write_league(
+        tmp_path / "runs" / "one", payoff_table(cycle(1, 1, 1)), config=f"league: {{answer: {solver}}}\n"
+    )
+    document = open_client(run).get("/api/runs/0/meta").json()
     assert (document["solver"], document["source"], document["step"], document["why"]) == (
         solver,
         "league.answer",
@@ -72,11 +74,13 @@ def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
     assert low == pytest.approx(0.963, abs=1e-3) and high == 1.0  # Wilson, 100 of 100
 
 
-def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two_and_odd_solvers_are_a_sentence(opened, tmp_path):
-    document = solve_league(module.League(lineages(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
+def test_unequal_cycles_have_their_equilibrium_weights(open_client, tmp_path):
+    document = solve_league(module.League(lineages(NAMES), payoff_table(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
     assert weights(document) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
-    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
-    document = opened(run).get("/api/runs/0/meta").json()
+    run = write_league(
+        tmp_path / "runs" / "one", payoff_table(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n"
+    )
+    document = open_client(run).get("/api/runs/0/meta").json()
     assert weights(document) == [None] * 3 and document["why"]
 
 
@@ -100,9 +104,9 @@ def lineages(names):
         ({"league": "nonsense", "matchmaker": [1]}, "max_entropy_nash", None),
     ],
 )
-def test_whose_solver_it_is(config, solver, source):
-    chosen = solver_of(config) or module.Solver(module.DEFAULT, None)
-    assert (module.text_of(chosen.config), chosen.source) == (solver, source)
+def test_the_solver_is_that_of_the_run_or_the_default(config, solver, source):
+    chosen_solver = solver_of(config) or module.Solver(module.DEFAULT, None)
+    assert (module.text_of(chosen_solver.config), chosen_solver.source) == (solver, source)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +118,13 @@ def test_whose_solver_it_is(config, solver, source):
         ("nash", "the mixture of the league's members by nash (league.answer: nash)"),
     ],
 )
-def test_the_answer_whose_exploitability_it_is(answer, words):
+def test_the_answer_with_the_reported_exploitability(answer, words):
     assert describe_answer({"league": {"answer": answer}}) == words
 
 
-def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, tmp_path, monkeypatch):
-    run = write_league(tmp_path / "runs" / "one", book(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
-    client = opened(run)
+def test_only_built_in_solvers_can_be_chosen(open_client, tmp_path, monkeypatch):
+    run = write_league(tmp_path / "runs" / "one", payoff_table(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
+    client = open_client(run)
     document = client.get("/api/runs/0/meta?solver=last").json()
     assert (weights(document), document["source"], document["own"]) == (
         [0, 0, 1],
@@ -137,53 +141,57 @@ def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, t
         "league: {answer: elsewhere.solver}\n",
         "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n",
     ):
-        run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
-        document = opened(run).get("/api/runs/0/meta").json()
+        run = write_league(tmp_path / config[:6] / "one", payoff_table(cycle(1, 1, 1)), config=config)
+        document = open_client(run).get("/api/runs/0/meta").json()
         assert document["why"].startswith("elsewhere.solver is not a built-in")
 
 
-def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
-    document = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
+def test_cells_without_games_and_exact_cells_are_distinguished(open_client, tmp_path):
+    document = open_client(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
     assert weights(document) == pytest.approx([1 / 3] * 3) and (document["pairs"], document["empty"]) == (3, 3)
     assert document["counts"] == document["payoffs"] == [[0] * 3] * 3
     payoffs = cycle(1, 1, 1)
     payoffs[0][2] = payoffs[2][0] = float("nan")
-    document = solve_league(module.League(lineages(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
+    document = solve_league(module.League(lineages(NAMES), payoff_table(payoffs)), "nash", {KUHN: 1.0})
     assert (document["pairs"], document["empty"], document["rates"][0][2]) == (3, 1, None)
     assert document["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
-    whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
-    part = {
+    sampled_table = payoff_table([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
+    exact_rows = {
         row: replace(document, exact=True)
-        for row, document in whole.rows.items()
+        for row, document in sampled_table.rows.items()
         if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])
     }
-    client = opened(write_league(tmp_path / "exact" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
+    client = open_client(
+        write_league(
+            tmp_path / "exact" / "one", sampled_table.with_exact(exact_rows), config="league: {answer: nash}\n"
+        )
+    )
     document = client.get("/api/runs/0/meta").json()
     assert document["exact"] == [[False, True, False], [True, False, False], [False] * 3] and document["empty"] == 1
     assert document["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and document["rates"][0][1] == [1.0] * 3
     standings = {
         (pair["player"], pair["opponent"]): pair for pair in client.get("/api/runs/0/league").json()["standings"]
     }
-    known = standings[NAMES[0], NAMES[1]]
-    assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
+    cell = standings[NAMES[0], NAMES[1]]
+    assert (cell["exact"], cell["games"], cell["plays_more"]) == (True, 0, 0)
     assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
 
 
-def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
-    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20)
-    write_league(run, book(cycle(1, 1, 1)), step=30)
+def test_a_damaged_state_is_replaced_by_the_previous_one(open_client, tmp_path):
+    run = write_league(tmp_path / "runs" / "one", payoff_table(cycle(1, 1, 1)), step=20)
+    write_league(run, payoff_table(cycle(1, 1, 1)), step=30)
     for text in ("{", "[]", '{"payoffs": 3}', '{"payoffs": {"kuhn_poker": [{}]}}'):
         (run / "checkpoints" / "step_000030" / "state.json").write_text(text)
-        document = opened(run).get("/api/runs/0/meta").json()
+        document = open_client(run).get("/api/runs/0/meta").json()
         assert document["step"] == 20 and weights(document) == pytest.approx([1 / 3] * 3)
     (run / "checkpoints" / "step_000020" / "state.json").write_text("")
-    document = opened(run).get("/api/runs/0/meta").json()
+    document = open_client(run).get("/api/runs/0/meta").json()
     assert (document["step"], document["members"], document["why"]) == (None, [], "no checkpoint can be read")
-    assert opened(run).get("/api/runs/0/league").json()["step"] is None
+    assert open_client(run).get("/api/runs/0/league").json()["step"] is None
 
 
 @pytest.mark.parametrize("members", [0, module.MAX_MEMBERS + 1])
-def test_none_and_too_many_members_are_told(members):
+def test_too_few_and_too_many_members_are_reported(members):
     document = solve_league(
         module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()),
         "nash",
@@ -193,7 +201,7 @@ def test_none_and_too_many_members_are_told(members):
     assert ("no member" if not members else f"{members} members") in document["why"]
 
 
-def test_what_a_solver_cannot_solve_is_a_sentence(monkeypatch):
+def test_a_failing_solver_gives_one_sentence(monkeypatch):
     three = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
     monkeypatch.setattr(module, "member_payoffs", lambda *arguments: three)
     document = solve_league(module.League(lineages(NAMES), Payoffs()), "nash", {KUHN: 1.0})
@@ -201,32 +209,36 @@ def test_what_a_solver_cannot_solve_is_a_sentence(monkeypatch):
     assert document["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
 
 
-def test_each_checkpoint_is_solved_once_for_a_solver(opened, tmp_path, monkeypatch):
-    run, calls, solve = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solve_league
+def test_each_checkpoint_is_solved_once_for_a_solver(open_client, tmp_path, monkeypatch):
+    run, calls, solve = (
+        write_league(tmp_path / "runs" / "one", payoff_table(cycle(1, 1, 1)), step=20),
+        [],
+        module.solve_league,
+    )
     monkeypatch.setattr(module, "solve_league", lambda *arguments: calls.append(arguments[1]) or solve(*arguments))
-    client = opened(run)
+    client = open_client(run)
     for _ in range(2):
         for name in ("nash", "uniform"):
             client.get(f"/api/runs/0/meta?solver={name}")
     assert calls == ["nash", "uniform"]
-    write_league(run, book(cycle(1, 1, 1)), step=30)
+    write_league(run, payoff_table(cycle(1, 1, 1)), step=30)
     client.get("/api/runs/0/meta?solver=nash")
     assert calls == ["nash", "uniform", "nash"]
-    again = run / "checkpoints" / "step_000030" / "state.json"  # as a run that was taken back writes
-    again.write_text(json.dumps({"payoffs": book(cycle(0.2, 0.6, 0.4)).to_json()}))
+    rewritten_state = run / "checkpoints" / "step_000030" / "state.json"  # as a run that was rewound writes
+    rewritten_state.write_text(json.dumps({"payoffs": payoff_table(cycle(0.2, 0.6, 0.4)).to_json()}))
     assert weights(client.get("/api/runs/0/meta?solver=nash").json()) == pytest.approx([0.5, 1 / 3, 1 / 6])
 
 
-def test_of_several_environments_payoffs_are_weighed_or_one_is_chosen(opened, tmp_path):
-    rows = {**book(cycle(1, 1, 1)).rows, **book(cycle(-1, -1, -1), environment="leduc").rows}
+def test_payoffs_of_several_environments_are_weighted_or_one_is_chosen(open_client, tmp_path):
+    rows = {**payoff_table(cycle(1, 1, 1)).rows, **payoff_table(cycle(-1, -1, -1), environment="leduc").rows}
     games = "environments:\n- {name: kuhn_poker, weight: 3}\n- {name: leduc_poker, label: leduc}\n- {name: tiny_hanabi, weight: 0}\n"
     run = write_league(tmp_path / "runs" / "one", Payoffs(rows))
-    for more, first in (("league: {answer: nash}\n", 0.5), ("matchmaker: {name: meta_strategy}\n", 1.0)):
-        (run / "config.yaml").write_text(games + more)
-        client = opened(run)
+    for config_text, first_weight in (("league: {answer: nash}\n", 0.5), ("matchmaker: {name: meta_strategy}\n", 1.0)):
+        (run / "config.yaml").write_text(games + config_text)
+        client = open_client(run)
         document = client.get("/api/runs/0/meta").json()
-        assert document["labels"] == [KUHN, "leduc"] and document["payoffs"][0][1] == first
-        assert (document["rates"] is None) == (first == 0.5)  # intervals are those of one environment
+        assert document["labels"] == [KUHN, "leduc"] and document["payoffs"][0][1] == first_weight
+        assert (document["rates"] is None) == (first_weight == 0.5)  # intervals are those of one environment
         document = client.get("/api/runs/0/meta?environment=leduc").json()
         assert document["payoffs"][0][1] == -1 and document["environments"] == ["leduc"]
 
@@ -234,8 +246,8 @@ def test_of_several_environments_payoffs_are_weighed_or_one_is_chosen(opened, tm
 APART = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
 
 
-def sided(first, environment=KUHN, second=1):
-    """Return the book in which the first side earns these by its member and the second side's; None: they have not met."""
+def table_of_sides(first, environment=KUHN, second=1):
+    """Return the payoff table of separate sides, by members of both sides; None means no games."""
     rows = {}
     for i, payoffs in enumerate(first):
         for j, payoff in enumerate(payoffs):
@@ -246,12 +258,12 @@ def sided(first, environment=KUHN, second=1):
 
 
 @pytest.mark.parametrize("second", [1, 2])
-def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_path, second):
-    """The first side earns 0.6, 0 / 0.2, 0.4: p = 1/4 and q = 1/2, as the answer of the run has it; a third member loses."""
-    other_rows = book([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
-    payoffs = sided([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
+def test_separate_sides_have_separate_weights_and_payoffs(open_client, tmp_path, second):
+    """The first side earns 0.6, 0 / 0.2, 0.4: p = 1/4 and q = 1/2, as in the run's answer; a third member loses."""
+    other_rows = payoff_table([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
+    payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
     run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=APART)
-    client = opened(run)
+    client = open_client(run)
     document = client.get("/api/runs/0/meta").json()
     assert document["apart"] and (document["solver"], document["source"], document["why"]) == (
         "nash",
@@ -280,7 +292,7 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
 
 
 @pytest.mark.parametrize(
-    ("config", "apart"),
+    ("config", "is_separate"),
     [
         ({"matchmaker": {"name": "meta_strategy", "sides": "together"}}, False),
         ({"matchmaker": {"name": "pfsp", "sides": "apart"}}, False),
@@ -295,17 +307,17 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
         ({"matchmaker": "meta_strategy", "league": {"learners": [1]}}, False),
     ],
 )
-def test_whether_sides_are_apart(config, apart):
-    assert module.has_separate_sides(config) == apart
+def test_when_sides_are_separate(config, is_separate):
+    assert module.has_separate_sides(config) == is_separate
     resolvable = {**config, "environments": [{"name": "kuhn_poker"}]}
-    assert apart == (
+    assert is_separate == (
         describe_answer({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith(
             "a mixture"
         )
     )
 
 
-def test_environments_and_snapshots_are_those_that_can_be_read():
+def test_only_readable_environments_and_snapshots_are_listed():
     weights_by_label = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
     assert weights_by_label == {"a": 1.0} and environments_of({"environments": 3}) == {}
     engine = {
@@ -314,11 +326,11 @@ def test_environments_and_snapshots_are_those_that_can_be_read():
             "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}},
         }
     }
-    named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
-    league = module.league_of(engine, {"payoffs": named.to_json()})
+    table_with_counter = payoff_table([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
+    league = module.league_of(engine, {"payoffs": table_with_counter.to_json()})
     assert [(str(member), lineage.tag) for member, lineage in league.members] == [
         ("past-000010", None),
         ("past-counter-000010", "exploiter"),
     ]
-    league = module.league_of(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
+    league = module.league_of(engine, {"payoffs": payoff_table([[0]], names=("past-000010",)).to_json()})
     assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies

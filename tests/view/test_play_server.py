@@ -1,4 +1,4 @@
-"""People's plays over HTTP: every state change once, nothing hidden told, limits, and forged requests."""
+"""Episodes of people over HTTP: each change once, no hidden data, limits, and forged requests."""
 
 import json
 import os
@@ -36,7 +36,7 @@ OWN = {"X-Sparring": "1", "Content-Type": "application/json"}
 
 
 class InlinePool:
-    """Plays in this process; what goes over is JSON, as to another one."""
+    """A pool that plays in this process; messages are JSON as between processes."""
 
     def __init__(self, make, settings, workers):
         self.make, self.settings, self.answer, self.killed = make, settings, None, threading.Event()
@@ -78,11 +78,11 @@ class Page:
     def begin(self, environment, status=200, *, key="k", **body):
         return self.post("/play", status, key=key, environment=environment, **body)
 
-    def move(self, state, reply, status=200, **other):
+    def move(self, state, reply, status=200, **fields):
         return self.post(
             f"/play/{state['id']}/move",
             status,
-            **{"play": state["play"], "turn": state["turn"], "reply": reply} | other,
+            **{"play": state["play"], "turn": state["turn"], "reply": reply} | fields,
         )
 
     def settled(self, state):
@@ -113,25 +113,25 @@ def run(tmp_path_factory):
     return path
 
 
-def test_a_play_from_the_rules_to_the_judgement(page):
+def test_an_episode_from_the_rules_to_the_judgement(page):
     state = page.begin("kuhn_poker", key="rules", against="cfr", seed=3)
     assert state["phase"] == "yours" and state["turn"] == 0 and state["legal"] == ["pass", "bet"]
     assert "We play Kuhn poker" in state["rules"] and "Your card is the Queen" in state["told"]
     assert state["players"] == ["you", "cfr"] and state["end"] is None and state["stored"] is None
-    over = page.to_the_end(state)
-    assert over["phase"] == "over" and over["legal"] is None
-    assert over["end"]["ending"].endswith("The cards: first Queen, second Jack.")
-    assert sum(over["end"]["returns"]) == 0 and over["end"]["judgement"] is None
-    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
-    mine = [turn for turn in judged["turns"] if turn["yours"]]
-    assert judged["judgement"]["moves"] == len(mine) == judged["judgement"]["judged"]
-    assert judged["judgement"]["regret"] == pytest.approx(sum(turn["regret"] for turn in mine))
-    assert judged["judgement"]["oracle"] == "cfr"
+    final_state = page.to_the_end(state)
+    assert final_state["phase"] == "over" and final_state["legal"] is None
+    assert final_state["end"]["ending"].endswith("The cards: first Queen, second Jack.")
+    assert sum(final_state["end"]["returns"]) == 0 and final_state["end"]["judgement"] is None
+    judged_end = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
+    own_turns = [turn for turn in judged_end["turns"] if turn["yours"]]
+    assert judged_end["judgement"]["moves"] == len(own_turns) == judged_end["judgement"]["judged"]
+    assert judged_end["judgement"]["regret"] == pytest.approx(sum(turn["regret"] for turn in own_turns))
+    assert judged_end["judgement"]["oracle"] == "cfr"
 
 
-def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
-    room = Lobby()
-    game = room.game("tic_tac_toe")
+def test_a_hint_is_the_verdict_of_the_games_oracle(page):
+    lobby = Lobby()
+    game = lobby.game("tic_tac_toe")
     oracle, _ = choose_oracle(game)
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
@@ -144,20 +144,20 @@ def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     state = page.begin("rock_paper_scissors", key="none", against="random")
     hint = page.post(f"/play/{state['id']}/hint", play=1, turn=0)["hint"]
     assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: it has no rules")
-    over = page.to_the_end(state)
-    judged = page.post(f"/play/{over['id']}/judge", play=1)["end"]
-    assert judged["judgement"] is None and "there is no oracle" in judged["why"]
+    final_state = page.to_the_end(state)
+    judged_end = page.post(f"/play/{final_state['id']}/judge", play=1)["end"]
+    assert judged_end["judgement"] is None and "there is no oracle" in judged_end["why"]
 
 
-def test_nothing_hidden_is_told_before_the_end(page):
-    """Two deals that the seat cannot tell apart give the same bytes, whatever the other holds."""
+def test_no_hidden_data_is_sent_before_the_end(page):
+    """Two deals that the seat cannot distinguish give the same bytes."""
     deals_by_prompt = {}
     for seed in range(40):
         state = page.begin("kuhn_poker", key=f"deal-{seed}", against="scripted preference=[bet]", seed=seed, status=400)
         assert "opponent" in state["error"]
         state = page.begin("kuhn_poker", key=f"deal-{seed}", against="random", seed=seed)
-        other = page.plays._pool.answer._sessions[state["id"]].interactive.play.node
-        cards = str(other.history()[:2])
+        other_state = page.plays._pool.answer._sessions[state["id"]].interactive.play.node
+        cards = str(other_state.history()[:2])
         text = json.dumps({name: value for name, value in state.items() if name != "id"})
         deals_by_prompt.setdefault(state["told"], {})[cards] = text
     assert len(deals_by_prompt) == 3 and all(len(deals) == 2 for deals in deals_by_prompt.values())
@@ -165,7 +165,7 @@ def test_nothing_hidden_is_told_before_the_end(page):
 
 
 @pytest.mark.parametrize("environment", ["sealed_auction", "talk", "bargain"])
-def test_what_others_were_told_comes_at_the_end_only(page, environment):
+def test_observations_of_others_are_sent_only_at_the_end(page, environment):
     state = page.begin(environment, key=f"secret-{environment}", against="random", seed=2)
     sitting = page.plays._pool.answer._sessions[state["id"]].interactive
     for _ in range(30):
@@ -180,18 +180,18 @@ def test_what_others_were_told_comes_at_the_end_only(page, environment):
 
 
 @pytest.mark.parametrize("environment", ["rock_paper_scissors", "sealed_auction", "repeated_dilemma"])
-def test_what_another_has_done_in_the_same_moment_is_not_told(environment):
-    room, positions = Lobby(), set()
-    game = room.game(environment)
+def test_simultaneous_moves_of_others_are_not_sent(environment):
+    lobby, positions = Lobby(), set()
+    game = lobby.game(environment)
     legal = game.reset(Stream.from_seed(0)).legal(0)
     for action in legal[:2]:
-        other = Opponent("bot-scripted", "scripted", scripted(preference=(action,)))
-        sitting = InteractiveSession(game, 1, other, 3)
+        opponent = Opponent("bot-scripted", "scripted", scripted(preference=(action,)))
+        sitting = InteractiveSession(game, 1, opponent, 3)
         positions.add(json.dumps(position(sitting)))
     assert len(positions) == 1
 
 
-def test_each_change_happens_once_and_the_next_play_has_another_deal(page):
+def test_each_change_happens_once_and_the_next_episode_has_a_new_deal(page):
     state = page.begin("tic_tac_toe", key="once", against="random", seed=4)
     assert page.begin("tic_tac_toe", key="once", against="random", seed=4) == state
     first = page.settled(page.move(state, "b2"))
@@ -213,7 +213,7 @@ def test_each_change_happens_once_and_the_next_play_has_another_deal(page):
     assert len(seeds) == 4
 
 
-def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
+def test_an_illegal_text_is_reported_and_escaped(page):
     hostile = "<script>hit()</script> \u202e \x1b[31m ' \" \ud800"
     state = page.begin("tic_tac_toe", key="hostile", against="random")
     answer = page.move(state, hostile)
@@ -228,7 +228,7 @@ def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
     assert spoken["past"][0]["reply"] == hostile.replace("\ud800", "?")
 
 
-def test_long_thought_does_not_hold_the_request(page, monkeypatch):
+def test_slow_opponents_do_not_block_the_request(page, monkeypatch):
     monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     state = page.begin("tic_tac_toe", key="slow", against="random", seed=1)
     state = page.settled(state)
@@ -239,12 +239,12 @@ def test_long_thought_does_not_hold_the_request(page, monkeypatch):
     assert page.settled(answer)["turn"] == 1
 
 
-def test_a_process_that_dies_takes_the_plays_and_not_the_page():
+def test_a_dead_process_ends_the_episodes_and_not_the_page():
     page = Page()
     state = page.begin("kuhn_poker", key="a", against="random")
-    other = page.begin("urn", key="c")
+    other_state = page.begin("urn", key="c")
     answer = page.move(state, "die")
-    assert page.client.get(f"/play/{other['id']}").json()["phase"] == "failed"
+    assert page.client.get(f"/play/{other_state['id']}").json()["phase"] == "failed"
     assert (
         answer["phase"] == "failed"
         and "The process of this session was ended. A worker process died" in answer["trouble"]
@@ -255,23 +255,23 @@ def test_a_process_that_dies_takes_the_plays_and_not_the_page():
     page.plays.close()
 
 
-def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
+def test_a_person_leaves_a_hanging_episode_and_others_are_informed(monkeypatch):
     monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     page = Page()
     state = page.settled(page.begin("kuhn_poker", key="a", against="random"))
-    other = page.settled(page.begin("urn", key="c"))
+    other_state = page.settled(page.begin("urn", key="c"))
     assert page.move(state, "hang")["phase"] == "thinking"
-    queued = page.move(other, "draw")
+    queued_state = page.move(other_state, "draw")
     assert page.post(f"/play/{state['id']}/leave") == {"left": True}
     assert page.post(f"/play/{state['id']}/leave") == {"left": False}
     assert page.client.get(f"/play/{state['id']}").status_code == 404
-    assert page.settled(queued)["phase"] == "failed"
-    began = page.settled(page.begin("kuhn_poker", key="b", against="random"))
-    assert began["phase"] == "yours" and [*page.plays._pool.answer._sessions] == [began["id"]]
+    assert page.settled(queued_state)["phase"] == "failed"
+    new_state = page.settled(page.begin("kuhn_poker", key="b", against="random"))
+    assert new_state["phase"] == "yours" and [*page.plays._pool.answer._sessions] == [new_state["id"]]
     page.plays.close()
 
 
-def test_few_sessions_are_kept(page):
+def test_the_number_of_sessions_is_limited(page):
     states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.MAX_SESSIONS + 1)]
     assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
     assert all(page.client.get(f"/play/{state['id']}").status_code == 200 for state in states[1:])
@@ -294,7 +294,7 @@ def test_few_sessions_are_kept(page):
         (b" " * 70000, 413),
     ],
 )
-def test_bodies_that_are_refused(page, body, status):
+def test_invalid_bodies_are_refused(page, body, status):
     answer = page.client.post("/play", content=body, headers=OWN)
     assert answer.status_code == status and set(answer.json()) == {"error"}, answer.text
 
@@ -338,42 +338,42 @@ def test_choices_of_an_environment_and_forms_without_our_header(page):
     assert page.client.get("/play/nobody/move").status_code == 405
 
 
-def test_against_a_run_plays_are_stored_beside_its_own(run):
+def test_episodes_against_a_run_are_stored_beside_its_own(run):
     page = Page([run.parent])
-    parts = {path.name: path.read_bytes() for path in (run / "episodes").glob("*")}
+    files = {path.name: path.read_bytes() for path in (run / "episodes").glob("*")}
     choices = page.client.get("/play", params={"run": "0"}).json()
     assert choices["environments"] == ["kuhn_poker"]
     assert [option["name"] for option in choices["against"]][:1] == ["policy"]
     state = page.settled(page.begin(None, run=0, seat=1, seed=5))
     assert state["run"] == "poker" and state["players"] == ["policy, step 1", "you"]
-    over = page.to_the_end(state)
-    assert over["stored"] == {"number": 1, "why": None}
+    final_state = page.to_the_end(state)
+    assert final_state["stored"] == {"number": 1, "why": None}
     ((_, stored),) = EpisodeStore(run / "played" / "episodes").episodes()
     assert stored.agents == ("past-000001", "person-you")
-    assert [turn.reply for turn in stored.turns] == [turn["reply"] for turn in over["end"]["turns"]]
-    assert stored.returns == tuple(over["end"]["returns"])
-    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))
-    ((_, again),) = EpisodeStore(run / "played" / "episodes").episodes()
-    assert [regret(turn) for turn in again.turns] == [turn["regret"] for turn in judged["end"]["turns"]]
-    assert {path.name: path.read_bytes() for path in (run / "episodes").glob("*")} == parts
-    assert any(turn["thought"] for turn in judged["end"]["turns"] if not turn["yours"])
+    assert [turn.reply for turn in stored.turns] == [turn["reply"] for turn in final_state["end"]["turns"]]
+    assert stored.returns == tuple(final_state["end"]["returns"])
+    judged_state = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))
+    ((_, stored_episode),) = EpisodeStore(run / "played" / "episodes").episodes()
+    assert [regret(turn) for turn in stored_episode.turns] == [turn["regret"] for turn in judged_state["end"]["turns"]]
+    assert {path.name: path.read_bytes() for path in (run / "episodes").glob("*")} == files
+    assert any(turn["thought"] for turn in judged_state["end"]["turns"] if not turn["yours"])
     page.plays.close()
 
 
-def test_another_answer_of_the_run_sits_opposite_and_the_record_names_who_was_drawn(tmp_path):
+def test_a_mixture_of_the_run_can_play_and_the_drawn_member_is_recorded(tmp_path):
     path, _ = run_of(tmp_path / "members")
     page = Page([path], answer="last")
     assert page.settled(page.begin(None, run=0, seat=0))["players"] == ["you", "learner, step 2"]
     page.plays.close()
     page = Page([path], answer="uniform")
     assert page.client.get("/play", params={"run": "0"}).json()["against"][0]["said"] == "mixture of members, step 2"
-    over = page.to_the_end(page.settled(page.begin(None, run=0, seat=0, seed=5)))
-    assert over["players"] == ["you", "mixture of 3 members, step 2"]
+    final_state = page.to_the_end(page.settled(page.begin(None, run=0, seat=0, seed=5)))
+    assert final_state["players"] == ["you", "mixture of 3 members, step 2"]
     ((_, stored),) = EpisodeStore(path / "played" / "episodes").episodes()
-    assert stored.players[1] in MEMBERS and over["end"]["drawn"].endswith(stored.agents[1])
-    page.settled(page.post(f"/play/{over['id']}/judge", play=1))
-    ((_, again),) = EpisodeStore(path / "played" / "episodes").episodes()
-    assert again.agents == stored.agents
+    assert stored.players[1] in MEMBERS and final_state["end"]["drawn"].endswith(stored.agents[1])
+    page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))
+    ((_, stored_episode),) = EpisodeStore(path / "played" / "episodes").episodes()
+    assert stored_episode.agents == stored.agents
     page.plays.close()
 
 
@@ -381,15 +381,15 @@ def full(*_):
     raise OSError("no space")
 
 
-def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
+def test_a_full_disk_is_reported(run, monkeypatch):
     page = Page([run.parent])
     monkeypatch.setattr("sparring.view.play_worker.store_episode", full)
-    over = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
-    assert over["phase"] == "over" and over["stored"] == {"number": None, "why": "no space"}
+    final_state = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
+    assert final_state["phase"] == "over" and final_state["stored"] == {"number": None, "why": "no space"}
     page.plays.close()
 
 
-def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
+def test_an_oracle_that_takes_too_long_is_stopped(monkeypatch):
     def endless(*_):
         with PluginCall("oracle 'endless'"):
             time.sleep(30)
@@ -398,54 +398,58 @@ def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
     monkeypatch.setattr(play_worker, "choose_oracle", endless)
     worker = PlayWorker([], None)
     worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
-    began = time.monotonic()
-    why = worker(["hint", "a", 1, 0])["hint"]["why"]
-    assert why == "there is no oracle: it takes longer than 0.1 s to judge a position"
-    assert time.monotonic() - began < 10
-    assert worker(["hint", "a", 1, 0])["hint"]["why"] == why
+    start_time = time.monotonic()
+    reason = worker(["hint", "a", 1, 0])["hint"]["why"]
+    assert reason == "there is no oracle: it takes longer than 0.1 s to judge a position"
+    assert time.monotonic() - start_time < 10
+    assert worker(["hint", "a", 1, 0])["hint"]["why"] == reason
 
 
-def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_it_is_shown(page, run, monkeypatch):
+def test_a_failing_oracle_is_reported_and_the_episode_is_stored_first(page, run, monkeypatch):
     def fail(*_):
         raise OracleError("no")
 
-    mine = Page([run.parent])
+    run_page = Page([run.parent])
     monkeypatch.setattr("sparring.view.play_worker.revealed_end", fail)
-    over = mine.to_the_end(mine.settled(mine.begin(None, run=0, against="random")))
-    assert over["phase"] == "over" and over["stored"]["number"] and over["trouble"] == "The end cannot be shown: no"
-    mine.plays.close()
+    final_state = run_page.to_the_end(run_page.settled(run_page.begin(None, run=0, against="random")))
+    assert (
+        final_state["phase"] == "over"
+        and final_state["stored"]["number"]
+        and final_state["trouble"] == "The end cannot be shown: no"
+    )
+    run_page.plays.close()
     monkeypatch.undo()
-    over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
+    final_state = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
     monkeypatch.setattr(InteractiveSession, "judge_episode", fail)
-    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
-    assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this episode: no"
+    judged_end = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
+    assert judged_end["judgement"] is None and judged_end["why"] == "the oracle cfr cannot judge this episode: no"
 
 
-def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
+def test_an_overwritten_or_removed_run_is_read_again(run, tmp_path):
     path, worker = tmp_path / "run", PlayWorker([], None)
     shutil.copytree(run, path)
-    room = worker._lobby(str(path))
-    assert worker._lobby(str(path)) is room
+    lobby = worker._lobby(str(path))
+    assert worker._lobby(str(path)) is lobby
     (path / "config.yaml").write_bytes((path / "config.yaml").read_bytes() + b"\n")
-    assert worker._lobby(str(path)) is not room
-    sat = {"run": str(path), "environment": None, "seat": 0, "against": "random", "seed": 1}
-    state = worker(["begin", "a", sat, []])
+    assert worker._lobby(str(path)) is not lobby
+    seat_request = {"run": str(path), "environment": None, "seat": 0, "against": "random", "seed": 1}
+    state = worker(["begin", "a", seat_request, []])
     shutil.rmtree(path)
     while state["phase"] == "yours":
         state = worker(["move", "a", 1, state["turn"], "bet"])
     assert state["end"] and state["stored"]["number"] is None and "cannot be" in state["stored"]["why"]
-    assert "There is no run folder" in worker(["begin", "b", sat, []])["error"]
+    assert "There is no run folder" in worker(["begin", "b", seat_request, []])["error"]
     assert not path.exists()
 
 
 @pytest.mark.slow
 def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(play_worker, "JUDGES", 5.0)
-    worker, stream, played = PlayWorker([], None), Stream.from_seed(1), []
+    worker, stream, finished = PlayWorker([], None), Stream.from_seed(1), []
     for name in Lobby().environments:
         for seat in range(len(worker.on_options(None, name)["roles"])):
-            sat = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
-            state = worker(["begin", name, sat, [name]])
+            seat_request = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
+            state = worker(["begin", name, seat_request, [name]])
             for turn in range(200):
                 if state["phase"] != "yours":
                     break
@@ -457,13 +461,13 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
             assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
             end = worker(["judge", name, 1])["end"]
             assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
-            played.append(worker._sessions[name].interactive.episode)
-            assert store_episode(tmp_path, played[-1]) == len(played)
-    assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == played
+            finished.append(worker._sessions[name].interactive.episode)
+            assert store_episode(tmp_path, finished[-1]) == len(finished)
+    assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == finished
 
 
 @pytest.mark.slow
-def test_the_process_is_one_of_its_own_and_may_be_killed():
+def test_the_playing_process_is_separate_and_can_be_killed():
     page = Page(pool=plays_module.WorkerPool)
     state = page.settled(page.begin("kuhn_poker", key="a", against="cfr", seed=3))
     assert page.settled(page.move(state, "pass"))["turn"] >= 1
@@ -471,12 +475,12 @@ def test_the_process_is_one_of_its_own_and_may_be_killed():
     assert process.pid != os.getpid()
     os.kill(process.pid, signal.SIGKILL)
     process.join(20)
-    failed = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
-    assert failed["phase"] == "failed" and "was ended" in failed["trouble"]
+    failed_state = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
+    assert failed_state["phase"] == "failed" and "was ended" in failed_state["trouble"]
     state = page.settled(page.begin("simple_negotiation", key="b", against="minimax"))
-    began, answer = time.monotonic(), page.move(state, state["legal"][1])
+    start_time, answer = time.monotonic(), page.move(state, state["legal"][1])
     assert answer["phase"] == "thinking"  # for minutes
     page.post(f"/play/{answer['id']}/leave")
     assert page.settled(page.begin("kuhn_poker", key="c", against="cfr"))["phase"] == "yours"
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - start_time < 60
     page.plays.close()

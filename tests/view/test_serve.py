@@ -1,4 +1,4 @@
-"""The command: its process, address, token and end, and what it refuses to start with."""
+"""The command `sparring view`: process, address, token, end, and refused arguments."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ COMMAND = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "vi
 @pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     write_run(tmp_path / "runs" / "kuhn")
-    before = sorted(path for path in tmp_path.rglob("*"))
+    files_before = sorted(path for path in tmp_path.rglob("*"))
     process = subprocess.Popen(
         [*COMMAND, "runs", "--no-browser", "--port", "0"],
         cwd=tmp_path,
@@ -52,25 +52,25 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
         assert "server" not in answer.headers
     process.send_signal(signal.SIGINT)
     assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)
-    assert sorted(path for path in tmp_path.rglob("*")) == before  # nothing was written
+    assert sorted(path for path in tmp_path.rglob("*")) == files_before  # nothing was written
 
 
-def test_the_pages_that_answer_are_those_that_are_warmed_and_closed(tmp_path, monkeypatch):
-    pages_made, closed = [], []
+def test_the_same_pages_object_is_warmed_serves_and_is_closed(tmp_path, monkeypatch):
+    pages_made, closed_pages = [], []
 
-    class Counted(pages.Pages):
+    class RecordingPages(pages.Pages):
         def __init__(self, watch):
             super().__init__(watch)
             pages_made.append(self)
 
         def close(self):
             super().close()
-            closed.append(self)
+            closed_pages.append(self)
 
-    monkeypatch.setattr(pages, "Pages", Counted)
+    monkeypatch.setattr(pages, "Pages", RecordingPages)
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: sockets[0].close())
     serving.serve([tmp_path], "127.0.0.1", 0, lambda line: None, browser=False)
-    assert len(pages_made) == 1 and closed == pages_made
+    assert len(pages_made) == 1 and closed_pages == pages_made
 
 
 @pytest.mark.slow
@@ -86,54 +86,54 @@ def test_the_viewer_needs_no_torch():
     )
 
 
-def called(*arguments):
+def run_view(*arguments):
     return CliRunner().invoke(cli.app, ["view", *map(str, arguments), "--no-browser"])
 
 
 def test_missing_packages_folders_and_addresses_are_named(tmp_path, monkeypatch):
-    error = called(tmp_path / "none").exception
+    error = run_view(tmp_path / "none").exception
     assert isinstance(error, ConfigError) and "none" in str(error)
-    error = called(tmp_path, "--host", "203.0.113.7").exception
+    error = run_view(tmp_path, "--host", "203.0.113.7").exception
     assert isinstance(error, RunError) and "203.0.113.7" in str(error)
     for name in ("uvicorn", "duckdb"):
         monkeypatch.setitem(sys.modules, name, None)
-        error = called(tmp_path).exception
+        error = run_view(tmp_path).exception
         assert isinstance(error, ConfigError) and "pip install 'sparring[view]'" in str(error)
         monkeypatch.undo()
 
 
-def test_a_port_that_is_taken_is_refused_if_asked_for_and_else_gives_way(tmp_path, monkeypatch):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
-        error = called(tmp_path, "--port", taken).exception
+def test_an_occupied_port_is_refused_if_requested_else_another_is_used(tmp_path, monkeypatch):
+    with socket.socket() as other_socket:
+        other_socket.bind(("127.0.0.1", 0))
+        other_socket.listen()
+        occupied_port = other_socket.getsockname()[1]
+        error = run_view(tmp_path, "--port", occupied_port).exception
         assert isinstance(error, RunError) and "--port" in str(error)
     with serving.bind_socket("127.0.0.1", 0) as first:
         monkeypatch.setattr(serving, "PORT", first.getsockname()[1])
         with serving.bind_socket("127.0.0.1", None) as second:
             assert second.getsockname()[1] != first.getsockname()[1]
-            socket.create_connection(second.getsockname(), timeout=5).close()  # it waits, and is not refused
+            socket.create_connection(second.getsockname(), timeout=5).close()  # the connection waits and is not refused
 
 
-def test_an_answer_does_not_wait_to_be_sent_with_the_next():
-    async def accepted():
-        come = asyncio.get_running_loop().create_future()
+def test_answers_are_sent_without_delay():
+    async def accept_connection():
+        connection = asyncio.get_running_loop().create_future()
         with serving.bind_socket("127.0.0.1", 0) as listening:
-            server = await asyncio.start_server(lambda reader, writer: come.set_result(writer), sock=listening)
+            server = await asyncio.start_server(lambda reader, writer: connection.set_result(writer), sock=listening)
             async with server:
                 _, client = await asyncio.open_connection(*listening.getsockname())
-                writer = await come
+                writer = await connection
                 no_delay = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
                 for stream in (client, writer):
                     stream.close()
         return no_delay
 
-    assert asyncio.run(accepted()) != 0
+    assert asyncio.run(accept_connection()) != 0
 
 
 @pytest.mark.parametrize(
-    ("host", "alone"),
+    ("host", "expected"),
     [
         ("127.0.0.1", True),
         ("localhost", True),
@@ -146,34 +146,34 @@ def test_an_answer_does_not_wait_to_be_sent_with_the_next():
         ("localhost.evil", False),
     ],
 )
-def test_which_addresses_are_this_machine_alone(host, alone):
-    assert is_loopback(host) is alone
+def test_which_addresses_are_loopback(host, expected):
+    assert is_loopback(host) is expected
 
 
-def test_beyond_this_machine_it_says_that_it_is_plain_http(tmp_path, monkeypatch):
+def test_on_other_interfaces_it_warns_about_plain_http(tmp_path, monkeypatch):
     import uvicorn
 
-    started = []
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: started.append((self.config.app, sockets)))
+    starts = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: starts.append((self.config.app, sockets)))
     lines = []
     serving.serve([tmp_path], "0.0.0.0", 0, lines.append, browser=True)
-    (app, (listening,)) = started[0]
+    (app, (listening,)) = starts[0]
     listening.close()
     assert app.any_address and socket.gethostname().lower() in app.hosts and len(app.token) >= 43
     assert "plain HTTP" in lines[1] and app.token in lines[0]
     serving.serve([tmp_path], "127.0.0.1", 0, lines.append, browser=False)
-    app, (listening,) = started[1]
+    app, (listening,) = starts[1]
     listening.close()
     assert not app.any_address and not app.hosts and "plain HTTP" not in " ".join(lines[3:])
 
 
-def test_the_browser_is_sent_by_a_private_file_and_not_by_its_command_line(monkeypatch):
-    opened = []
+def test_the_browser_gets_the_token_from_a_private_file(monkeypatch):
+    open_client = []
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
+    monkeypatch.setattr(serving.webbrowser, "open", open_client.append)
     path = serving._open_browser("http://127.0.0.1:1/#token=secret")
     try:
-        assert opened == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
+        assert open_client == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
         assert "http://127.0.0.1:1/#token=secret" in path.read_text()
     finally:
         path.unlink()

@@ -1,4 +1,4 @@
-"""The page's files: what they may hold, which modules a view needs, and what a mailed replay is made of."""
+"""The files of the page: allowed contents, modules of each view, and the exported replay."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ from tests.cases import every_case
 STATIC = Path(sparring.__file__).parent / "view/static"
 SCRIPTS = sorted(STATIC.glob("*.js"))
 STYLES = sorted(STATIC.glob("*.css"))
-CLASSIC = {"theme.js"}  # run before the page is painted; all others are modules
+CLASSIC = {"theme.js"}  # runs before the first paint; all others are modules
 SINKS = {
     "markup from text": r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|setHTML",
     "a parser": r"DOMParser|document\.write|srcdoc\s*=|\.parseFromString",
@@ -32,8 +32,8 @@ def without_comments(source):
 
 
 def breaches(source):
-    bare = without_comments(source)
-    return [name for name, pattern in SINKS.items() if re.search(pattern, bare)]
+    code = without_comments(source)
+    return [name for name, pattern in SINKS.items() if re.search(pattern, code)]
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def breaches(source):
         ('import x from "//cdn.example.org/x.js";', "another address"),
     ],
 )
-def test_a_sink_is_seen(line, name):
+def test_a_dangerous_sink_is_detected(line, name):
     assert name in breaches(line)
 
 
 @every_case("path", SCRIPTS, ids=lambda path: path.name)
-def test_a_script_obeys(path):
+def test_a_script_follows_the_rules(path):
     source = path.read_text(encoding="utf-8")
     assert breaches(source) == []
     assert "</script" not in source
-    outside = [name for name in IMPORT.findall(source) if not re.match(r"\./[\w/.]+\.js$", name)]
-    assert outside == []
+    external_imports = [name for name in IMPORT.findall(source) if not re.match(r"\./[\w/.]+\.js$", name)]
+    assert external_imports == []
     assert path.name in CLASSIC or re.search(r"(?m)^(import|export) ", source)
 
 
@@ -83,11 +83,11 @@ def test_the_scripts_of_a_mailed_replay_share_no_name():
 
 
 @every_case("path", SCRIPTS, ids=lambda path: path.name)
-def test_what_is_exported_says_what_it_is(path):
+def test_every_export_has_a_comment(path):
     source = path.read_text(encoding="utf-8")
     for match in re.finditer(r"(?m)^export (?:async )?(?:function|class) (\w+)", source):
-        before = source[: match.start()].rstrip()
-        assert before.endswith("*/"), f"{path.name}: {match[1]} has no comment"
+        text_before = source[: match.start()].rstrip()
+        assert text_before.endswith("*/"), f"{path.name}: {match[1]} has no comment"
 
 
 @every_case("path", STYLES, ids=lambda path: path.name)
@@ -95,7 +95,7 @@ def test_a_style_sheet_fetches_nothing(path):
     assert re.findall(r"@import|url\(|expression\(", path.read_text(encoding="utf-8")) == []
 
 
-def test_files_are_here_as_released_and_nothing_is_inline():
+def test_vendor_files_are_unchanged_and_nothing_is_inline():
     shell = (STATIC / "index.html").read_text(encoding="utf-8")
     assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", shell) == []
     for address in re.findall(r'(?:src|href)="([^"]+)"', shell):
@@ -104,11 +104,11 @@ def test_files_are_here_as_released_and_nothing_is_inline():
     styles = (STATIC / "export_css.list").read_text().split()
     for name in [*scripts, *styles]:
         assert (STATIC / name).is_file()
-    seen = set()
-    for name in scripts:  # what a file imports comes before it, or its names are not there
+    loaded_files = set()
+    for name in scripts:  # imported files must come first
         imports = IMPORT.findall((STATIC / name).read_text(encoding="utf-8"))
-        assert {part.removeprefix("./") for part in imports} <= seen
-        seen.add(name)
+        assert {imported_file.removeprefix("./") for imported_file in imports} <= loaded_files
+        loaded_files.add(name)
     lines = (STATIC / "vendor/uPlot.sha512").read_text(encoding="utf-8").splitlines()
     digests = dict(reversed(line.split("  ")) for line in lines if not line.startswith("#"))
     assert set(digests) == {"uPlot.esm.js", "uPlot.min.css", "uPlot-LICENSE"}
@@ -120,10 +120,10 @@ LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w./-]+)" />')
 ALWAYS = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
 
 
-def test_a_view_has_what_its_modules_import():
-    more = {"workers.js", "charts.js", "vendor/uPlot.esm.js", "format.js", "lanes.js", "run_choice.js"}
+def test_a_view_preloads_what_its_modules_import():
+    extra_modules = {"workers.js", "charts.js", "vendor/uPlot.esm.js", "format.js", "lanes.js", "run_choice.js"}
     modules = static_pages.modules("workers")
-    assert set(modules) == ALWAYS | more and len(modules) == len(set(modules))
+    assert set(modules) == ALWAYS | extra_modules and len(modules) == len(set(modules))
     assert modules[:6] == ("ahead.js", "main.js", "workers.js", "api.js", "pictures.js", "router.js")
     source = (static_pages.STATIC / "main.js").read_text()
     assert len(static_pages.views()) == source.count("load: () => import(") == 6
@@ -132,14 +132,14 @@ def test_a_view_has_what_its_modules_import():
 
 
 @pytest.mark.parametrize("view", ["", "nothing", '"><script>', "constructor"])
-def test_another_word_stands_for_the_table_of_runs(view):
+def test_an_unknown_view_shows_the_table_of_runs(view):
     page = static_pages.shell({"view": view}).decode()
     assert page == static_pages.shell({}).decode()
     assert tuple(LINK.findall(page)) == static_pages.modules("runs")
 
 
-def test_modules_are_followed_to_the_last_and_linked_by_the_server(opened, run_folder, tmp_path, monkeypatch):
-    answer = opened(run_folder).get("/?view=curves")
+def test_all_imported_modules_are_linked_by_the_server(open_client, run_folder, tmp_path, monkeypatch):
+    answer = open_client(run_folder).get("/?view=curves")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert tuple(LINK.findall(answer.text)) == static_pages.modules("curves")
     assert static_pages.MARK not in answer.text

@@ -1,4 +1,4 @@
-"""The table of runs, curves, configurations, league and workers, from folders as they are on the disk."""
+"""The table of runs, curves, configurations, league and workers, read from run folders."""
 
 import json
 import math
@@ -26,8 +26,8 @@ def only(client):
     return run
 
 
-def test_a_row_of_the_table_says_where_a_run_is(opened, run_folder):
-    row = only(opened(run_folder.parent))
+def test_a_row_of_the_table_describes_a_run(open_client, run_folder):
+    row = only(open_client(run_folder.parent))
     assert (row["run"], row["name"], row["recipe"], row["seed"], row["state"]) == (0, "kuhn", "made", 0, "finished")
     assert (row["step"], row["steps"], row["plays"]) == (30, 30, 120)
     assert (row["plays_per_second"], row["seconds_per_step"], row["seconds_left"]) == (8.0, 0.5, None)
@@ -40,8 +40,8 @@ def test_a_row_of_the_table_says_where_a_run_is(opened, run_folder):
     assert row["notes"] == []
 
 
-def test_the_state_is_read_from_the_folder(opened, tmp_path):
-    whole = write_run(tmp_path / "whole")
+def test_the_state_is_read_from_the_folder(open_client, tmp_path):
+    complete_run = write_run(tmp_path / "whole")
     empty = write_run(tmp_path / "empty", steps=())
     for name in ("metrics.jsonl", "timing.jsonl", "health.jsonl"):
         (empty / name).unlink()
@@ -53,7 +53,7 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
     (broken / "config.yaml").write_text("a: [")
     newer = write_run(tmp_path / "newer")
     (newer / "sparring-run.json").write_text('{"format": 2}')
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     states = {row["name"]: row["state"] for row in client.get("/api/runs").json()["runs"]}
     assert states == {
         "whole": "finished",
@@ -63,14 +63,14 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
         "broken": "unreadable",
         "newer": "unreadable",
     }
-    shutil.rmtree(whole)
+    shutil.rmtree(complete_run)
     client.watch._checked = -1.0
     rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
     assert rows["whole"]["state"] == "gone"
     assert "config.yaml" in rows["broken"]["notes"][0] and "format 2" in rows["newer"]["notes"][0]
 
 
-def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
+def test_an_incomplete_line_is_read_once(tmp_path, monkeypatch):
     """A torn line may have 100 MB; the page asks every second."""
     reads, path = [], tmp_path / "metrics.jsonl"
 
@@ -90,32 +90,32 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
     assert [figures.update() for _ in range(2)] == [True, False]
     assert list(figures.steps) == [1, 2]
     assert figures.damaged == 0
-    path.write_text('{"step": 7}\n')  # shorter than what was seen
+    path.write_text('{"step": 7}\n')  # shorter than the last size
     assert figures.update()
     assert list(figures.steps) == [7]
     path.write_text('{"step": 8, "loss": ')
     figures.update()
-    path.write_text('{"step": 9}\n')  # shorter than what was seen, and longer than what was read
+    path.write_text('{"step": 9}\n')  # shorter than the last size, but longer than the part read
     assert figures.update()
     assert list(figures.steps) == [9]
 
 
-def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):
+def test_seeds_of_one_configuration_are_a_family(open_client, tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / f"seed{seed}", seed=seed)
-    other = write_run(tmp_path / "other")
-    (other / "config.yaml").write_text(
-        (other / "config.yaml").read_text().replace("games_per_step: 4", "games_per_step: 8")
+    other_run = write_run(tmp_path / "other")
+    (other_run / "config.yaml").write_text(
+        (other_run / "config.yaml").read_text().replace("games_per_step: 4", "games_per_step: 8")
     )
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     families = {row["name"]: row["family"] for row in client.get("/api/runs").json()["runs"]}
     assert families["seed0"] == families["seed1"] != families["other"]
     rows = client.get("/api/differences?runs=0,1,2").json()["rows"]
     assert {row["key"]: row["values"] for row in rows} == {"seed": [0, 0, 1], "rollout.games_per_step": [8, 4, 4]}
 
 
-def test_curves_have_four_axes(opened, run_folder):
-    client = opened(run_folder)
+def test_curves_have_four_axes(open_client, run_folder):
+    client = open_client(run_folder)
     ends = {}
     for x in ("step", "plays", "tokens", "seconds"):
         curve = client.get(f"/api/runs/0/series?names=loss,seconds/round&x={x}").json()["series"]["loss"]
@@ -128,44 +128,44 @@ def test_curves_have_four_axes(opened, run_folder):
     assert legal["y"][1] is None
 
 
-def test_only_what_is_new_is_sent_and_whole_lines_alone(opened, run_folder):
-    client = opened(run_folder)
+def test_only_new_complete_lines_are_sent(open_client, run_folder):
+    client = open_client(run_folder)
     first = client.get("/api/runs/0/series?names=loss").json()
     assert first["from_start"] and len(first["events"]) == 1
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write('{"step": 31, "loss": 0.')
-    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
-    assert not again["from_start"] and again["series"]["loss"]["y"] == [] and again["events"] == []
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert not next_answer["from_start"] and next_answer["series"]["loss"]["y"] == [] and next_answer["events"] == []
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write("5}\n")
-    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
-    assert again["series"]["loss"] == {"step": [31], "x": [31.0], "y": [0.5], "thinned": False}
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert next_answer["series"]["loss"] == {"step": [31], "x": [31.0], "y": [0.5], "thinned": False}
 
 
-def test_a_figure_whose_time_is_not_written_yet_waits_for_it(opened, run_folder):
-    client = opened(run_folder)
+def test_a_figure_without_its_x_value_waits(open_client, run_folder):
+    client = open_client(run_folder)
     first = client.get("/api/runs/0/series?names=loss&x=plays").json()
     append(run_folder / "metrics.jsonl", {"step": 31, "loss": 0.5})
-    again = client.get(f"/api/runs/0/series?names=loss&x=plays&since={first['cursor']}").json()
-    assert again["series"]["loss"]["y"] == []
+    next_answer = client.get(f"/api/runs/0/series?names=loss&x=plays&since={first['cursor']}").json()
+    assert next_answer["series"]["loss"]["y"] == []
     append(run_folder / "timing.jsonl", {"step": 31, "games_per_second": 8.0, "seconds/round": 0.5})
-    again = client.get(f"/api/runs/0/series?names=loss&x=plays&since={again['cursor']}").json()
-    assert again["series"]["loss"]["x"] == [124.0]
+    next_answer = client.get(f"/api/runs/0/series?names=loss&x=plays&since={next_answer['cursor']}").json()
+    assert next_answer["series"]["loss"]["x"] == [124.0]
 
 
-def test_a_run_that_went_back_is_sent_from_the_start(opened, run_folder):
-    client = opened(run_folder)
+def test_a_rewound_run_is_sent_from_the_start(open_client, run_folder):
+    client = open_client(run_folder)
     first = client.get("/api/runs/0/series?names=loss").json()
     lines = (run_folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90)  # longer than it was
+    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90)  # longer than before
     os.replace(run_folder / "new", run_folder / "metrics.jsonl")  # as a resumed run does
-    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
-    assert again["from_start"] and again["series"]["loss"]["y"][10] == 9.0
+    next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert next_answer["from_start"] and next_answer["series"]["loss"]["y"][10] == 9.0
     for cursor in ("0.0.0.999.0.0", "a.b", "0.0.0.0.0.-1"):
         assert client.get(f"/api/runs/0/series?names=loss&since={cursor}").json()["from_start"]
 
 
-def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
+def test_links_outside_the_folder_are_not_read(open_client, tmp_path):
     secret = tmp_path / "secret"
     secret.mkdir()
     append(secret / "metrics.jsonl", {"step": 1, "loss": 42.0})
@@ -175,50 +175,50 @@ def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
     shutil.move(run / "episodes", secret / "episodes")
     (run / "episodes").symlink_to(secret / "episodes")
     (tmp_path / "runs" / "linked").symlink_to(secret)
-    client = opened(tmp_path / "runs")
+    client = open_client(tmp_path / "runs")
     row = only(client)
     assert row["newest"] == {} and row["episodes"]["rows"] == 0
     assert row["notes"] == ["episodes is a link out of the run folder and is not read"]
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
 
 
-def test_runs_are_found_named_apart_and_seen_as_they_begin(tmp_path, opened):
+def test_runs_are_found_with_unique_names_and_new_ones_appear(tmp_path, open_client):
     for name in ("a/x", "b/x", "a/x/inner"):
         write_run(tmp_path / name, steps=())
     assert find_runs(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
-    client = opened(tmp_path / "a" / "x", tmp_path / "b" / "x", tmp_path)
+    client = open_client(tmp_path / "a" / "x", tmp_path / "b" / "x", tmp_path)
     assert [row["name"] for row in client.get("/api/runs").json()["runs"]] == ["x", "b/x"]
-    client = opened(tmp_path / "new")
+    client = open_client(tmp_path / "new")
     assert client.get("/api/runs").json()["runs"] == []
     write_run(tmp_path / "new" / "kuhn")
     client.watch._checked = client.watch._searched = -10.0
     assert only(client)["name"] == "kuhn"
 
 
-def test_a_run_tells_its_origin_and_damaged_lines(opened, run_folder):
+def test_a_run_reports_its_origin_and_damaged_lines(open_client, run_folder):
     (run_folder / "provenance.json").write_text(json.dumps({"starts": [{"command": "sparring train made"}]}))
-    details = opened(run_folder).get("/api/runs/0").json()
+    details = open_client(run_folder).get("/api/runs/0").json()
     assert details["config"]["environments.0.name"] == "kuhn_poker"
     assert details["provenance"] == [{"command": "sparring train made"}]
     assert details["stored"] == [10, 20, 30] and details["metrics"] == ["legal_rate", "loss"]
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
-    row = only(opened(run_folder))
+    row = only(open_client(run_folder))
     assert row["notes"] == ["metrics.jsonl: 3 damaged lines are left out"]
     assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
 
 
-def write_book(run, opponent, **results):
+def write_payoffs(run, opponent, **results):
     folder = run / "checkpoints" / "step_000010"
     folder.mkdir(parents=True, exist_ok=True)
-    book = Payoffs({Row("kuhn_poker", 0, LEARNER, opponent): Results(**results)})
-    (folder / "state.json").write_text(json.dumps({"payoffs": book.to_json()}))
+    payoffs = Payoffs({Row("kuhn_poker", 0, LEARNER, opponent): Results(**results)})
+    (folder / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
 
 
-def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_folder):
-    client = opened(run_folder)
+def test_the_league_is_read_from_the_newest_readable_checkpoint(open_client, run_folder):
+    client = open_client(run_folder)
     assert client.get("/api/runs/0/league").json()["standings"] == []
-    write_book(run_folder, snapshot(10), games=4, wins=3, losses=1, returns=2.0)
+    write_payoffs(run_folder, snapshot(10), games=4, wins=3, losses=1, returns=2.0)
     damaged = run_folder / "checkpoints" / "step_000020"
     damaged.mkdir()
     (damaged / "state.json").write_text("{")
@@ -230,18 +230,18 @@ def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_
     assert pair["plays_more"] == 286 - 4 and league["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
 
 
-def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
-    for results, more in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
-        write_book(run_folder, snapshot(10), **results)
-        (pair,) = opened(run_folder).get("/api/runs/0/league").json()["standings"]
-        assert pair["plays_more"] == more
+def test_plays_more_is_none_without_information(open_client, run_folder):
+    for results, expected in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
+        write_payoffs(run_folder, snapshot(10), **results)
+        (pair,) = open_client(run_folder).get("/api/runs/0/league").json()["standings"]
+        assert pair["plays_more"] == expected
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "league: {payoff_decay: 0.1}\n")
-    league = opened(run_folder).get("/api/runs/0/league").json()
+    league = open_client(run_folder).get("/api/runs/0/league").json()
     assert league["fades"] and league["standings"][0]["plays_more"] is None
 
 
-def test_workers_are_shown_where_there_are_any(opened, run_folder):
-    client = opened(run_folder)
+def test_workers_are_shown_if_there_are_any(open_client, run_folder):
+    client = open_client(run_folder)
     assert client.get("/api/runs/0/workers").json()["workers"] is False
     append(run_folder / "metrics.jsonl", {"step": 31, "lag": 1.0})
     append(
@@ -271,9 +271,9 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     assert [line["number"] for line in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
 
 
-def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, run_folder):
+def test_lanes_show_workers_if_recorded_else_their_sum(open_client, run_folder):
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
-    client, line = opened(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
+    client, line = open_client(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
     append(run_folder / "timing.jsonl", {"step": 31, **line})
     workers = client.get("/api/runs/0/workers").json()
     assert workers["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
@@ -287,7 +287,11 @@ def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, r
     }
     append(run_folder / "timing.jsonl", {"step": 32, **line, **lanes})
     append(run_folder / "timing.jsonl", {"step": 33, "workers": 1.0, "workers_idle": 0.5})
-    assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [0.75, 0.75, 0.5]  # those that played were there
+    assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [
+        0.75,
+        0.75,
+        0.5,
+    ]  # workers that played were ready
     first, second = client.get("/api/runs/0/workers").json()["lanes"]
     assert first == {"worker": 0, "playing": [None, 0.5, None], "ready": [None, 1.0, None], "lost": []}
     assert second == {"worker": 1, "playing": [None, 0.0, None], "ready": [None, 0.25, None], "lost": [[32, 2.0]]}
@@ -296,32 +300,32 @@ def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, r
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
 def test_thinning_keeps_extremes_order_and_size(values, points):
     y = np.array(values)
-    places = thinned(np.arange(len(y), dtype=float), y, points)
-    assert len(places) <= max(points, 2) and list(places) == sorted(set(places))
+    indices = thinned(np.arange(len(y), dtype=float), y, points)
+    assert len(indices) <= max(points, 2) and list(indices) == sorted(set(indices))
     if not np.isnan(y).all():
-        assert np.nanmax(y[places]) == np.nanmax(y) and np.nanmin(y[places]) == np.nanmin(y)
+        assert np.nanmax(y[indices]) == np.nanmax(y) and np.nanmin(y[indices]) == np.nanmin(y)
 
 
 @pytest.mark.parametrize("points", ["1", "0", "", "99999"])
-def test_points_are_kept_in_bounds(opened, run_folder, points):
-    client = opened(run_folder)
+def test_the_number_of_points_is_limited(open_client, run_folder, points):
+    client = open_client(run_folder)
     assert client.get(f"/api/runs/0/series?names=loss&points={points}").status_code == 200
     assert client.get("/api/runs/0/series?names=loss&points=-2").status_code == 400
     assert client.get("/api/sparks?names=loss&points=5").json()["runs"]["0"]["loss"][-1] == 1 / 30
 
 
-def test_reference_values_are_those_of_small_environments_with_exact_figures(opened, run_folder, monkeypatch):
+def test_reference_values_are_those_of_small_environments_with_exact_figures(open_client, run_folder, monkeypatch):
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no_such_environment"}]}
     names = ["loss", "nash_conv/kuhn_poker", "return/kuhn_poker/first"]
-    known = answer({"config": config, "names": names})["figures"]
-    assert set(known) == {"nash_conv/kuhn_poker", "return/kuhn_poker/first"}
-    assert known["return/kuhn_poker/first"][1] == {"label": "equilibrium", "value": pytest.approx(-1 / 18)}
-    monkeypatch.setattr(WorkerProcess, "ask", None)  # a process would be started
-    assert opened(run_folder).get("/api/runs/0/references").json()["figures"] == {}
+    figures = answer({"config": config, "names": names})["figures"]
+    assert set(figures) == {"nash_conv/kuhn_poker", "return/kuhn_poker/first"}
+    assert figures["return/kuhn_poker/first"][1] == {"label": "equilibrium", "value": pytest.approx(-1 / 18)}
+    monkeypatch.setattr(WorkerProcess, "ask", None)  # a call would start a process
+    assert open_client(run_folder).get("/api/runs/0/references").json()["figures"] == {}
 
 
-def test_a_run_says_when_it_was_started_first_and_how_long_its_steps_took(opened, run_folder):
-    client = opened(run_folder)
+def test_a_run_reports_its_first_start_and_the_time_of_steps(open_client, run_folder):
+    client = open_client(run_folder)
     starts = [{"date": "2026-11-22T04:10:11+00:00"}, {"date": "2026-11-23T00:00:00+00:00"}]
     (run_folder / "provenance.json").write_text(json.dumps({"starts": starts}))
     append(run_folder / "timing.jsonl", {"step": 31, "seconds/round": 2.0, "seconds/evaluation": 0.5})
@@ -334,53 +338,55 @@ def test_a_run_says_when_it_was_started_first_and_how_long_its_steps_took(opened
     assert only(client)["started"] is None
 
 
-def test_plays_that_are_not_indexed_yet_are_said(opened, tmp_path):
+def test_episodes_not_indexed_yet_are_reported(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     assert only(client)["episodes"]["indexing"] is None
     write_step(folder, 20, [episode(80)])
     client.watch._checked = -1.0
     assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
-    client.get("/api/episodes")  # somebody looks at plays
+    client.get("/api/episodes")  # a request starts the index
     assert client.watch.idle.wait(10)
     assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 5, "indexing": None, "left_out": 0}
 
 
-def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
-    started, may = threading.Event(), threading.Event()
+def test_episodes_being_indexed_are_reported(open_client, tmp_path, monkeypatch):
+    index_started, may_continue = threading.Event(), threading.Event()
     update = EpisodeIndex.update
 
     def slow(self, *arguments):
-        started.set()
-        assert may.wait(20)
+        index_started.set()
+        assert may_continue.wait(20)
         return update(self, *arguments)
 
     folder = write_run(tmp_path / "kuhn", steps=())
-    client = opened(tmp_path)
+    client = open_client(tmp_path)
     monkeypatch.setattr(EpisodeIndex, "update", slow)
     write_step(folder, 20, [episode(80)])
     client.watch._checked = -1.0
     client.get("/api/episodes")
     only(client)
-    assert started.wait(20)
+    assert index_started.wait(20)
     assert only(client)["episodes"]["indexing"] == "now"
-    may.set()
+    may_continue.set()
     assert client.watch.idle.wait(10)
     assert only(client)["episodes"]["indexing"] is None
 
 
-def test_a_run_without_a_league_is_told_from_one_that_is_young(opened, run_folder):
+def test_a_run_without_a_league_is_distinguished_from_a_young_one(open_client, run_folder):
     config = run_folder / "config.yaml"
     text = config.read_text()
-    write_book(run_folder, LEARNER, games=4, wins=2, losses=2)
-    for more, none in (
+    write_payoffs(run_folder, LEARNER, games=4, wins=2, losses=2)
+    for config_text, has_no_league in (
         ("", "This run has no league: mirror self-play. "),
         ("league: {every: 0}\nmatchmaker: {name: mirror}\n", "This run has no league: mirror self-play. "),
         ("league: {every: 0}\nmatchmaker: fixed\n", "This run has no league. "),
         ("league: {every: 10}\n", None),
         ("league: {every: 0, start: true}\n", None),
     ):
-        config.write_text(text + more)
-        league = opened(run_folder).get("/api/runs/0/league").json()
-        assert (league["none"] or "").startswith(none or "") and (league["none"] is None) == (none is None)
+        config.write_text(text + config_text)
+        league = open_client(run_folder).get("/api/runs/0/league").json()
+        assert (league["none"] or "").startswith(has_no_league or "") and (league["none"] is None) == (
+            has_no_league is None
+        )
         assert league["standings"] == [] and league["players"] == []  # no row of a player against itself

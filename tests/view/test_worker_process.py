@@ -1,4 +1,4 @@
-"""A process that is asked from aside: it may raise, crash or hang, and the next question is answered."""
+"""The helper process of the viewer: after an error, crash or timeout it answers the next question."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from tests.view.run_writer import write_run
 
 
 @pytest.fixture
-def aside(monkeypatch):
+def worker_process(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     process = WorkerProcess("worker_answers", seconds=10.0)
     yield process
@@ -26,26 +26,26 @@ def aside(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
-    first = aside.ask({"do": "answer"})
+def test_after_a_crash_or_a_timeout_the_next_question_is_answered(worker_process):
+    first = worker_process.ask({"do": "answer"})
     assert first["process"] != os.getpid() and first["offline"] == "1"
-    with pytest.raises(RequestError, match="two lines") as refused:
-        aside.ask({"do": "raise"})
-    assert refused.value.status == 404
-    assert aside.ask({"do": "answer"}) == first  # the same process
+    with pytest.raises(RequestError, match="two lines") as error_info:
+        worker_process.ask({"do": "raise"})
+    assert error_info.value.status == 404
+    assert worker_process.ask({"do": "answer"}) == first  # the same process
     with pytest.raises(RequestError, match="crashed"):
-        aside.ask({"do": "crash"})
-    second = aside.ask({"do": "answer"})
+        worker_process.ask({"do": "crash"})
+    second = worker_process.ask({"do": "answer"})
     assert second["process"] != first["process"]
-    aside._seconds = 0.5
+    worker_process._seconds = 0.5
     with pytest.raises(RequestError, match="within"):
-        aside.ask({"do": "hang"})
+        worker_process.ask({"do": "hang"})
     with pytest.raises(ProcessLookupError):
         os.kill(second["process"], 0)
 
 
 @pytest.mark.slow
-def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
+def test_it_ends_when_the_viewer_is_killed():
     script = (
         "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import WorkerProcess\n"
         "if __name__ == '__main__':\n"
@@ -55,7 +55,7 @@ def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
         [sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
     )
     process = int(viewer.stdout.readline())
-    time.sleep(1)  # it thinks
+    time.sleep(1)  # the process computes
     thinking = psutil.Process(process)
     viewer.kill()
     viewer.wait()
@@ -72,7 +72,7 @@ def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
             thinking.kill()
 
 
-def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch):
+def test_pictures_are_requested_by_turn_and_seat(open_client, tmp_path, monkeypatch):
     questions = []
 
     def ask(self, question):
@@ -83,28 +83,28 @@ def test_pictures_are_asked_for_by_place_and_seat(opened, tmp_path, monkeypatch)
 
     monkeypatch.setattr(WorkerProcess, "ask", ask)
     folder = write_run(tmp_path / "kuhn", steps=(10,))
-    client = opened(folder)
-    place = "/api/runs/0/episodes/10/40"
-    assert client.get(place).json()["pictures"] is True
+    client = open_client(folder)
+    path = "/api/runs/0/episodes/10/40"
+    assert client.get(path).json()["pictures"] is True
     picture = {"svg": "<svg>é</svg>", "said": "first holds é\n", "why": None}
-    assert client.get(f"{place}/board/0?seat=1&theme=dark").json() == picture
+    assert client.get(f"{path}/board/0?seat=1&theme=dark").json() == picture
     assert questions == [{"folder": str(folder), "step": 10, "episode": 40, "turn": 0, "seat": 1, "theme": "dark"}]
-    assert client.get(f"{place}/board/1").json() == {"svg": None, "said": None, "why": "it cannot be drawn"}
-    assert client.get(f"{place}/board/3").status_code == client.get(f"{place}/board/0?seat=2").status_code == 404
+    assert client.get(f"{path}/board/1").json() == {"svg": None, "said": None, "why": "it cannot be drawn"}
+    assert client.get(f"{path}/board/3").status_code == client.get(f"{path}/board/0?seat=2").status_code == 404
     assert "\\u003csvg\\u003e" in client.get("/export/0/10/40.html").text
     assert questions[-1]["turn"] == 1
 
 
 @pytest.fixture(scope="module")
-def client(opened, trained_run):
-    return opened(trained_run)
+def client(open_client, trained_run):
+    return open_client(trained_run)
 
 
 def board(client, number, turn, **params):
     return client.get(f"/api/runs/0/episodes/1/{number}/board/{turn}", params=params).json()
 
 
-def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, trained_run):
+def test_every_position_has_a_picture_and_text_also_when_exported(client, trained_run):
     number = next(EpisodeStore(trained_run / "episodes").episodes())[1].episode_id
     replay = client.get(f"/api/runs/0/episodes/1/{number}").json()
     assert replay["pictures"]
@@ -117,7 +117,7 @@ def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, traine
     assert page.count('"svg":"\\u003csvg') == len(turns) + 1 == page.count('"why":null')
 
 
-def test_a_seat_sees_its_own_card_alone(client, trained_run):
+def test_a_seat_sees_only_its_own_card(client, trained_run):
     hands = [
         (episode.episode_id, [turn.prompt for turn in episode.turns])
         for step, episode in EpisodeStore(trained_run / "episodes").episodes()
@@ -125,6 +125,6 @@ def test_a_seat_sees_its_own_card_alone(client, trained_run):
     ]
     for number, prompts in hands:
         private = board(client, number, 0, seat=0)
-        everything = board(client, number, 0)
-        assert private["svg"] != everything["svg"] and private["said"] != everything["said"], prompts
+        open_board = board(client, number, 0)
+        assert private["svg"] != open_board["svg"] and private["said"] != open_board["said"], prompts
     assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # one per card

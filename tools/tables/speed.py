@@ -136,9 +136,7 @@ def peers():
     ratio = number(row("oracles", what=what)["value"])
     cells.append(("tree search in connect four", "-", "OpenSpiel's MCTSBot", ratio, "oracles"))
     head = ("what", "Sparring", "beside it", "times as fast", "how it was measured")
-    linked = (
-        (*cell, f"[command and aim](#{PEERS[part]})") for *cell, part in cells
-    )
+    linked = ((*cell, f"[command and aim](#{PEERS[part]})") for *cell, part in cells)
     return markdown(head, linked)
 
 

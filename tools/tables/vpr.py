@@ -1,8 +1,8 @@
 """The tables of studies/vpr_methods/page.md on SmolLM2."""
 
-from measured import interval_text, less, markdown, results, rows, source, spread
+from measured import interval_text, markdown, paired_difference, results, rows, source, spread
 
-from studies.common.result_figures import sides, worded
+from studies.common.result_figures import sides, table_with_words
 from studies.common.vpr_figures import TRAINED
 from studies.vpr_methods.tables import GAMES, OUTCOMES_OF, cell
 from studies.vpr_released.tables import ARMS
@@ -87,7 +87,7 @@ def claims():
 
     def add(who, task, what, first, second, figure):
         if first is not None and second is not None:
-            gains.append(less(first, second, figure))
+            gains.append(paired_difference(first, second, figure))
             lines.append((what, who, task, interval_text(gains[-1])))
 
     of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED]
@@ -115,7 +115,7 @@ def claims():
             second,
             "solved",
         )
-    return worded(
+    return table_with_words(
         ("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind")
     )
 

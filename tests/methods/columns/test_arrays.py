@@ -23,7 +23,7 @@ def test_a_table_by_hand():
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "mars", "rae", "outcome", "reinforce_plus_plus"])
-def test_estimators_say_the_same_of_arrays_as_of_the_episodes(name):
+def test_estimators_give_the_same_advantages_from_arrays_as_from_episodes(name):
     episodes = sparring.play_episodes(
         "kuhn_poker", ["random", "random"], plays=12, group_size=4, trained=[0, 1], seed=3
     )
@@ -43,19 +43,19 @@ def test_estimators_say_the_same_of_arrays_as_of_the_episodes(name):
 
 
 def test_grpo_by_hand():
-    """Two starts of two plays each; the group mean is 0, and the deviation is 1."""
+    """Two initial states of two episodes each; the group mean is 0, and the deviation is 1."""
     turns = sparring.turn_table(reward=[1, -1, 1, -1], episode=[0, 1, 2, 3], group=[0, 0, 1, 1])
     assert sparring.advantages("grpo:dr_grpo", turns).advantages.tolist() == [1, -1, 1, -1]
 
 
-def test_a_critics_estimator_reads_the_values_given():
+def test_an_estimator_with_a_critic_reads_the_given_values():
     turns = sparring.turn_table(reward=[0.0, 1.0], episode=[0, 0], value=[0.25, 0.5])
     credit = sparring.advantages("gae", turns, gamma=1.0, lam=0.0)
     assert credit.advantages == pytest.approx([0.25, 0.5])  # r + V(next) - V
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=20))
-def test_trajectories_are_runs_of_one_seat_in_one_episode(pairs):
+def test_a_trajectory_holds_the_turns_of_one_seat_in_one_episode(pairs):
     pairs = sorted(pairs)
     turns = sparring.turn_table(reward=[1.0] * len(pairs), episode=[e for e, _ in pairs], seat=[s for _, s in pairs])
     assert turns.done.sum() == len(set(pairs))
@@ -86,12 +86,12 @@ def test_trajectories_are_runs_of_one_seat_in_one_episode(pairs):
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:20],
 )
-def test_what_is_no_table_is_said(columns, words):
+def test_columns_that_form_no_turn_table_are_refused(columns, words):
     with pytest.raises(SparringError, match=words):
         sparring.turn_table(**columns)
 
 
-def test_episodes_and_arrays_are_not_mixed():
+def test_episodes_and_arrays_cannot_be_mixed():
     with pytest.raises(ConfigError, match="wants a list of episodes"):
         sparring.turn_table([], reward=[1.0], episode=[0])
 
@@ -102,15 +102,15 @@ def test_an_empty_table_has_no_rows():
 
 
 @pytest.mark.parametrize("name", [name for name in registry.names("columns") if name != "token_value"])
-def test_every_column_may_be_given(name):
+def test_every_column_can_be_passed_as_an_array(name):
     values = (
         [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]
-    )  # those that only tell rows apart are whole
+    )  # columns that only distinguish rows hold integers
     turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: values})
     assert turns.column(name).tolist() == values and (turns.column(name).dtype == np.int64) == (values == [3, 5])
 
 
-def test_arrays_may_be_of_trials():
+def test_arrays_can_describe_trials_of_several_attempts():
     turns = sparring.turn_table(
         reward=[-1, 0, -1, 0, 1, 1],
         episode=[0] * 5 + [1],

@@ -23,7 +23,7 @@ TEAM = {"items": 4, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds"
 
 
 class ScriptedPlayer(TextAgent):
-    """A player that gives the lines of its seat in turn, and then the last of them again."""
+    """A player that replies with the lines of its seat in order, then repeats the last line."""
 
     def __init__(self, lines):
         super().__init__("says")
@@ -45,20 +45,22 @@ def game_of(**options):
     return make_game("wide_search", options={**TEAM, **options}, illegal={"rule": "forfeit"})
 
 
-def who(episode, places):
+def trained_seats_and_turns(episode, positions):
     """The trained turns as (seat, own turn index)."""
-    return {(episode.turns[place].seat, episode.turns[place].turn_index) for place in places}
+    return {(episode.turns[position].seat, episode.turns[position].turn_index) for position in positions}
 
 
-def with_turn(episode, place, tokens, **changes):
+def with_turn(episode, position, tokens, **changes):
     turns = list(episode.turns)
     segments = (Segment("sampled", (1,) * tokens, (0.0,) * tokens),)
-    turns[place] = turns[place]._replace(segments=segments, **changes)
+    turns[position] = turns[position]._replace(segments=segments, **changes)
     return replace(episode, turns=tuple(turns))
 
 
-def place_of(episode, seat, index):
-    return next(place for place, turn in enumerate(episode.turns) if (turn.seat, turn.turn_index) == (seat, index))
+def turn_position(episode, seat, index):
+    return next(
+        position for position, turn in enumerate(episode.turns) if (turn.seat, turn.turn_index) == (seat, index)
+    )
 
 
 LEAD = [(0, 0), (0, 1)]
@@ -66,70 +68,74 @@ GOOD = {0: ["call 2", "none"], 1: [None, None], 2: [None, "done"]}  # worker 1 h
 BAD = {**GOOD, 0: ["call 2", "what?"]}
 
 
-def test_of_an_answer_that_can_be_read_all_train_but_failed_workers():
+def test_if_the_answer_is_readable_all_seats_train_except_failed_workers():
     game = game_of()
     episode = episode_of(game, GOOD)
-    assert who(episode, released(game, episode)) == {*LEAD, (2, 0), (2, 1)}
+    assert trained_seats_and_turns(episode, released(game, episode)) == {*LEAD, (2, 0), (2, 1)}
     nobody = episode_of(game, {**GOOD, 1: ["done"]})
     assert released(game, nobody) == {*range(len(nobody.turns))}
 
 
-def test_of_a_lead_that_failed_its_own_turns_alone_train():
+def test_if_the_lead_failed_only_its_own_turns_train():
     game = game_of()
     episode = episode_of(game, GOOD)
-    lost = with_turn(episode, -1, 0, truncated=True, reply="")  # it outgrew the model, and yet a table is read
-    assert who(lost, released(game, lost)) == {*LEAD}
+    truncated_episode = with_turn(
+        episode, -1, 0, truncated=True, reply=""
+    )  # the reply exceeded the context, yet its table is readable
+    assert trained_seats_and_turns(truncated_episode, released(game, truncated_episode)) == {*LEAD}
 
 
-def test_of_an_answer_that_cannot_be_read_the_last_reply_trains_and_failed_workers():
+def test_if_the_answer_is_unreadable_its_reply_and_failed_workers_train():
     game = game_of()
     episode = episode_of(game, BAD)
-    assert who(episode, released(game, episode)) == {(0, 1), (1, 0), (1, 1)}
+    assert trained_seats_and_turns(episode, released(game, episode)) == {(0, 1), (1, 0), (1, 1)}
     fine = episode_of(game, {**BAD, 1: ["done"]})
-    assert who(fine, released(game, fine)) == {(0, 1)}
+    assert trained_seats_and_turns(fine, released(game, fine)) == {(0, 1)}
 
 
-def test_where_a_reply_repeats_it_trains_and_no_other_failure():
+def test_if_a_reply_repeats_itself_only_that_reply_trains():
     game = game_of()
     episode = episode_of(game, BAD)
-    place = place_of(episode, 1, 1)
-    long = with_turn(episode, place, REPEATED, truncated=True)
-    assert who(long, released(game, long)) == {(0, 1), (1, 1)}
-    short = with_turn(episode, place, REPEATED - 1, truncated=True)
-    assert who(short, released(game, short)) == {(0, 1), (1, 0), (1, 1)}
-    whole = with_turn(episode, place, REPEATED)  # long, but not cut short
-    assert who(whole, released(game, whole)) == {(0, 1), (1, 0), (1, 1)}
+    position = turn_position(episode, 1, 1)
+    repeating_episode = with_turn(episode, position, REPEATED, truncated=True)
+    assert trained_seats_and_turns(repeating_episode, released(game, repeating_episode)) == {(0, 1), (1, 1)}
+    shorter_episode = with_turn(episode, position, REPEATED - 1, truncated=True)
+    assert trained_seats_and_turns(shorter_episode, released(game, shorter_episode)) == {(0, 1), (1, 0), (1, 1)}
+    untruncated_episode = with_turn(episode, position, REPEATED)  # long, but not truncated
+    assert trained_seats_and_turns(untruncated_episode, released(game, untruncated_episode)) == {(0, 1), (1, 0), (1, 1)}
     repeated = with_turn(
         episode, -1, REPEATED, truncated=True
     )  # the lead's own answer repeats: it has not ended by itself
-    assert who(repeated, released(game, repeated)) == {(0, 1)}
+    assert trained_seats_and_turns(repeated, released(game, repeated)) == {(0, 1)}
 
 
-def test_a_malformed_answer_that_was_cut_short_is_a_failure_of_the_lead():
+def test_a_truncated_malformed_answer_is_a_failure_of_the_lead():
     game = game_of()
     episode = with_turn(episode_of(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
-    assert who(episode, released(game, episode)) == {*LEAD}
+    assert trained_seats_and_turns(episode, released(game, episode)) == {*LEAD}
 
 
-def test_who_forfeits_ends_the_play_without_an_answer():
+def test_a_forfeit_ends_the_episode_without_an_answer():
     game = game_of()
     episode = episode_of(game, {**GOOD, 2: ["what?"]})
-    assert episode.forfeited_by == 2 and who(episode, released(game, episode)) == {(2, 0)}
+    assert episode.forfeited_by == 2 and trained_seats_and_turns(episode, released(game, episode)) == {(2, 0)}
 
 
-def test_one_alone_and_a_table_of_notes():
-    alone = game_of(workers=0)
-    episode = episode_of(alone, {0: [None, "done", "what?"]})
-    assert who(episode, released(alone, episode)) == {(0, 2)}
-    merged = game_of(answer="merged")
-    episode = episode_of(merged, GOOD)  # it can always be read, and a lead without a call left has not failed
-    assert who(episode, released(merged, episode)) == {(0, 0), (2, 0), (2, 1)}
+def test_a_team_without_workers_and_an_answer_merged_from_notes():
+    game_without_workers = game_of(workers=0)
+    episode = episode_of(game_without_workers, {0: [None, "done", "what?"]})
+    assert trained_seats_and_turns(episode, released(game_without_workers, episode)) == {(0, 2)}
+    game_with_merged_answer = game_of(answer="merged")
+    episode = episode_of(
+        game_with_merged_answer, GOOD
+    )  # it can always be read, and a lead without a call left has not failed
+    assert trained_seats_and_turns(episode, released(game_with_merged_answer, episode)) == {(0, 0), (2, 0), (2, 1)}
     single = game_of(workers=0, answer="merged")
     episode = episode_of(single, {0: [None, None]})
     assert conversations(single, episode)[0].end == "turns" and released(single, episode) == {0, 1}
 
 
-def test_without_a_lead_it_is_refused():
+def test_an_environment_without_a_lead_is_refused():
     game = make_game("tic_tac_toe")
     (episode,) = plays.random_episodes(game, 1)
     with pytest.raises(CreditError, match=r"tic_tac_toe: none of its 2 seats leads.*trains: unfailed"):
@@ -141,7 +147,7 @@ class Source:
         self.episodes, self.turns = episodes, turn_table(episodes)
 
 
-def test_columns_follow_the_rows_of_who_is_trained():
+def test_columns_have_one_row_per_turn_of_a_trained_seat():
     game = game_of()
     for trained in ((True, True, True), (False, True, True), (True, False, False)):
         episodes = [
@@ -160,12 +166,12 @@ def test_columns_follow_the_rows_of_who_is_trained():
         } and column.dtype == bool
 
 
-def test_a_record_without_an_environment_says_nothing():
+def test_an_episode_without_its_environment_marks_no_failure():
     with pytest.raises(RolloutError, match="has no environment in its record"):
         registry.bind("columns", "failed")(Source([replace(episode_of(game_of(), GOOD), environment=None)]))
 
 
-def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
+def test_grpo_masks_turns_in_the_loss_but_still_compares_them():
     game = game_of()
     episodes = [
         replace(episode_of(game, lines), episode_id=number, returns=(number,) * 3)
@@ -185,7 +191,7 @@ def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
 
 
 @pytest.mark.parametrize("trains", ["unfailed", "as_released"])
-def test_a_run_trains_no_other_turns(trains):
+def test_a_run_trains_only_the_marked_turns(trains):
     """The engine asks for the column in a whole step, and the tokens of other turns are in no loss."""
     config = resolve(
         {
@@ -218,17 +224,19 @@ def test_a_run_trains_no_other_turns(trains):
     credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
     game = run.environments[0][0]
     failed = {
-        (episode.episode_id, conversation.seat, episode.turns[place].turn_index)
+        (episode.episode_id, conversation.seat, episode.turns[recorded_turn].turn_index)
         for episode in episodes
         for conversation in conversations(game, episode)
         if conversation.end in FAILED
-        for place in conversation.turns
+        for recorded_turn in conversation.turns
     }
     rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
     assert 0 < len(failed) < len(rows)
-    lost = {number for number, seat, _ in failed if not seat}  # plays whose lead has failed
-    assert trains == "unfailed" or {number for number, *_ in rows} > lost
-    expected = [row[1] == 0 if trains == "as_released" and row[0] in lost else row not in failed for row in rows]
+    failed_games = {number for number, seat, _ in failed if not seat}  # games in which the lead failed
+    assert trains == "unfailed" or {number for number, *_ in rows} > failed_games
+    expected = [
+        row[1] == 0 if trains == "as_released" and row[0] in failed_games else row not in failed for row in rows
+    ]
     assert expected == credit.trained.tolist()  # no answer is malformed here
     tokens = batch.trained(credit)
     assert tokens.sum() == batch.turns.n_tokens[credit.trained].sum() < len(tokens)

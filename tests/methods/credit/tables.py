@@ -7,7 +7,7 @@ from sparring.core.records import TurnTable
 
 
 def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=None, tokens=None, keys=None):
-    """Return a turn table of trajectories given as lists of turn rewards; seat, role (else the seat), group and game per trajectory."""
+    """Return a turn table from one list of turn rewards per trajectory; without roles, the role is the seat."""
     count = len(rewards)
     seats = seats if seats is not None else [0] * count
     roles = roles if roles is not None else seats
@@ -19,8 +19,8 @@ def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=No
         return np.repeat(np.array(per_trajectory, dtype=np.int64), lengths)
 
     size = sum(lengths)
-    done = np.zeros(size, dtype=bool)
-    done[np.cumsum(lengths, dtype=np.int64) - 1] = True
+    is_last = np.zeros(size, dtype=bool)
+    is_last[np.cumsum(lengths, dtype=np.int64) - 1] = True
     return TurnTable(
         episode=column(range(count)),
         group=column(groups),
@@ -33,7 +33,7 @@ def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=No
         if size
         else np.zeros(0, dtype=np.int64),
         reward=np.array([reward for turns in rewards for reward in turns], dtype=np.float64),
-        done=done,
+        done=is_last,
         state_key=np.zeros(size, dtype=np.int64) if keys is None else np.array(keys, dtype=np.int64),
         legal=np.ones(size, dtype=bool),
         n_tokens=np.full(size, 2, dtype=np.int64) if tokens is None else np.array(tokens, dtype=np.int64),
@@ -48,12 +48,12 @@ EIGHTHS = st.integers(-80, 80).map(lambda number: number / 8)
 
 
 def group_of(returns, **columns):
-    """Return the table of one group of trajectories of one turn."""
+    """Return the table of one group whose trajectories have one turn each."""
     return table([[value] for value in returns], groups=[0] * len(returns), **columns)
 
 
-def fours(returns):
-    """Return the table of trajectories of one turn in groups of four."""
+def groups_of_four(returns):
+    """Return the table of one-turn trajectories in groups of four."""
     return table([[value] for value in returns], groups=[index // 4 for index in range(len(returns))])
 
 

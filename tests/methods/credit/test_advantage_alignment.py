@@ -11,7 +11,7 @@ from sparring.methods.credit.rloo import rloo
 
 
 def rounds(rewards, episodes, seats, groups):
-    """Trajectories of these episodes, seats and groups; roles are seats."""
+    """Return the table of these trajectories; each role is its seat."""
     turns = table(rewards, seats=seats, groups=groups)
     return dataclasses.replace(
         turns, episode=np.repeat(np.array(episodes, dtype=np.int64), [len(turn_rewards) for turn_rewards in rewards])
@@ -21,8 +21,8 @@ def rounds(rewards, episodes, seats, groups):
 def random_turns(seed, seats=2, games=6):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(seats * games)]
-    episodes, who = np.divmod(np.arange(seats * games), seats)
-    return rounds(rewards, episodes, who.tolist(), (episodes // 3).tolist())
+    episodes, seat_indices = np.divmod(np.arange(seats * games), seats)
+    return rounds(rewards, episodes, seat_indices.tolist(), (episodes // 3).tolist())
 
 
 def naive(turns, beta, gamma, baseline, extra):
@@ -34,33 +34,33 @@ def naive(turns, beta, gamma, baseline, extra):
         returns[row] = turns.reward[row] + gamma * (returns[rows[e, s, t + 1]] if (e, s, t + 1) in rows else 0.0)
     gains = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
-        at = t if baseline == "turn" else 0
-        others = [
-            returns[other]
-            for (f, q, u), other in rows.items()
-            if f != e and q == s and u == at and turns.group[other] == turns.group[row]
+        baseline_turn = t if baseline == "turn" else 0
+        other_rewards = [
+            returns[other_row]
+            for (f, q, u), other_row in rows.items()
+            if f != e and q == s and u == baseline_turn and turns.group[other_row] == turns.group[row]
         ]
-        gains[row] = returns[row] - (np.mean(others) if others else returns[rows[e, s, at]])
+        gains[row] = returns[row] - (np.mean(other_rewards) if other_rewards else returns[rows[e, s, baseline_turn]])
     result = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
         past = sum(gamma ** (t - k) * gains[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
         result[row] = gains[row] + beta * past * sum(
-            gains[other] for (f, q, u), other in rows.items() if f == e and q != s and u == t
+            gains[other_row] for (f, q, u), other_row in rows.items() if f == e and q != s and u == t
         )
     return result
 
 
 def test_golden():
-    mine, others = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
+    own_values, other_values = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
     episode = np.zeros(3, dtype=np.int64)
-    assert align_advantages(mine, others, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
-    assert align_advantages(mine, others, episode, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx(
-        [1.0, 0.405, -0.271]
-    )
+    assert align_advantages(own_values, other_values, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
+    assert align_advantages(
+        own_values, other_values, episode, beta=0.5, gamma=0.9, extra_discount=True
+    ) == pytest.approx([1.0, 0.405, -0.271])
 
 
 def test_by_hand_two_games_of_two_rounds():
-    """gamma 1. Returns to go, game 0: seat 0 has 3, 1, seat 1 has 2, 2; game 1: all 0. Second round: 1 + .5 * 3 * 2, 2 + .5 * 2 * 1."""
+    """With gamma 1, returns to go in game 0: seat 0 has 3, 1, seat 1 has 2, 2; game 1: all 0. Second round: 1 + .5 * 3 * 2, 2 + .5 * 2 * 1."""
     turns = rounds([[2.0, 1.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
     credit = advantage_alignment(turns, gamma=1.0)
     assert credit.advantages == pytest.approx([3.0, 4.0, 2.0, 3.0, -3.0, 2.0, -2.0, -1.0])
@@ -87,16 +87,16 @@ def test_games_of_one_turn_are_rloo_and_so_is_the_first_turn(rewards, baseline):
 
 
 @given(st.integers(0, 500))
-def test_without_others_or_without_beta_nothing_is_aligned(seed):
+def test_without_opponents_or_with_beta_zero_nothing_is_aligned(seed):
     turns = random_turns(seed)
-    plain = advantage_alignment(turns, beta=0.0).advantages
-    alone = dataclasses.replace(turns, episode=turns.trajectory)
-    assert advantage_alignment(alone).advantages == pytest.approx(plain)
+    without_beta = advantage_alignment(turns, beta=0.0).advantages
+    without_opponents = dataclasses.replace(turns, episode=turns.trajectory)
+    assert advantage_alignment(without_opponents).advantages == pytest.approx(without_beta)
     first = turns.turn_index == 0
-    assert advantage_alignment(turns).advantages[first] == pytest.approx(plain[first])
+    assert advantage_alignment(turns).advantages[first] == pytest.approx(without_beta[first])
 
 
-def test_all_equal_and_one_member():
-    same = rounds([[1e6, 1e6]] * 4, [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
-    assert advantage_alignment(same).advantages == pytest.approx([0.0] * 8, abs=1e-6)
+def test_equal_rewards_and_a_group_of_one_give_zero():
+    equal_turns = rounds([[1e6, 1e6]] * 4, [0, 0, 1, 1], [0, 1, 0, 1], [0] * 4)
+    assert advantage_alignment(equal_turns).advantages == pytest.approx([0.0] * 8, abs=1e-6)
     assert advantage_alignment(table([[1.0, 2.0]])).advantages.tolist() == [0.0, 0.0]

@@ -22,47 +22,47 @@ from sparring.methods.credit.salt import salt
 from sparring.ops.groups import group_ids
 
 
-def seen(views, *, names=(), actions=None, **others):
+def table_of_views(views, *, names=(), actions=None, **columns):
     """Return a table whose trajectories see these views, turn by turn."""
-    turns = table([[0.0] * len(row) for row in views], **others)
-    flat = np.array([view for row in views for view in row], dtype=np.int64)
-    acted = np.zeros(len(flat), dtype=np.int64) if actions is None else np.array(actions, dtype=np.int64)
-    return dataclasses.replace(turns, view=flat, view_names=tuple(names), action=acted)
+    turns = table([[0.0] * len(row) for row in views], **columns)
+    flat_views = np.array([view for row in views for view in row], dtype=np.int64)
+    flat_actions = np.zeros(len(flat_views), dtype=np.int64) if actions is None else np.array(actions, dtype=np.int64)
+    return dataclasses.replace(turns, view=flat_views, view_names=tuple(names), action=flat_actions)
 
 
-def same(ids):
+def equality_matrix(ids):
     return np.equal.outer(ids, ids).tolist()
 
 
-def test_a_view_meets_itself_within_its_group_and_role_only():
+def test_equal_views_form_a_group_only_within_one_group_and_role():
     views = [[5, 5], [5], [5], [5]]
-    ids, count = anchor_groups(seen(views, groups=[0, 0, 1, 0], roles=[0, 0, 0, 1]), "x", "view")
+    ids, count = anchor_groups(table_of_views(views, groups=[0, 0, 1, 0], roles=[0, 0, 0, 1]), "x", "view")
     assert (ids[0] == ids[1] == ids[2], count) == (True, 3)
-    ids, count = anchor_groups(seen(views, groups=[0, 1, 0, 1], games=[0, 1, 0, 1]), "x", "view")
-    assert (same(ids), count) == (same(np.array([0, 0, 1, 0, 1])), 2)
+    ids, count = anchor_groups(table_of_views(views, groups=[0, 1, 0, 1], games=[0, 1, 0, 1]), "x", "view")
+    assert (equality_matrix(ids), count) == (equality_matrix(np.array([0, 0, 1, 0, 1])), 2)
 
 
 @pytest.mark.parametrize("similarity", [None, 0.9])
-def test_notes_meet_notes_alone(similarity):
-    turns = seen([[0, 0, 0], [0, 0]], names=["same"], groups=[0, 0])
+def test_notes_are_grouped_only_with_notes(similarity):
+    turns = table_of_views([[0, 0, 0], [0, 0]], names=["same"], groups=[0, 0])
     ids, count = anchor_groups(
         dataclasses.replace(turns, note=np.array([0, 1, 0, 0, 1], dtype=bool)), "x", "view", similarity
     )
-    assert count == 2 and same(ids) == same(np.array([0, 1, 0, 0, 1]))
+    assert count == 2 and equality_matrix(ids) == equality_matrix(np.array([0, 1, 0, 0, 1]))
 
 
-def test_turns_of_different_attempts_and_notes_stand_at_different_places():
-    turns = seen([[0, 0, 0], [0, 0, 0]], groups=[0, 0])
-    assert same(group_ids(*turn_keys(turns))[0]) == same(np.array([0, 1, 2, 0, 1, 2]))
+def test_attempts_and_notes_have_different_turn_places():
+    turns = table_of_views([[0, 0, 0], [0, 0, 0]], groups=[0, 0])
+    assert equality_matrix(group_ids(*turn_keys(turns))[0]) == equality_matrix(np.array([0, 1, 2, 0, 1, 2]))
     attempts = dataclasses.replace(turns, attempt=np.array([0, 0, 1, 0, 1, 1]))
-    assert same(group_ids(*turn_keys(attempts))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
+    assert equality_matrix(group_ids(*turn_keys(attempts))[0]) == equality_matrix(np.array([0, 1, 2, 0, 3, 2]))
     notes = dataclasses.replace(turns, note=np.array([0, 0, 1, 0, 1, 1], dtype=bool))
-    assert same(group_ids(*turn_keys(notes))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
+    assert equality_matrix(group_ids(*turn_keys(notes))[0]) == equality_matrix(np.array([0, 1, 2, 0, 3, 2]))
 
 
 def test_information_states_are_anchors_too():
-    turns = seen([[5, 6], [7, 7]], groups=[0, 0], keys=[1, 2, 1, 3])
-    assert same(anchor_groups(turns, "x", "state_key")[0]) == same(np.array([1, 2, 1, 3]))
+    turns = table_of_views([[5, 6], [7, 7]], groups=[0, 0], keys=[1, 2, 1, 3])
+    assert equality_matrix(anchor_groups(turns, "x", "state_key")[0]) == equality_matrix(np.array([1, 2, 1, 3]))
 
 
 def greedy(views, texts, groups, threshold):
@@ -91,21 +91,25 @@ def greedy(views, texts, groups, threshold):
     rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=1, max_size=14),
     threshold=st.floats(0.1, 1.0),
 )
-def test_similar_texts_are_put_together_as_in_the_released_loop(texts, rows, threshold):
+def test_similar_texts_are_clustered_as_in_the_released_loop(texts, rows, threshold):
     views, groups = [view % len(texts) for view, _ in rows], [group for _, group in rows]
-    turns = seen([[view] for view in views], names=texts, groups=groups)
-    assert same(anchor_groups(turns, "x", "view", threshold)[0]) == same(greedy(views, texts, groups, threshold))
+    turns = table_of_views([[view] for view in views], names=texts, groups=groups)
+    assert equality_matrix(anchor_groups(turns, "x", "view", threshold)[0]) == equality_matrix(
+        greedy(views, texts, groups, threshold)
+    )
 
 
 @pytest.mark.parametrize("numbering", [[0, 1, 2], [1, 0, 2], [2, 1, 0]])
 def test_clusters_depend_on_the_texts_and_not_on_the_order_of_the_batch(numbering):
-    # the middle one is like both others, which differ: with the alphabet's first as leader the last stays alone
+    # the middle text resembles both others, which differ; the first in the alphabet leads, so the last stays alone
     texts = ["aaaa", "aabb", "bbbb"]
-    turns = seen([[view] for view in numbering], names=texts, groups=[0] * 3)
+    turns = table_of_views([[view] for view in numbering], names=texts, groups=[0] * 3)
     clusters = dict(zip(numbering, anchor_groups(turns, "x", "view", 0.5)[0], strict=True))
     assert clusters[0] == clusters[1] != clusters[2]
-    renumbered = seen([[0], [1], [2]], names=[texts[view] for view in numbering], groups=[0] * 3)
-    assert same(anchor_groups(renumbered, "x", "view", 0.5)[0]) == same(anchor_groups(turns, "x", "view", 0.5)[0])
+    renumbered = table_of_views([[0], [1], [2]], names=[texts[view] for view in numbering], groups=[0] * 3)
+    assert equality_matrix(anchor_groups(renumbered, "x", "view", 0.5)[0]) == equality_matrix(
+        anchor_groups(turns, "x", "view", 0.5)[0]
+    )
 
 
 def test_similarity_needs_texts():
@@ -113,12 +117,14 @@ def test_similarity_needs_texts():
         anchor_groups(table([[1.0]]), "x", "state_key", 0.9)
 
 
-def test_nodes_are_told_apart_by_state_and_action_and_turns_without_action_meet_nobody():
-    turns = seen([[0], [0], [0], [1], [0], [0]], groups=[0] * 6, keys=[0, 0, 0, 1, 0, 0], actions=[2, 2, 1, 2, -1, -1])
-    assert same(node_groups(turns, "x", turns.state_key)[0]) == same(np.array([0, 0, 1, 2, 3, 4]))
+def test_nodes_are_state_and_action_and_turns_without_action_join_no_group():
+    turns = table_of_views(
+        [[0], [0], [0], [1], [0], [0]], groups=[0] * 6, keys=[0, 0, 0, 1, 0, 0], actions=[2, 2, 1, 2, -1, -1]
+    )
+    assert equality_matrix(node_groups(turns, "x", turns.state_key)[0]) == equality_matrix(np.array([0, 0, 1, 2, 3, 4]))
 
 
-def test_a_trajectory_counts_once_however_often_it_comes_by():
+def test_a_trajectory_that_revisits_a_view_counts_once():
     values, ids, trajectory = np.array([1.0, 1.0, 4.0, 7.0]), np.array([0, 0, 0, 1]), np.array([0, 0, 1, 2])
     assert mean_over_trajectories(values, ids, 2, trajectory) == pytest.approx([2.5, 7.0])
     assert mean_over_trajectories(values[[0, 2, 1]], ids[:3], 1, np.array([0, 1, 2])) == pytest.approx([2.0])
@@ -128,12 +134,12 @@ def test_a_trajectory_counts_once_however_often_it_comes_by():
 
 
 def test_an_empty_table():
-    assert anchor_groups(seen([]), "x", "view")[1] == 0
-    assert anchor_groups(seen([]), "x", "view", 0.9)[1] == 0
-    assert node_groups(seen([]), "x", np.zeros(0, dtype=np.int64))[1] == 0
+    assert anchor_groups(table_of_views([]), "x", "view")[1] == 0
+    assert anchor_groups(table_of_views([]), "x", "view", 0.9)[1] == 0
+    assert node_groups(table_of_views([]), "x", np.zeros(0, dtype=np.int64))[1] == 0
 
 
-def seeing(turns, views, names=()):
+def with_views(turns, views, names=()):
     return dataclasses.replace(turns, view=np.array(views, dtype=np.int64), view_names=tuple(names))
 
 
@@ -142,27 +148,27 @@ def random_turns(seed, views=3):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [(generator.integers(-2, 3, length) / 2).tolist() for length in generator.integers(1, 6, 9)]
     groups, roles = generator.integers(0, 2, 9), generator.integers(0, 2, 9)
-    seen = generator.integers(0, views, sum(map(len, rewards)))
-    return seeing(table(rewards, groups=groups, roles=roles, keys=seen // 2), seen), rewards, groups, roles
+    view_ids = generator.integers(0, views, sum(map(len, rewards)))
+    return with_views(table(rewards, groups=groups, roles=roles, keys=view_ids // 2), view_ids), rewards, groups, roles
 
 
 def test_golden_step_part():
     # two games of two turns share the first view; rewards 1 and 0 at their ends
-    turns = seeing(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 0, 2])
-    whole, episode = gigpo(turns).advantages, gigpo(turns, weight=0.0).advantages
-    assert whole - episode == pytest.approx([0.475, 0.0, -0.475, 0.0])
-    assert episode == pytest.approx([0.5, 0.5, -0.5, -0.5])
+    turns = with_views(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 0, 2])
+    advantages, episode_part = gigpo(turns).advantages, gigpo(turns, weight=0.0).advantages
+    assert advantages - episode_part == pytest.approx([0.475, 0.0, -0.475, 0.0])
+    assert episode_part == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("divide", [False, True])
 def test_without_the_step_part_it_is_grpo(seed, divide):
     turns = random_turns(seed)[0]
-    for over in ("episodes", "turns"):
-        same = grpo(turns, divide_by_std=divide, over=over).advantages
-        assert np.array_equal(gigpo(turns, weight=0.0, divide_by_std=divide, over=over).advantages, same)
-    alone = seeing(turns, np.arange(len(turns.reward)))
-    assert np.array_equal(gigpo(alone).advantages, grpo(alone, divide_by_std=False).advantages)
+    for unit in ("episodes", "turns"):
+        grpo_advantages = grpo(turns, divide_by_std=divide, over=unit).advantages
+        assert np.array_equal(gigpo(turns, weight=0.0, divide_by_std=divide, over=unit).advantages, grpo_advantages)
+    unshared_turns = with_views(turns, np.arange(len(turns.reward)))
+    assert np.array_equal(gigpo(unshared_turns).advantages, grpo(unshared_turns, divide_by_std=False).advantages)
 
 
 def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
@@ -178,30 +184,30 @@ def gigpo_naive(rewards, groups, roles, views, *, gamma, weight, divide, over):
         episodes.setdefault(group, []).append((sum(turn_rewards), len(turn_rewards)))
         for turn in range(len(turn_rewards)):
             view = views[len(rows)]
-            togo = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
-            clusters.setdefault((group, view), []).append(togo)
-            rows.append((group, view, sum(turn_rewards), togo))
+            return_to_go = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
+            clusters.setdefault((group, view), []).append(return_to_go)
+            rows.append((group, view, sum(turn_rewards), return_to_go))
     result = []
-    for group, view, whole, togo in rows:
+    for group, view, episode_return, return_to_go in rows:
         members = episodes[group]
         mean, deviation = against(r for r, n in members for _ in range(n if over == "turns" else 1))
         step_mean, step_deviation = against(clusters[group, view])
-        episode = 0.0 if len(members) == 1 else (whole - mean) / deviation
-        result.append(episode + weight * (togo - step_mean) / step_deviation)
+        episode = 0.0 if len(members) == 1 else (episode_return - mean) / deviation
+        result.append(episode + weight * (return_to_go - step_mean) / step_deviation)
     return result
 
 
 @every_case("seed", range(5))
 @every_case("divide", [False, True])
 @every_case("over", ["episodes", "turns"])
-def test_gigpo_it_equals_plain_loops(seed, divide, over):
+def test_gigpo_equals_plain_loops(seed, divide, over):
     turns, rewards, groups, roles = random_turns(seed)
     options = {"gamma": 0.8, "weight": 0.7}
     expected = gigpo_naive(rewards, groups, roles, turns.view.tolist(), divide=divide, over=over, **options)
     assert gigpo(turns, divide_by_std=divide, over=over, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_states_of_knowledge_can_be_the_anchor():
+def test_information_states_can_be_the_anchor_of_gigpo():
     turns, rewards, groups, roles = random_turns(3, views=6)
     expected = gigpo_naive(
         rewards, groups, roles, turns.state_key.tolist(), gamma=0.95, weight=1.0, divide=False, over="episodes"
@@ -211,7 +217,7 @@ def test_states_of_knowledge_can_be_the_anchor():
 
 
 def test_similar_texts_share_a_step_group():
-    turns = seeing(
+    turns = with_views(
         table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y")
     )
     step = gigpo(turns, similarity=0.9).advantages - gigpo(turns, weight=0.0).advantages
@@ -219,20 +225,20 @@ def test_similar_texts_share_a_step_group():
     assert np.array_equal(gigpo(turns, similarity=1.0).advantages, gigpo(turns).advantages)
 
 
-def test_as_released_weighs_long_games_more():
-    turns = seeing(table([[3.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2])
+def test_the_released_variant_weighs_long_games_more():
+    turns = with_views(table([[3.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2])
     assert bind("credit", "gigpo", preset="as_released")(turns, {}).advantages == pytest.approx([2.0, -1.0, -1.0])
     assert gigpo(turns).advantages == pytest.approx([1.5, -1.5, -1.5])
 
 
-def test_gigpo_of_one_trajectory_of_equals_and_of_large_returns():
-    alone = seeing(table([[5.0, 1.0]]), [0, 1])
-    equal = seeing(table([[0.1]] * 5, groups=[0] * 5), [0] * 5)
+def test_gigpo_with_one_trajectory_equal_returns_and_large_returns():
+    single_turns = with_views(table([[5.0, 1.0]]), [0, 1])
+    equal = with_views(table([[0.1]] * 5, groups=[0] * 5), [0] * 5)
     for options in ({}, {"divide_by_std": True}, {"over": "turns"}):
-        for turns in (alone, equal):
+        for turns in (single_turns, equal):
             assert gigpo(turns, **options).advantages == pytest.approx(0.0, abs=1e-9)
-    big = seeing(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
-    assert gigpo(big).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)
+    large_turns = with_views(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
+    assert gigpo(large_turns).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)
 
 
 # two games of the same three views, and a third that shares the last view alone
@@ -241,14 +247,14 @@ THREE = {"rewards": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0]], "groups": [0, 0, 
 
 def test_golden_weights():
     # at the last view: level 1 compares 1 with (1, 0, 0), levels 2 and 3 with (1, 0)
-    turns = seeing(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
+    turns = with_views(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
     last = hgpo(turns, gamma=1.0, divide_by_std=False).advantages[[2, 5, 6]]
     assert last == pytest.approx([2 / 9 * 2 / 3 + 7 / 9 * 0.5, -2 / 9 / 3 - 7 / 9 * 0.5, -1 / 3])
     # divided by the population deviation, all of levels 2 and 3 are +-1; level 1 of (1, 0, 0) is sqrt 2
-    divided = hgpo(turns, gamma=1.0).advantages
-    assert divided[2] == pytest.approx(2 / 9 * 2**0.5 + 3 / 9 + 4 / 9, abs=1e-5)
+    divided_by_std = hgpo(turns, gamma=1.0).advantages
+    assert divided_by_std[2] == pytest.approx(2 / 9 * 2**0.5 + 3 / 9 + 4 / 9, abs=1e-5)
     # second turns have two levels (2/5, 3/5), first turns one
-    assert divided[:2] == pytest.approx([1.0, 1.0], abs=1e-5)
+    assert divided_by_std[:2] == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -259,24 +265,27 @@ def test_without_history_it_is_the_step_part_of_gigpo(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_if_no_view_is_shared_the_base_is_grpo_and_without_it_nothing_is_left(seed):
+def test_if_no_view_is_shared_only_the_episode_part_is_left(seed):
     turns = random_turns(seed, views=2)[0]
-    alone = seeing(turns, np.arange(len(turns.reward)))
-    assert np.array_equal(hgpo(alone, base=True).advantages, grpo(alone).advantages)
-    assert not hgpo(alone).advantages.any()
+    unshared_turns = with_views(turns, np.arange(len(turns.reward)))
+    assert np.array_equal(hgpo(unshared_turns, base=True).advantages, grpo(unshared_turns).advantages)
+    assert not hgpo(unshared_turns).advantages.any()
 
 
 def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, base, count_zeros):
-    rows, contexts, wholes = [], {}, {}
+    rows, contexts, episode_returns = [], {}, {}
     for turn_rewards, group in zip(rewards, zip(groups, roles, strict=True), strict=True):
-        seen = views[len(rows) : len(rows) + len(turn_rewards)]
-        wholes.setdefault(group, []).append(sum(turn_rewards))
+        trajectory_views = views[len(rows) : len(rows) + len(turn_rewards)]
+        episode_returns.setdefault(group, []).append(sum(turn_rewards))
         for turn in range(len(turn_rewards)):
-            togo = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
-            keys = [(group, tuple(seen[turn + 1 - k : turn + 1])) for k in range(1, min(history + 1, turn + 1) + 1)]
+            return_to_go = sum(gamma**k * r for k, r in enumerate(turn_rewards[turn:]))
+            keys = [
+                (group, tuple(trajectory_views[turn + 1 - k : turn + 1]))
+                for k in range(1, min(history + 1, turn + 1) + 1)
+            ]
             for key in keys:
-                contexts.setdefault(key, []).append(togo)
-            rows.append((group, sum(turn_rewards), togo, keys))
+                contexts.setdefault(key, []).append(return_to_go)
+            rows.append((group, sum(turn_rewards), return_to_go, keys))
 
     def z(value, values, ddof):
         mean = sum(values) / len(values)
@@ -284,10 +293,10 @@ def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, 
         return (value - mean) / (deviation + 1e-6 if divide else 1.0)
 
     result = []
-    for group, whole, togo, keys in rows:
-        items = [(len(key[1]), z(togo, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
+    for group, episode_return, return_to_go, keys in rows:
+        items = [(len(key[1]), z(return_to_go, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
         if base:
-            items.append((0, z(whole, wholes[group], 1) if len(wholes[group]) > 1 else 0.0))
+            items.append((0, z(episode_return, episode_returns[group], 1) if len(episode_returns[group]) > 1 else 0.0))
         items = [(k, a) for k, a in items if count_zeros or abs(a) > 1e-9]
         result.append(sum((k + 1) ** alpha * a for k, a in items) / (sum((k + 1) ** alpha for k, _ in items) or 1.0))
     return result
@@ -297,33 +306,33 @@ def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, 
 @every_case("divide", [False, True])
 @every_case("base", [False, True])
 @every_case("count_zeros", [False, True])
-def test_hgpo_it_equals_plain_loops(seed, divide, base, count_zeros):
+def test_hgpo_equals_plain_loops(seed, divide, base, count_zeros):
     turns, rewards, groups, roles = random_turns(seed, views=2)
     options = {"gamma": 0.5, "history": seed % 4, "alpha": 0.5 * seed, "base": base, "count_zeros": count_zeros}
     expected = hgpo_naive(rewards, groups, roles, turns.view.tolist(), divide=divide, **options)
     assert hgpo(turns, divide_by_std=divide, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_as_released_leaves_levels_out_whose_advantage_is_zero():
-    # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own past the third meets one return 0
+def test_the_released_variant_skips_levels_with_zero_advantage():
+    # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own history the third matches one return of 0
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
-    turns = seeing(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
-    ours = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
+    turns = with_views(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
+    published = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
     released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
         turns, {}
     ).advantages
-    assert ours == pytest.approx(released)  # all zeros of a row coincide here
+    assert published == pytest.approx(released)  # all zeros of a row coincide here
     turns = dataclasses.replace(turns, reward=np.array([0.0, 1, 0, 1, 0, 0, 0, 0]))
-    ours = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
+    published = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
     released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
         turns, {}
     ).advantages
-    assert ours[1::2] == pytest.approx([0.2, 0.2, -0.2, -0.2])
+    assert published[1::2] == pytest.approx([0.2, 0.2, -0.2, -0.2])
     assert released[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
-def test_alpha_zero_weighs_all_lengths_alike_and_history_bounds_them():
-    turns = seeing(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
+def test_alpha_zero_weighs_all_levels_equally_up_to_the_history():
+    turns = with_views(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
     assert hgpo(turns, gamma=1.0, divide_by_std=False, alpha=0.0).advantages[2] == pytest.approx(
         (2 / 3 + 0.5 + 0.5) / 3
     )
@@ -332,42 +341,42 @@ def test_alpha_zero_weighs_all_lengths_alike_and_history_bounds_them():
     )
 
 
-def test_with_information_states_all_lengths_agree():
+def test_with_information_states_all_history_lengths_agree():
     turns = table(**THREE, keys=[0, 1, 2, 0, 1, 2, 3])
-    short, three = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
-    assert short == pytest.approx(three)
-    assert np.abs(short[:6]).min() > 0.5
+    without_history, with_history = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
+    assert without_history == pytest.approx(with_history)
+    assert np.abs(without_history[:6]).min() > 0.5
 
 
-def test_hgpo_of_one_trajectory_of_equals_and_of_large_returns():
-    assert not hgpo(seeing(table([[5.0, 1.0]]), [0, 1]), base=True).advantages.any()
-    equal = seeing(table([[1e6 + 0.1, 1e6 + 0.1]] * 7, groups=[0] * 7), [0, 1] * 7)
+def test_hgpo_with_one_trajectory_equal_returns_and_large_returns():
+    assert not hgpo(with_views(table([[5.0, 1.0]]), [0, 1]), base=True).advantages.any()
+    equal = with_views(table([[1e6 + 0.1, 1e6 + 0.1]] * 7, groups=[0] * 7), [0, 1] * 7)
     for count_zeros in (True, False):
         assert hgpo(equal, base=True, count_zeros=count_zeros).advantages == pytest.approx(np.zeros(14), abs=1e-3)
-    big = seeing(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
-    assert hgpo(big, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
+    large_turns = with_views(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
+    assert hgpo(large_turns, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
 
 
 def test_a_seat_that_sees_one_view_twice_is_compared_with_itself():
-    turns = seeing(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
+    turns = with_views(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
     assert hgpo(turns).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
     assert hgpo(turns, gamma=1.0).advantages.tolist() == [0, 0, 0]
     assert np.abs(hgpo(turns, divide_by_std=False).advantages).max() < 0.03
 
 
-def stepping(turns, views, actions):
+def with_views_and_actions(turns, views, actions):
     return dataclasses.replace(turns, view=np.array(views, dtype=np.int64), action=np.array(actions, dtype=np.int64))
 
 
 def salt_drawn(seed):
-    """Return a random table of 9 trajectories in 2 groups, with views that come back within a trajectory."""
+    """Return a random table of 9 trajectories in 2 groups, with views that recur within a trajectory."""
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=length).tolist() for length in generator.integers(1, 5, 9)]
     size = sum(map(len, rewards))
     views, actions = generator.integers(0, 2, size), generator.integers(-1, 2, size)
     keys = 10 * views + generator.integers(0, 2, size)
     turns = table(rewards, groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9), keys=keys)
-    return stepping(turns, views, actions)
+    return with_views_and_actions(turns, views, actions)
 
 
 def base_of(name):
@@ -380,47 +389,49 @@ def base_of(name):
 
 def test_salt_by_hand():
     # returns 3, 0, 0: leave-one-out 3, -1.5, -1.5; the first two share their first step, the last two their last
-    turns = stepping(
+    turns = with_views_and_actions(
         table([[0.0, 3.0], [0.0, 0.0], [0.0, 0.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 2], [5, 5, 5, 5, 6, 5]
     )
     assert salt(turns, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
 
 
-def test_a_step_that_all_took_gets_nothing():
-    turns = stepping(table([[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 3], [5] * 6)
+def test_a_step_shared_by_all_trajectories_gets_no_advantage():
+    turns = with_views_and_actions(
+        table([[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 3], [5] * 6
+    )
     for base in ("grpo", "dr_grpo", "rloo"):
         assert salt(turns, base=base).advantages[::2] == pytest.approx(np.zeros(3), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("base", ["grpo", "dr_grpo", "rloo"])
-def test_without_merges_it_is_its_base(seed, base):
+def test_without_merged_steps_salt_is_its_base_estimator(seed, base):
     turns = salt_drawn(seed)
-    alone = stepping(turns, np.arange(len(turns.reward)), np.zeros(len(turns.reward)))
-    assert salt(alone, base=base).advantages == pytest.approx(base_of(base)(alone), abs=1e-12)
-    silent = stepping(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
+    unshared_turns = with_views_and_actions(turns, np.arange(len(turns.reward)), np.zeros(len(turns.reward)))
+    assert salt(unshared_turns, base=base).advantages == pytest.approx(base_of(base)(unshared_turns), abs=1e-12)
+    silent = with_views_and_actions(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
     assert salt(silent, base=base).advantages == pytest.approx(base_of(base)(silent), abs=1e-12)
 
 
 @every_case("seed", range(5))
 @every_case("base", ["grpo", "dr_grpo", "rloo"])
 @every_case("anchor", ["view", "state_key"])
-def test_salt_it_equals_plain_loops(seed, base, anchor):
+def test_salt_equals_plain_loops(seed, base, anchor):
     turns = salt_drawn(seed)
-    plain, column = base_of(base)(turns), getattr(turns, anchor)
+    base_advantages, column = base_of(base)(turns), getattr(turns, anchor)
     rows = list(zip(turns.group, turns.role, column, turns.action, strict=True))
     expected = []
     for row, key in enumerate(rows):
-        alike = (
-            {row: plain[row]}
+        by_trajectory = (
+            {row: base_advantages[row]}
             if key[-1] < 0
-            else {turns.trajectory[j]: plain[j] for j, other in enumerate(rows) if other == key}
+            else {turns.trajectory[j]: base_advantages[j] for j, other_key in enumerate(rows) if other_key == key}
         )
-        expected.append(sum(alike.values()) / len(alike))
+        expected.append(sum(by_trajectory.values()) / len(by_trajectory))
     assert salt(turns, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def acting(turns, actions):
+def with_actions(turns, actions):
     return dataclasses.replace(turns, action=np.array(actions, dtype=np.int64))
 
 
@@ -429,22 +440,22 @@ HAND = {"rewards": [[0.0, 4.0], [0.0, 0.0], [1.0]], "groups": [0] * 3, "keys": [
 
 
 def test_mars2_by_hand():
-    turns = acting(table(**HAND), [0, 0, 0, 1, 1])
+    turns = with_actions(table(**HAND), [0, 0, 0, 1, 1])
     # nodes: a 2, a-then-a 4, a-then-b 0, b 1; baselines: a 1, b 2, a-then-a (2 + 0) / 2, a-then-b (2 + 4) / 2
-    shaped = np.array([2 + 0.3 * 1, 4 + 0.3 * 3, 2 + 0.3 * 1, 0 - 0.3 * 3, 1 - 0.3 * 1])
-    centred = shaped - shaped.mean()
-    assert mars2(turns, divide_by_std=False).advantages == pytest.approx(centred)
-    assert mars2(turns).advantages == pytest.approx(centred / shaped.std(ddof=1), abs=1e-5)
-    assert mars2(turns, epsilon=1.0).advantages == pytest.approx(centred / (1 + shaped.std(ddof=1)))
+    shaped_rewards = np.array([2 + 0.3 * 1, 4 + 0.3 * 3, 2 + 0.3 * 1, 0 - 0.3 * 3, 1 - 0.3 * 1])
+    centred_rewards = shaped_rewards - shaped_rewards.mean()
+    assert mars2(turns, divide_by_std=False).advantages == pytest.approx(centred_rewards)
+    assert mars2(turns).advantages == pytest.approx(centred_rewards / shaped_rewards.std(ddof=1), abs=1e-5)
+    assert mars2(turns, epsilon=1.0).advantages == pytest.approx(centred_rewards / (1 + shaped_rewards.std(ddof=1)))
     # siblings only: a-then-a against 0, a-then-b against 4; a weight of 1
-    shaped = np.array([3, 8, 3, -4, 0])
+    shaped_rewards = np.array([3, 8, 3, -4, 0])
     options = {"weight": 1.0, "sibling_share": 1.0, "divide_by_std": False}
-    assert mars2(turns, **options).advantages == pytest.approx(shaped - shaped.mean())
+    assert mars2(turns, **options).advantages == pytest.approx(shaped_rewards - shaped_rewards.mean())
 
 
 @given(returns=st.lists(st.floats(-100, 100), min_size=1, max_size=7), weight=st.floats(0, 2))
 def test_without_parents_and_siblings_it_is_grpo(returns, weight):
-    turns = acting(
+    turns = with_actions(
         table([[value] for value in returns], groups=[0] * len(returns), keys=range(len(returns))), [0] * len(returns)
     )
     for divide in (True, False):
@@ -454,11 +465,11 @@ def test_without_parents_and_siblings_it_is_grpo(returns, weight):
 
 def mars2_naive(turns, weight, share):
     rows = range(len(turns.reward))
-    whole = [turns.reward[turns.trajectory == turns.trajectory[row]].sum() for row in rows]
+    returns = [turns.reward[turns.trajectory == turns.trajectory[row]].sum() for row in rows]
     states = list(zip(turns.group, turns.role, turns.state_key, strict=True))
     nodes = list(zip(states, turns.action, strict=True))
-    reward = {node: np.mean([whole[row] for row in rows if nodes[row] == node]) for node in nodes}
-    shaped = []
+    reward = {node: np.mean([returns[row] for row in rows if nodes[row] == node]) for node in nodes}
+    shaped_rewards = []
     for row in rows:
         terms = []
         if row and turns.trajectory[row] == turns.trajectory[row - 1]:
@@ -467,14 +478,17 @@ def mars2_naive(turns, weight, share):
         if siblings:
             terms.append((share, np.mean(siblings)))
         node_value = reward[nodes[row]]
-        base = sum(w * v for w, v in terms) if len(terms) == 2 else terms[0][1] if terms else node_value
-        shaped.append(node_value + weight * (node_value - base))
+        baseline = sum(w * v for w, v in terms) if len(terms) == 2 else terms[0][1] if terms else node_value
+        shaped_rewards.append(node_value + weight * (node_value - baseline))
     groups = list(zip(turns.group, turns.role, strict=True))
-    return [shaped[row] - np.mean([shaped[other] for other in rows if groups[other] == groups[row]]) for row in rows]
+    return [
+        shaped_rewards[row] - np.mean([shaped_rewards[peer] for peer in rows if groups[peer] == groups[row]])
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_mars2_it_equals_plain_loops(seed):
+def test_mars2_equals_plain_loops(seed):
     turns = grown_tree(seed)
     options = {"weight": 0.2 * seed, "sibling_share": 0.15 * seed}
     expected = mars2_naive(turns, *options.values())
@@ -482,15 +496,15 @@ def test_mars2_it_equals_plain_loops(seed):
 
 
 def grown_tree(seed, games=12):
-    """Return a random table whose groups form trees: the key of a turn is everything that went before."""
+    """Return a random table whose groups form trees: the key of a turn stands for its whole history."""
     generator = np.random.Generator(np.random.Philox(seed))
-    rewards, keys, actions, known = [], [], [], {}
+    rewards, keys, actions, key_of_history = [], [], [], {}
     for length in generator.integers(1, 5, games):
-        chosen, past = generator.integers(0, 2, length), ()
-        for action in chosen:
-            keys.append(known.setdefault(past, len(known)))
+        chosen_actions, history = generator.integers(0, 2, length), ()
+        for action in chosen_actions:
+            keys.append(key_of_history.setdefault(history, len(key_of_history)))
             actions.append(action)
-            past = (*past, action, generator.integers(0, 2))
+            history = (*history, action, generator.integers(0, 2))
         rewards.append(generator.normal(size=length).tolist())
     turns = table(rewards, groups=generator.integers(0, 2, games), roles=generator.integers(0, 2, games), keys=keys)
     size = len(keys)
@@ -499,7 +513,7 @@ def grown_tree(seed, games=12):
 
 def test_branch_grpo_by_hand():
     # leaves 2, 0, 0, 2 (mean 1); the first two share their first turn, the third took another action there
-    turns = acting(
+    turns = with_actions(
         table([[0.0, 2.0], [0.0, 0.0], [0.0], [2.0]], groups=[0] * 4, keys=[0, 1, 0, 2, 0, 3]), [5, 5, 5, 5, 6, 5]
     )
     expected = [0.0, 1.0, 0.0, -1.0, -1.0, 1.0]
@@ -509,20 +523,20 @@ def test_branch_grpo_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_on_trees_it_is_salt_by_information_states_and_without_shared_turns_grpo(seed):
+def test_on_trees_it_is_salt_and_without_shared_turns_grpo(seed):
     turns = grown_tree(seed)
     assert branch_grpo(turns).advantages == pytest.approx(salt(turns, anchor="state_key").advantages, abs=1e-9)
-    alone = dataclasses.replace(turns, state_key=np.arange(len(turns.reward)))
-    assert branch_grpo(alone).advantages == pytest.approx(grpo(alone).advantages, abs=1e-12)
+    unshared_turns = dataclasses.replace(turns, state_key=np.arange(len(turns.reward)))
+    assert branch_grpo(unshared_turns).advantages == pytest.approx(grpo(unshared_turns).advantages, abs=1e-12)
 
 
-def test_surprise_raises_what_was_unlikely_per_token():
-    turns = acting(table([[2.0], [0.0], [0.0]], groups=[0] * 3, keys=[0, 1, 2], tokens=[2, 1, 4]), [0, 0, 0])
+def test_surprise_raises_advantages_of_unlikely_tokens():
+    turns = with_actions(table([[2.0], [0.0], [0.0]], groups=[0] * 3, keys=[0, 1, 2], tokens=[2, 1, 4]), [0, 0, 0])
     turns = dataclasses.replace(turns, logprob=np.array([-6.0, -1.0, -8.0]))  # surprise 3, 1, 2: z of +-sqrt(1.5) and 0
-    plain, z = np.array([4 / 3, -2 / 3, -2 / 3]), np.array([1.5**0.5, -(1.5**0.5), 0.0])
+    without_surprise, z = np.array([4 / 3, -2 / 3, -2 / 3]), np.array([1.5**0.5, -(1.5**0.5), 0.0])
     options = {"divide_by_std": False, "surprise_weight": 0.4}
-    assert branch_grpo(turns, **options).advantages == pytest.approx(plain * (1 + 0.4 * z))
+    assert branch_grpo(turns, **options).advantages == pytest.approx(without_surprise * (1 + 0.4 * z))
     silent = dataclasses.replace(turns, n_tokens=np.array([2, 1, 0]))  # surprise 3, 1 and none: z of +-1 and 0
-    assert branch_grpo(silent, **options).advantages == pytest.approx(plain * [1.4, 0.6, 1.0])
+    assert branch_grpo(silent, **options).advantages == pytest.approx(without_surprise * [1.4, 0.6, 1.0])
     mute = dataclasses.replace(turns, n_tokens=np.zeros(3, dtype=np.int64))
-    assert branch_grpo(mute, **options).advantages == pytest.approx(plain)
+    assert branch_grpo(mute, **options).advantages == pytest.approx(without_surprise)

@@ -16,7 +16,7 @@ from sparring.methods.credit.vpr import vpr
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 P = 0.4
-# stop at once for 1, or go on for -0.5 and get 2 whatever is done then: (probability, rewards, score of each turn)
+# stop at once for 1, or continue for -0.5 and then get 2 after any action: (probability, rewards, score of each turn)
 STOP, GO = (P, [1.0], [1 - P]), (1 - P, [-0.5, 2.0], [-P, 0.0])
 EXACT = P * (1 - P) * (1.0 - 1.5)
 
@@ -27,10 +27,12 @@ def group(rewards, **kwargs):
 
 def expected_gradient(advantages_of, members):
     total = 0.0
-    for chosen in itertools.product((STOP, GO), repeat=members):
-        turns = group([rewards for _, rewards, _ in chosen])
-        score = np.array([value for _, _, scores in chosen for value in scores])
-        total += np.prod([probability for probability, _, _ in chosen]) * float(advantages_of(turns) @ score) / members
+    for trajectories in itertools.product((STOP, GO), repeat=members):
+        turns = group([rewards for _, rewards, _ in trajectories])
+        score = np.array([value for _, _, scores in trajectories for value in scores])
+        total += (
+            np.prod([probability for probability, _, _ in trajectories]) * float(advantages_of(turns) @ score) / members
+        )
     return total
 
 
@@ -49,7 +51,7 @@ def test_by_hand_returns():
     assert discounted == pytest.approx([-2 / 3, 2, -2 / 3, 4 / 3, -2])
 
 
-def test_the_same_state_makes_a_group_of_what_was_chosen_from_one_position():
+def test_turns_in_the_same_state_form_a_group():
     turns = group([[1.0], [3.0], [7.0], [9.0]], keys=[0, 0, 1, 1])
     assert at_grpo(turns, scale="none", same_state=True).advantages == pytest.approx([-1, 1, -1, 1])
     assert at_grpo(turns, scale="none").advantages == pytest.approx([-4, -2, 2, 4])
@@ -65,7 +67,7 @@ def test_on_games_of_one_turn_it_is_grpo(returns):
 
 
 @given(REWARDS, st.sampled_from(["reward", "return"]), st.sampled_from(["std", "none"]))
-def test_it_equals_a_naive_derivation(rewards, value, scale):
+def test_advantages_equal_plain_loops(rewards, value, scale):
     seats, groups = [index % 2 for index in range(len(rewards))], [index // 4 for index in range(len(rewards))]
     samples = {}
     for values, *key in zip(rewards, seats, groups, strict=True):
@@ -90,8 +92,8 @@ def test_step_grpo_is_a_preset():
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])
-def test_with_rewards_the_gradient_is_that_of_the_turns_own_reward(members):
-    """The 2 that follows is invisible: going on looks worse by 1.5 although it is better by 0.5."""
+def test_with_turn_rewards_the_gradient_is_that_of_immediate_rewards(members):
+    """The later reward of 2 is ignored: continuing looks worse by 1.5 although it is better by 0.5."""
     gradient = P * (1 - P) * (1.0 - -0.5)
     shrink = (members - 1) / members
     assert expected_gradient(lambda turns: at_grpo(turns, scale="none").advantages, members) == pytest.approx(
@@ -101,7 +103,7 @@ def test_with_rewards_the_gradient_is_that_of_the_turns_own_reward(members):
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])
-def test_with_returns_the_gradient_is_right_but_for_a_shrinkage(members):
+def test_with_returns_the_gradient_is_exact_up_to_a_factor(members):
     estimate = expected_gradient(lambda turns: at_grpo(turns, scale="none", value="return").advantages, members)
     assert estimate == pytest.approx(EXACT * (members - 1) / members)
 
@@ -111,14 +113,14 @@ def test_epsilon_is_added_to_the_deviation():
 
 
 def replies(team, local, seats=None):
-    """A table with a trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
+    """Return a table with one trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
     prompts = [number for number, rewards in enumerate(team) for _ in rewards]
-    flat = [value for rewards in team for value in rewards]
+    flat_rewards = [value for rewards in team for value in rewards]
     turns = table(
-        [[value] for value in flat], groups=[0] * len(flat), seats=seats
-    )  # of one start, so prompts alone tell them apart
+        [[value] for value in flat_rewards], groups=[0] * len(flat_rewards), seats=seats
+    )  # all from one initial state, so only prompts distinguish them
     rewards = np.array([value for values in local for value in values])
-    components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat), 7.0)}
+    components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat_rewards), 7.0)}
     first = [number == 0 for values in team for number in range(len(values))]
     return replace(
         turns,
@@ -141,17 +143,17 @@ def test_candidates_by_hand():
     assert advantages == pytest.approx([1, 0, -1, 0, 0])
     scaled = at_grpo(turns, **CANDIDATES).advantages
     assert scaled == pytest.approx(np.array([1, 1, -2, 0, 0]) / 3 / (1 / 3) ** 0.5, abs=1e-5)
-    alone = at_grpo(turns, candidates=True, local="format_bonus", scale="none").advantages
-    assert alone == pytest.approx([-1 / 3, 2 / 3, -1 / 3, 0, 0])
+    local_only = at_grpo(turns, candidates=True, local="format_bonus", scale="none").advantages
+    assert local_only == pytest.approx([-1 / 3, 2 / 3, -1 / 3, 0, 0])
 
 
-def test_on_one_component_candidates_are_those_of_vpr():
+def test_with_one_component_candidates_are_credited_as_in_vpr():
     turns = replies([[1.0, 0.0, 0.25], [1.0, 0.5]], [[0.0, 0.0, 0.0], [0.0, 0.0]])
     team = at_grpo(turns, candidates=True, team="best_action").advantages
     assert team == pytest.approx(vpr(turns, baseline="candidates").advantages)
 
 
-def test_named_rewards_make_up_the_reward_of_plays_too():
+def test_named_rewards_replace_the_reward_of_episodes_too():
     turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
     assert at_grpo(
         turns, team="best_action", local="format_bonus", alpha=0.5, scale="none"
@@ -166,7 +168,7 @@ def test_named_rewards_make_up_the_reward_of_plays_too():
         ({"team": "regret"}, "'regret'"),
     ],
 )
-def test_what_candidates_lack_is_refused(options, words):
+def test_candidates_with_missing_columns_are_refused(options, words):
     with pytest.raises(CreditError, match=words):
         at_grpo(replies([[1.0, 0.0]], [[0.0, 0.0]]), **options)
 

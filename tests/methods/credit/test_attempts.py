@@ -21,9 +21,9 @@ NOTE = "note"
 
 
 def trials(*courses, groups=None, views=None, fines=None, opponents=None, **options):
-    """Return the table of trials: each is a list of attempts, a list of rewards each, with NOTE for a note after an attempt.
+    """Return the table of trials; a trial is a list of attempts (lists of rewards), with NOTE for a note after an attempt.
 
-    A note that earns something is a pair (NOTE, reward).
+    A note with a reward is a pair (NOTE, reward).
     """
     rewards, attempt, note = [], [], []
     for course in courses:
@@ -78,12 +78,12 @@ def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
 
 
 def test_lose_lose_win_by_hand():
-    """Ten chips a time: paid -10, 0, +20. Discounts of a half, in attempts and between."""
+    """Each attempt stakes ten chips and pays -10, 0 or +20. Discounts of a half, in attempts and between."""
     turns = trials([[0.0, -10.0], NOTE, [-10.0], NOTE, [0.0, 10.0]])
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
     # G from the end: 20, 10; the note before it 10; attempt 1: 0 + 5; its note 5; attempt 0: -10 + 2.5, and half of that
     steps = np.array([-3.75, -7.5, 5.0, 5.0, 10.0, 10.0, 20.0])
-    anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # plays meet plays, notes notes
+    anchor = np.array([4.75, 4.75, 7.5, 4.75, 7.5, 4.75, 4.75])  # attempts are compared with attempts, notes with notes
     outcome, plays_only = np.array([-10, -10, 0, 0, 0, 20, 20]) - 10 / 3, np.array([1, 1, 0, 1, 0, 1, 1])
     assert credit.advantages == pytest.approx(plays_only * outcome + steps - anchor)
     assert mage(turns, gamma=0.5, gamma_episode=0.5, step_weight=0.0).advantages == pytest.approx(plays_only * outcome)
@@ -97,14 +97,14 @@ def test_lose_lose_win_as_released_by_hand():
     assert estimate(turns, {}).advantages == pytest.approx(np.array([-10, -10, 0, 0, 0, 20, 20]) - 20 / 7 + steps)
 
 
-def released(turns, gamma_step, gamma_traj, differential):
-    """MAGE's and LaMer's credit, a meta-episode after the other: returns, then the two norms over all steps of a group."""
+def advantages_as_released(turns, gamma_step, gamma_traj, differential):
+    """Return MAGE's and LaMer's credit in loops: returns per trial, then both normalisations over all steps of a group."""
     size = len(turns.reward)
     part, own_return = np.zeros(size), np.zeros(size)
     for number in range(turns.trajectory.max() + 1):
         steps = np.flatnonzero(turns.trajectory == number).tolist()
         reward = {t: turns.components["game"][t] for t in steps}
-        for place, t in enumerate(steps):  # what came after a note came in the attempt that follows
+        for place, t in enumerate(steps):  # a turn after a note belongs to the next attempt
             follow = [later for later in steps[place:] if not turns.note[later]]
             if turns.note[t] and follow:
                 reward[follow[0]] += reward[t]
@@ -134,12 +134,12 @@ def released(turns, gamma_step, gamma_traj, differential):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 0.95, 1.0]), st.sampled_from([0.0, 0.6, 1.0]), st.booleans())
-def test_the_releases_by_plain_loops(seed, gamma, gamma_episode, differential):
+def test_the_released_variants_equal_plain_loops(seed, gamma, gamma_episode, differential):
     turns = random_trials(seed)
     preset = "as_released" if differential else "lamer_as_released"
     estimate = registry.bind("credit", "mage", {"gamma": gamma, "gamma_episode": gamma_episode}, preset=preset)
     assert estimate(turns, {}).advantages == pytest.approx(
-        released(turns, gamma, gamma_episode, differential), abs=1e-9
+        advantages_as_released(turns, gamma, gamma_episode, differential), abs=1e-9
     )
 
 
@@ -160,51 +160,54 @@ def naive(
 ):
     """Return the advantages of every option, turn by turn."""
     size = len(turns.reward)
-    base = (turns.reward if outcome is None else turns.components[outcome]).copy()
-    besides, unfollowed = turns.reward - base, np.zeros(size)
+    reward = (turns.reward if outcome is None else turns.components[outcome]).copy()
+    besides, unfollowed = turns.reward - reward, np.zeros(size)
     rows = {number: np.flatnonzero(turns.trajectory == number).tolist() for number in range(turns.trajectory.max() + 1)}
     for members in rows.values():
-        for place, t in enumerate(members):
+        for position, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in members[place:] if not turns.note[s]]
+                follow = [s for s in members[position:] if not turns.note[s]]
                 if follow:
-                    base[follow[0]] += base[t]
+                    reward[follow[0]] += reward[t]
                 else:
-                    unfollowed[t] = base[t]
-                base[t] = 0.0
-    parts, gain = defaultdict(list), {}
+                    unfollowed[t] = reward[t]
+                reward[t] = 0.0
+    attempts, gain = defaultdict(list), {}
     for number, members in rows.items():
         for t in members:
             if not turns.note[t]:
-                parts[number, int(turns.attempt[t])].append(t)
-        before = 0.0
-        for n in sorted(n for trial, n in parts if trial == number):
-            total = sum(base[t] for t in parts[number, n])
-            gain[number, n] = total - (before if pay == "differential" else 0.0)
-            before = total
+                attempts[number, int(turns.attempt[t])].append(t)
+        previous = 0.0
+        for n in sorted(n for trial, n in attempts if trial == number):
+            total = sum(reward[t] for t in attempts[number, n])
+            gain[number, n] = total - (previous if pay == "differential" else 0.0)
+            previous = total
     if pay == "differential":
-        base = np.zeros(size)
-        for key, members in parts.items():
-            base[members[-1]] = gain[key]
-    alone = {key: sum(gamma**k * base[t] for k, t in enumerate(members)) for key, members in parts.items()}  # g_1
+        reward = np.zeros(size)
+        for key, members in attempts.items():
+            reward[members[-1]] = gain[key]
+    own_returns = {
+        key: sum(gamma**k * reward[t] for k, t in enumerate(members)) for key, members in attempts.items()
+    }  # g_1
     step = np.zeros(size)
     for number, members in rows.items():
-        numbers = sorted(n for trial, n in parts if trial == number)
+        numbers = sorted(n for trial, n in attempts if trial == number)
         begins = {}
-        for place, n in reversed(list(enumerate(numbers))):
-            turns_of = parts[number, n]
+        for position, n in reversed(list(enumerate(numbers))):
+            turns_of = attempts[number, n]
             for k, t in enumerate(turns_of):
-                step[t] = sum(gamma ** (m - k) * base[turns_of[m]] for m in range(k, len(turns_of)))
+                step[t] = sum(gamma ** (m - k) * reward[turns_of[m]] for m in range(k, len(turns_of)))
                 if later == "whole":
                     step[t] += sum(
-                        gamma_episode ** (far + 1) * alone[number, m] for far, m in enumerate(numbers[place + 1 :])
+                        gamma_episode ** (distance + 1) * own_returns[number, m]
+                        for distance, m in enumerate(numbers[position + 1 :])
                     )
-                elif place + 1 < len(numbers):
-                    step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[place + 1]]
+                elif position + 1 < len(numbers):
+                    step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[position + 1]]
             begins[n] = step[turns_of[0]]
-        for place, t in enumerate(members):
+        for position, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in members[place:] if not turns.note[s]]
+                follow = [s for s in members[position:] if not turns.note[s]]
                 step[t] = step[follow[0]] if follow else unfollowed[t]
     key = [
         (
@@ -217,19 +220,19 @@ def naive(
     ]
 
     def mean_of(entries, t):
-        same = [value for other, value in entries if other == key[t]]
-        return 0.0 if keep_lone and len(same) == 1 else np.mean(same)
+        same_key_values = [value for other_key, value in entries if other_key == key[t]]
+        return 0.0 if keep_lone and len(same_key_values) == 1 else np.mean(same_key_values)
 
     if over == "attempts":
-        entries = [(key[members[0]], gain[part]) for part, members in parts.items()]
+        entries = [(key[members[0]], gain[attempt]) for attempt, members in attempts.items()]
     else:
-        entries = [(key[t], gain[part]) for part, members in parts.items() for t in members]
+        entries = [(key[t], gain[attempt]) for attempt, members in attempts.items() for t in members]
     if note_zeros:
         entries += [(key[t], 0.0) for t in range(size) if turns.note[t]]
     result = np.zeros(size)
-    for part, members in parts.items():
+    for attempt, members in attempts.items():
         for t in members:
-            result[t] = gain[part] - mean_of(entries, t)
+            result[t] = gain[attempt] - mean_of(entries, t)
     for t in np.flatnonzero(turns.note):
         result[t] = -mean_of(entries, t) if note_zeros else 0.0
     for t in range(size):
@@ -260,7 +263,7 @@ OPTIONS = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), OPTIONS)
-def test_every_option_by_plain_loops(seed, options):
+def test_every_option_equals_plain_loops(seed, options):
     turns = random_trials(seed)
     assert mage(turns, **options).advantages == pytest.approx(naive(turns, **options), abs=1e-9)
 
@@ -275,7 +278,7 @@ MEANT = {
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["", *MEANT]))
-def test_lamer_and_the_other_presets_by_plain_loops(seed, preset):
+def test_lamer_and_the_other_presets_equal_plain_loops(seed, preset):
     turns = random_trials(seed)
     estimate = registry.bind("credit", "mage", preset=preset or None)
     assert estimate(turns, {}).advantages == pytest.approx(naive(turns, **MEANT.get(preset, {})), abs=1e-9)
@@ -283,19 +286,19 @@ def test_lamer_and_the_other_presets_by_plain_loops(seed, preset):
 
 
 @given(st.integers(0, 500))
-def test_one_attempt_paid_as_it_earns_is_gigpo(seed):
+def test_with_one_attempt_per_trial_it_is_gigpo(seed):
     turns = random_trials(seed)
-    alone = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
-    nothing = dataclasses.replace(alone, attempt=np.zeros(len(turns.reward), dtype=np.int64))
-    for table_of_one in (alone, nothing):
+    without_attempts = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
+    one_attempt = dataclasses.replace(without_attempts, attempt=np.zeros(len(turns.reward), dtype=np.int64))
+    for table_of_one in (without_attempts, one_attempt):
         credit = mage(table_of_one, attempts=1, pay="cumulative").advantages
         assert credit == pytest.approx(gigpo(table_of_one).advantages, abs=1e-9)
         lamer = registry.bind("credit", "mage", {"keep_lone": False}, preset="lamer")(table_of_one, {}).advantages
         assert lamer == pytest.approx(gigpo(table_of_one, over="turns").advantages, abs=1e-9)
 
 
-def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts():
-    """Two trials of one group that earned alike: nothing is left of either, whatever the length of guessed sequences."""
+def test_if_the_table_has_attempts_episodes_are_not_taken_for_attempts():
+    """Two trials of one group with equal returns have advantage 0 for any length of guessed trials."""
     turns = trials([[3.0], [3.0]], [[3.0], [3.0]])
     for attempts in (1, 2, 3):
         assert mage(turns, attempts=attempts, step_weight=0.0).advantages == pytest.approx([1.5, -1.5, 1.5, -1.5])
@@ -303,32 +306,32 @@ def test_episodes_are_not_attempts_of_one_another_where_the_table_has_attempts()
     assert mage(guessed, attempts=2, step_weight=0.0).advantages != pytest.approx([1.5, -1.5, 1.5, -1.5])
 
 
-def test_notes_alone_say_that_episodes_are_trials():
-    """All were cut after the note: no later attempt is there, and none is guessed."""
+def test_a_note_marks_an_episode_as_a_trial():
+    """All trials were truncated after the note, so no later attempt exists or is guessed."""
     turns = trials([[1.0], NOTE], [[2.0], NOTE])
-    cut = dataclasses.replace(turns, attempt=None)
-    assert np.array_equal(mage(cut).advantages, mage(turns).advantages)
-    assert mage(cut, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
+    without_attempts = dataclasses.replace(turns, attempt=None)
+    assert np.array_equal(mage(without_attempts).advantages, mage(turns).advantages)
+    assert mage(without_attempts, step_weight=0.0).advantages == pytest.approx([-0.5, 0.0, 0.5, 0.0])
 
 
-def test_what_comes_between_a_note_and_the_next_turn_counts_to_the_attempt_that_follows():
+def test_a_reward_after_a_note_counts_for_the_next_attempt():
     turns = trials([[1.0], (NOTE, 2.0), [3.0]])
     # attempts of 1 and 5: paid 1 and 4
     assert mage(turns, step_weight=0.0).advantages == pytest.approx([-1.5, 0.0, 1.5])
-    alone = trials([[1.0], (NOTE, 2.0)], [[1.0], NOTE])
-    assert mage(alone).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
+    single_attempts = trials([[1.0], (NOTE, 2.0)], [[1.0], NOTE])
+    assert mage(single_attempts).advantages == pytest.approx([0.0, 1.0, 0.0, -1.0])
 
 
-def test_an_attempt_without_a_turn_of_the_seat_is_passed_over():
+def test_an_attempt_in_which_the_seat_has_no_turn_is_skipped():
     turns = trials([[1.0], [2.0], [4.0]])
     gap = dataclasses.replace(turns, attempt=np.array([0, 2, 3]))
     assert np.array_equal(mage(gap).advantages, mage(turns).advantages)
 
 
-def test_a_group_of_one_and_what_is_alone_keeps_its_own_as_released():
-    alone = trials([[7.0]])
-    assert mage(alone).advantages.tolist() == [0.0]
-    assert registry.bind("credit", "mage", preset="as_released")(alone, {}).advantages.tolist() == [7.0]
+def test_as_released_a_group_of_one_keeps_its_return():
+    single_trial = trials([[7.0]])
+    assert mage(single_trial).advantages.tolist() == [0.0]
+    assert registry.bind("credit", "mage", preset="as_released")(single_trial, {}).advantages.tolist() == [7.0]
     three = trials([[7.0], NOTE, [7.0], NOTE, [7.0]], views=range(5))
     assert mage(three, by_attempt=True).advantages.tolist() == [0.0] * 5
     assert mage(three).advantages == pytest.approx([14 / 3, 0.0, -7 / 3, 0.0, -7 / 3])
@@ -343,7 +346,7 @@ def test_values_near_a_million(seed, options):
     assert advantages == pytest.approx(naive(turns, **options), abs=1e-7)
 
 
-def test_only_those_against_the_same_players_are_compared():
+def test_only_trials_against_the_same_players_are_compared():
     turns = trials([[1.0]], [[3.0]], [[10.0]], [[20.0]], opponents=[0, 0, 1, 1])
     assert mage(turns, per_opponent=True).advantages == pytest.approx([-2.0, 2.0, -10.0, 10.0])
     assert mage(turns).advantages == pytest.approx([-15.0, -11.0, 3.0, 23.0])
@@ -359,7 +362,7 @@ def test_attempts_out_of_order_are_refused():
         mage(turns)
 
 
-def test_a_fine_stays_with_its_turn_where_the_outcome_is_named():
+def test_with_a_named_outcome_a_fine_stays_with_its_turn():
     turns = trials([[0.0, 1.0], NOTE, [1.0]], fines=[-0.5, 0.0, 0.0, 0.0], views=range(4))
     # paid back in the next attempt: returns .5 and 1, so .5 and .5
     assert mage(turns).advantages == pytest.approx([0.0] * 4)
@@ -378,5 +381,5 @@ def test_real_trials(inner, options):
     silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
     assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
     assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(
-        released(silent, 0.95, 0.6, True), abs=1e-9
+        advantages_as_released(silent, 0.95, 0.6, True), abs=1e-9
     )

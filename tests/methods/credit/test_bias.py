@@ -1,7 +1,7 @@
 """Estimators against the exact policy gradient on a game of variable length, by enumeration.
 
 The game: up to three turns; at each the policy stops with probability p (one logit, shared) and gets 1 for a stop at
-turn 0, 3 at turn 1, 2 at turn 2 (the last turn always ends), or goes on for -0.5 on the way.
+turn 0, 3 at turn 1, 2 at turn 2 (the last turn always ends), or continues for a reward of -0.5.
 """
 
 import itertools
@@ -28,14 +28,14 @@ EXACT = sum(p * sum(rewards) * sum(score) for p, rewards, score in TRAJECTORIES)
 
 
 def expected_gradient(estimator, members, trajectories=TRAJECTORIES, values=None):
-    """Mean over all tuples of trajectories of the gradient per trajectory that the estimator's advantages give."""
+    """Return the estimator's expected gradient per trajectory, by enumeration of all groups of trajectories."""
     total = 0.0
-    for chosen in itertools.product(trajectories, repeat=members):
-        critic = None if values is None else [values[turn] for _, rewards, _ in chosen for turn in range(len(rewards))]
-        turns = table([rewards for _, rewards, _ in chosen], groups=[0] * members, values=critic)
+    for group in itertools.product(trajectories, repeat=members):
+        critic = None if values is None else [values[turn] for _, rewards, _ in group for turn in range(len(rewards))]
+        turns = table([rewards for _, rewards, _ in group], groups=[0] * members, values=critic)
         advantages = estimator(turns).advantages
-        scores = np.array([score for _, _, scores in chosen for score in scores])
-        total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / members
+        scores = np.array([score for _, _, scores in group for score in scores])
+        total += np.prod([p for p, _, _ in group]) * float(advantages @ scores) / members
     return total
 
 
@@ -55,7 +55,7 @@ def test_outcome_and_rloo_are_unbiased(members):
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])
-def test_rae_is_unbiased_since_its_baseline_comes_from_the_past(members):
+def test_rae_is_unbiased_as_its_baseline_comes_from_earlier_batches(members):
     assert expected_gradient(lambda turns: rae(turns, {"game/first": 0.7}, decay=0.5), members) == pytest.approx(EXACT)
 
 
@@ -65,8 +65,8 @@ def test_dr_grpo_is_the_gradient_times_n_minus_one_over_n(members):
     assert value == pytest.approx(EXACT * (members - 1) / members)
 
 
-def test_grpo_in_pairs_follows_who_was_better_and_not_by_how_much():
-    """Of two, the sample deviation is |difference| / sqrt(2): what is left is the sign, whatever was at stake."""
+def test_grpo_in_pairs_keeps_only_the_sign_of_the_difference():
+    """In a pair the sample deviation is |difference| / sqrt(2), so the advantage is a sign of constant size."""
     pairs = itertools.product(TRAJECTORIES, repeat=2)
     sign = sum(p * q * np.sign(sum(a) - sum(b)) * (sum(s) - sum(t)) / 2 for (p, a, s), (q, b, t) in pairs)
     assert expected_gradient(grpo, 2) == pytest.approx(sign / 2**0.5, rel=1e-5)
@@ -78,19 +78,19 @@ def test_grpo_in_pairs_follows_who_was_better_and_not_by_how_much():
 def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
     """Exactly: the baseline b = (sum of turn returns) / (number of turns) knows each trajectory's own length and outcome."""
     bias = 0.0
-    for chosen in itertools.product(TRAJECTORIES, repeat=members):
-        returns = [sum(rewards[turn:]) for _, rewards, _ in chosen for turn in range(len(rewards))]
-        score = sum(sum(scores) for _, _, scores in chosen)
-        bias -= np.prod([p for p, _, _ in chosen]) * np.mean(returns) * score / members
+    for group in itertools.product(TRAJECTORIES, repeat=members):
+        returns = [sum(rewards[turn:]) for _, rewards, _ in group for turn in range(len(rewards))]
+        score = sum(sum(scores) for _, _, scores in group)
+        bias -= np.prod([p for p, _, _ in group]) * np.mean(returns) * score / members
     assert expected_gradient(mars, members) - EXACT == pytest.approx(bias, abs=1e-12)
     assert abs(bias) > 0.01
 
 
-def test_gae_is_unbiased_with_lambda_one_whatever_the_critic_and_below_one_with_a_right_one():
+def test_gae_is_unbiased_with_lambda_one_or_with_an_exact_critic():
     right = [P * 1.0 + (1 - P) * (-0.5 + P * 3.0 + (1 - P) * 1.5), P * 3.0 + (1 - P) * 1.5]
-    wrong = [4.0, -1.0]
-    assert expected_gradient(lambda turns: gae(turns, lam=1.0), 1, values=wrong) == pytest.approx(EXACT)
+    wrong_values = [4.0, -1.0]
+    assert expected_gradient(lambda turns: gae(turns, lam=1.0), 1, values=wrong_values) == pytest.approx(EXACT)
     for lam in (0.0, 0.5):
         value = expected_gradient(lambda turns, lam=lam: gae(turns, lam=lam), 1, values=right)
         assert value == pytest.approx(EXACT)
-    assert abs(expected_gradient(lambda turns: gae(turns, lam=0.0), 1, values=wrong) - EXACT) > 0.1
+    assert abs(expected_gradient(lambda turns: gae(turns, lam=0.0), 1, values=wrong_values) - EXACT) > 0.1

@@ -42,7 +42,7 @@ def test_a_perfect_critic_leaves_no_advantage(rewards):
     assert gae(table([rewards], values=values), lam=0.7).advantages == pytest.approx(np.zeros(len(rewards)), abs=1e-9)
 
 
-def test_whitening_leaves_the_targets_and_a_single_turn_alone():
+def test_whitening_changes_neither_targets_nor_a_single_turn():
     turns = table([[1.0, 2.0], [4.0]], values=[0.5, 0.5, 0.5])
     credit = gae(turns, whiten=True)
     assert (credit.advantages.mean(), credit.advantages.std(ddof=1)) == (
@@ -53,13 +53,13 @@ def test_whitening_leaves_the_targets_and_a_single_turn_alone():
     assert gae(table([[3.0]], values=[1.0]), whiten=True).advantages.tolist() == [2.0]
 
 
-def test_by_default_gamma_is_one_and_lambda_095():
+def test_default_gamma_is_1_and_default_lambda_is_095():
     turns = table([[0.0, 1.0]], values=[0.25, 0.5])
     assert gae(turns).advantages == pytest.approx([0.25 + 0.95 * 0.5, 0.5])
 
 
-def stale(rewards, values, ratios):
-    """A table whose turns today's policy takes with these ratios to the policy that played."""
+def table_with_ratios(rewards, values, ratios):
+    """Return a table with these probability ratios of the current policy to the sampling policy."""
     return dataclasses.replace(
         table(rewards, values=values), logprob=np.full(len(values), -3.0), old_logprob=np.log(ratios) - 3.0
     )
@@ -69,7 +69,7 @@ def vtrace_random_turns(seed, spread=1.0):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(6)]
     size = sum(map(len, rewards))
-    return stale(rewards, generator.normal(size=size), np.exp(spread * generator.normal(size=size)))
+    return table_with_ratios(rewards, generator.normal(size=size), np.exp(spread * generator.normal(size=size)))
 
 
 def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
@@ -96,7 +96,7 @@ def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
 
 def test_vtrace_by_hand():
     """w = 2, 0.5: rho = c = 1, 0.5. v_1 = 1 + 0.5 (4 - 1) = 2.5; v_0 = 0 + (0 + 1 - 0) + (2.5 - 1) = 2.5."""
-    credit = vtrace(stale([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]))
+    credit = vtrace(table_with_ratios([[0.0, 4.0]], [0.0, 1.0], [2.0, 0.5]))
     assert credit.value_targets == pytest.approx([2.5, 2.5])
     assert credit.advantages == pytest.approx([2.5, 1.5])
     assert credit.metrics == {"ratio_mean": pytest.approx(1.25), "truncated_share": 0.5}
@@ -125,26 +125,26 @@ def test_with_fresh_games_it_is_gae(seed, gamma):
     )
 
 
-def test_without_truncation_a_stale_decision_gives_todays_gradient():
-    """One decision, played with q, today with p: the ratio turns the mean over q into that over p."""
+def test_without_clipped_ratios_stale_data_give_the_current_gradient():
+    """One decision sampled with probability q, now p: the ratio turns the mean under q into the mean under p."""
     q, p = 0.7, 0.4
     total = 0.0
     for probability, ratio, reward, score in ((q, p / q, 1.0, 1 - p), (1 - q, (1 - p) / (1 - q), 5.0, -p)):
-        total += probability * vtrace(stale([[reward]], [2.0], [ratio]), rho_bar=1e9).advantages[0] * score
+        total += probability * vtrace(table_with_ratios([[reward]], [2.0], [ratio]), rho_bar=1e9).advantages[0] * score
     assert total == pytest.approx(p * (1 - p) * (1.0 - 5.0))
 
 
-def test_the_policys_weight_may_be_left_to_the_loss():
-    turns = stale([[4.0]], [1.0], [0.5])
+def test_the_importance_weight_can_be_left_to_the_loss():
+    turns = table_with_ratios([[4.0]], [1.0], [0.5])
     assert vtrace(turns).advantages == pytest.approx([1.5])
     assert vtrace(turns, weigh_policy=False).advantages == pytest.approx([3.0])
 
 
 def test_huge_ratios_and_offsets():
-    wild = stale([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
+    wild = table_with_ratios([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
     wild = dataclasses.replace(wild, old_logprob=np.array([1e4, -1e4]))
     assert np.isfinite(vtrace(wild, rho_bar=1e12, c_bar=1e12).advantages).all()
-    assert vtrace(stale([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
+    assert vtrace(table_with_ratios([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
 
 
 def hiper_random_turns(seed):
@@ -162,11 +162,13 @@ def hiper_naive(turns, opening, gamma, lam_turn, lam_segment):
         starts = [row for row in rows if opening(row)]
         value_after, high_after = 0.0, 0.0
         for start, stop in reversed(list(zip(starts, [*starts[1:], rows[-1] + 1], strict=True))):
-            later = 0.0
+            next_advantage = 0.0
             for row in reversed(range(start, stop)):
                 following = value_after if row == stop - 1 else turns.value[row + 1]
-                later = turns.reward[row] + gamma * following - turns.value[row] + gamma * lam_turn * later
-                low[row] = later
+                next_advantage = (
+                    turns.reward[row] + gamma * following - turns.value[row] + gamma * lam_turn * next_advantage
+                )
+                low[row] = next_advantage
             earned = sum(gamma ** (row - start) * turns.reward[row] for row in range(start, stop))
             factor = gamma ** (stop - start)
             high_after = earned + factor * value_after - turns.value[start] + factor * lam_segment * high_after
@@ -210,15 +212,15 @@ def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
 @given(st.integers(0, 500), st.floats(0, 1), st.floats(0, 1))
 def test_one_segment_or_segments_of_one_turn_are_gae(seed, gamma, lam):
     turns = hiper_random_turns(seed)
-    plain = gae(turns, gamma=gamma, lam=lam)
-    whole = hiper(turns, segment_turns=100, high_share=0.0, gamma=gamma, lam_turn=lam, normalise=False)
+    gae_credit = gae(turns, gamma=gamma, lam=lam)
+    one_segment = hiper(turns, segment_turns=100, high_share=0.0, gamma=gamma, lam_turn=lam, normalise=False)
     single = hiper(turns, segment_turns=1, high_share=1.0, gamma=gamma, lam_segment=lam, normalise=False)
-    for credit in (whole, single):
-        assert credit.advantages == pytest.approx(plain.advantages)
-        assert credit.value_targets == pytest.approx(plain.value_targets)
+    for credit in (one_segment, single):
+        assert credit.advantages == pytest.approx(gae_credit.advantages)
+        assert credit.value_targets == pytest.approx(gae_credit.value_targets)
 
 
-def test_each_level_is_normalised_by_itself():
+def test_each_level_of_hiper_is_normalised_separately():
     turns = hiper_random_turns(1)
     low = hiper(turns, high_share=0.0).advantages
     assert low.mean() == pytest.approx(0.0, abs=1e-12)
@@ -240,7 +242,7 @@ def test_hiper_of_equal_turns_one_turn_and_offsets():
     ).advantages.shape == (0,)
 
 
-def spoken(rewards, tokens, values):
+def table_with_tokens(rewards, tokens, values):
     return dataclasses.replace(table(rewards, tokens=tokens), token_value=np.array(values, dtype=np.float64))
 
 
@@ -248,7 +250,7 @@ def bi_level_gae_random_turns(seed, longest=4):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(5)]
     tokens = generator.integers(1, longest + 1, sum(map(len, rewards)))
-    return spoken(rewards, tokens, generator.normal(size=tokens.sum()))
+    return table_with_tokens(rewards, tokens, generator.normal(size=tokens.sum()))
 
 
 def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
@@ -256,8 +258,10 @@ def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
     values = [turns.token_value[b : b + n] for b, n in zip(begin, turns.n_tokens, strict=True)]
     result = [np.zeros(n) for n in turns.n_tokens]
     for t in reversed(range(len(values))):
-        later_value, later = (0.0, 0.0) if turns.done[t] else (values[t + 1][-1], result[t + 1][-1])
-        result[t][-1] = turns.reward[t] + gamma_turn * later_value - values[t][-1] + gamma_turn * lam_turn * later
+        next_value, next_advantage = (0.0, 0.0) if turns.done[t] else (values[t + 1][-1], result[t + 1][-1])
+        result[t][-1] = (
+            turns.reward[t] + gamma_turn * next_value - values[t][-1] + gamma_turn * lam_turn * next_advantage
+        )
         for j in reversed(range(len(values[t]) - 1)):
             result[t][j] = gamma_token * values[t][j + 1] - values[t][j] + gamma_token * lam_token * result[t][j + 1]
     return np.concatenate(result)
@@ -265,7 +269,7 @@ def bi_level_gae_naive(turns, gamma_turn, lam_turn, gamma_token, lam_token):
 
 def test_bi_level_gae_by_hand():
     """Two turns of two tokens. A[1] = 4 - 1 = 3, A[0] = 0 + 0.5 * 1 - 2 + 0.5 * 3 = 0; then 1 - 3 + 3 and 2 - 1 + 0."""
-    credit = bi_level_gae(spoken([[0.0, 4.0]], [2, 2], [1.0, 2.0, 3.0, 1.0]), gamma_turn=0.5)
+    credit = bi_level_gae(table_with_tokens([[0.0, 4.0]], [2, 2], [1.0, 2.0, 3.0, 1.0]), gamma_turn=0.5)
     assert credit.advantages == pytest.approx([1.0, 0.0, 1.0, 3.0])
     assert credit.value_targets == pytest.approx([2.0, 2.0, 4.0, 4.0])
     assert credit.level == "token"
@@ -284,49 +288,51 @@ def test_bi_level_gae_equals_plain_loops(seed, decays):
 def test_with_replies_of_one_token_it_is_gae_over_turns(seed, gamma, lam):
     turns = bi_level_gae_random_turns(seed, longest=1)
     credit = bi_level_gae(turns, gamma_turn=gamma, lam_turn=lam)
-    plain = gae(dataclasses.replace(turns, value=turns.token_value), gamma=gamma, lam=lam)
-    assert np.array_equal(credit.advantages, plain.advantages)
-    assert np.array_equal(credit.value_targets, plain.value_targets)
+    gae_credit = gae(dataclasses.replace(turns, value=turns.token_value), gamma=gamma, lam=lam)
+    assert np.array_equal(credit.advantages, gae_credit.advantages)
+    assert np.array_equal(credit.value_targets, gae_credit.value_targets)
 
 
 def test_whitening_leaves_the_critics_targets():
     turns = bi_level_gae_random_turns(3)
-    plain, white = bi_level_gae(turns), bi_level_gae(turns, whiten=True)
-    assert white.advantages.mean() == pytest.approx(0.0, abs=1e-12)
-    assert white.advantages.std(ddof=1) == pytest.approx(1.0)
-    assert np.array_equal(plain.value_targets, white.value_targets)
+    unwhitened, whitened = bi_level_gae(turns), bi_level_gae(turns, whiten=True)
+    assert whitened.advantages.mean() == pytest.approx(0.0, abs=1e-12)
+    assert whitened.advantages.std(ddof=1) == pytest.approx(1.0)
+    assert np.array_equal(unwhitened.value_targets, whitened.value_targets)
 
 
 def test_bi_level_gae_of_equal_tokens_and_one_token():
-    assert bi_level_gae(spoken([[1e6], [1e6]], [2, 1], [1e6] * 3), whiten=True).advantages == pytest.approx([0.0] * 3)
-    assert bi_level_gae(spoken([[1.0]], [1], [0.5]), whiten=True).advantages.tolist() == [0.5]
+    assert bi_level_gae(table_with_tokens([[1e6], [1e6]], [2, 1], [1e6] * 3), whiten=True).advantages == pytest.approx(
+        [0.0] * 3
+    )
+    assert bi_level_gae(table_with_tokens([[1.0]], [1], [0.5]), whiten=True).advantages.tolist() == [0.5]
 
 
-def test_what_a_silent_turn_earned_counts_to_the_turn_before():
-    # the last turn of the first trajectory and the first of the second say nothing
-    silent = spoken([[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0])
-    without = spoken([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
+def test_the_reward_of_a_turn_without_tokens_counts_for_the_previous_turn():
+    # the last turn of the first trajectory and the first of the second have no tokens
+    silent = table_with_tokens([[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0])
+    without_silent_turns = table_with_tokens([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
     options = {"gamma_turn": 0.9, "lam_turn": 0.8, "gamma_token": 0.7, "lam_token": 0.6}
-    credit, expected = (bi_level_gae(turns, **options) for turns in (silent, without))
+    credit, expected = (bi_level_gae(turns, **options) for turns in (silent, without_silent_turns))
     assert credit.advantages == pytest.approx(expected.advantages)
     assert credit.value_targets == pytest.approx(expected.value_targets)
-    assert bi_level_gae(spoken([[1.0], [2.0]], [0, 0], [])).advantages.shape == (0,)
+    assert bi_level_gae(table_with_tokens([[1.0], [2.0]], [0, 0], [])).advantages.shape == (0,)
 
 
-def judged(rewards, contributions, **options):
+def table_with_contributions(rewards, contributions, **options):
     return dataclasses.replace(table(rewards, **options), value_after=np.array(contributions, dtype=np.float64))
 
 
 def spa_random_turns(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(6)]
-    turns = judged(rewards, generator.normal(size=sum(map(len, rewards))), groups=[0, 0, 0, 1, 1, 2])
+    turns = table_with_contributions(rewards, generator.normal(size=sum(map(len, rewards))), groups=[0, 0, 0, 1, 1, 2])
     return dataclasses.replace(turns, legal=generator.random(len(turns.reward)) < 0.7)
 
 
 def test_spa_by_hand():
     """Contributions .2 and .5 of a return of 1: .3 are missing from each target. The second turn was illegal."""
-    turns = dataclasses.replace(judged([[0.0, 1.0]], [0.2, 0.5]), legal=np.array([True, False]))
+    turns = dataclasses.replace(table_with_contributions([[0.0, 1.0]], [0.2, 0.5]), legal=np.array([True, False]))
     credit = spa(turns)
     assert credit.advantages == pytest.approx([1.2, 0.5])
     assert credit.value_targets == pytest.approx([0.5, 0.8])
@@ -341,18 +347,20 @@ def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
     totals = [sum(step[row] for row in members) for members in rows]
     expected = []
     for number, members in enumerate(rows):
-        others = [totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[members[0]]]
-        base = (np.mean(others) if others else totals[number]) if with_baseline else 0.0
-        expected += [sum(gamma ** (k - t) * step[k] for k in members if k >= t) - base for t in members]
+        peer_returns = [
+            totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[members[0]]
+        ]
+        baseline = (np.mean(peer_returns) if peer_returns else totals[number]) if with_baseline else 0.0
+        expected += [sum(gamma ** (k - t) * step[k] for k in members if k >= t) - baseline for t in members]
     credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
-    missing = [turns.reward[members].sum() - turns.value_after[members].sum() for members in rows]
-    targets = [turns.value_after[row] + missing[number] for number, members in enumerate(rows) for row in members]
+    shortfalls = [turns.reward[members].sum() - turns.value_after[members].sum() for members in rows]
+    targets = [turns.value_after[row] + shortfalls[number] for number, members in enumerate(rows) for row in members]
     assert credit.value_targets == pytest.approx(targets, abs=1e-9)
 
 
 @given(st.integers(0, 500))
-def test_a_head_that_says_the_rewards_gives_returns_to_go_and_stays(seed):
+def test_with_contributions_equal_to_rewards_spa_gives_returns_to_go(seed):
     turns = spa_random_turns(seed)
     turns = dataclasses.replace(turns, value_after=turns.reward)
     credit = spa(turns, grounding=0.0)
@@ -361,11 +369,14 @@ def test_a_head_that_says_the_rewards_gives_returns_to_go_and_stays(seed):
 
 
 def test_spa_of_equal_turns_one_member_and_offsets():
-    for turns in (judged([[1.0], [1.0]], [0.5, 0.5], groups=[0, 0]), judged([[1.0]], [0.5])):
+    for turns in (
+        table_with_contributions([[1.0], [1.0]], [0.5, 0.5], groups=[0, 0]),
+        table_with_contributions([[1.0]], [0.5]),
+    ):
         assert not spa(turns, baseline="group").advantages.any()
-    far = spa(judged([[0.0, 1e6]], [1e6, 1.0]), grounding=0.0)
-    assert far.advantages == pytest.approx([1e6 + 1, 1.0])
-    assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
+    large_offset = spa(table_with_contributions([[0.0, 1e6]], [1e6, 1.0]), grounding=0.0)
+    assert large_offset.advantages == pytest.approx([1e6 + 1, 1.0])
+    assert large_offset.value_targets == pytest.approx([1e6 - 1, 0.0])
 
 
 PLAYS = st.lists(
@@ -373,14 +384,14 @@ PLAYS = st.lists(
 )
 
 
-def valued(payoffs, before, after, shaping=None, **more):
-    """A table of game payoffs, with values of whole games before and after every turn."""
-    turns = table(payoffs, **more)
-    other = np.zeros(len(turns.reward)) if shaping is None else np.array(shaping)
-    components = {"game": turns.reward, "best_action": other}
+def table_with_values(payoffs, before, after, shaping=None, **columns):
+    """Return a table of payoffs with the value of the game before and after every turn."""
+    turns = table(payoffs, **columns)
+    other_rewards = np.zeros(len(turns.reward)) if shaping is None else np.array(shaping)
+    components = {"game": turns.reward, "best_action": other_rewards}
     return replace(
         turns,
-        reward=turns.reward + other,
+        reward=turns.reward + other_rewards,
         components=components,
         playout_before=np.array(before),
         playout=np.array(after),
@@ -388,25 +399,27 @@ def valued(payoffs, before, after, shaping=None, **more):
 
 
 def test_vine_ppo_by_hand():
-    # two plays that are paid at their ends: 1 and 0; V of the start is 1/2, after the first turns 3/4 and 1/4
-    turns = valued([[0.0, 1.0], [0.0, 0.0]], [0.5, 0.75, 0.5, 0.25], [0.75, 1.0, 0.25, 0.0])
+    # two episodes with final rewards 1 and 0; V of the initial state is 1/2, after the first turns 3/4 and 1/4
+    turns = table_with_values([[0.0, 1.0], [0.0, 0.0]], [0.5, 0.75, 0.5, 0.25], [0.75, 1.0, 0.25, 0.0])
     assert vine_ppo(turns, whiten=False).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
     # to go: V(s') is 3/4, 0, 1/4, 0 and V(s) is 1/2, 3/4, 1/2, 1/4
     assert vine_ppo(turns, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
 
 
 def test_whitening_counts_a_turn_once_per_token():
-    turns = valued([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
+    turns = table_with_values([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
     raw = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
     white = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
     assert white == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
 
 
 @given(PLAYS, st.sampled_from([0.0, 0.5, 1.0]))
-def test_by_definition(plays, gamma):
+def test_vine_ppo_equals_its_definition(plays, gamma):
     payoffs = [[turn[0] for turn in play] for play in plays]
-    flat = [turn for play in plays for turn in play]
-    turns = valued(payoffs, [turn[1] for turn in flat], [turn[2] for turn in flat], [turn[3] for turn in flat])
+    flat_turns = [turn for play in plays for turn in play]
+    turns = table_with_values(
+        payoffs, [turn[1] for turn in flat_turns], [turn[2] for turn in flat_turns], [turn[3] for turn in flat_turns]
+    )
     expected = []
     for play in plays:
         so_far = 0.0
@@ -416,8 +429,8 @@ def test_by_definition(plays, gamma):
     assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_equal_differences_are_zero_and_not_rounding():
-    turns = valued([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
+def test_equal_value_differences_give_exactly_zero():
+    turns = table_with_values([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
     assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
     assert whitened(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
 
@@ -434,6 +447,6 @@ def test_equal_differences_are_zero_and_not_rounding():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, words):
+def test_invalid_configurations_are_refused_before_a_run(changes, error, words):
     with pytest.raises(error, match=words):
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": {"name": "vine_ppo"}, **changes})

@@ -24,8 +24,8 @@ CASES = [
 ]
 
 
-def cut_table(rewards, values, cut):
-    """Return a table of one token per turn whose trajectories were cut or not; all columns that critics read are there."""
+def cut_table(rewards, values, is_cut):
+    """Return a table of one-token turns with every column that critics read; is_cut says which trajectories were truncated."""
     turns = table(rewards, values=values, tokens=[1] * sum(map(len, rewards)))
     ratio = np.linspace(-0.5, 0.5, len(turns.reward))
     return replace(
@@ -33,22 +33,22 @@ def cut_table(rewards, values, cut):
         token_value=turns.value,
         logprob=np.zeros(len(ratio)),
         old_logprob=ratio,
-        cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory],
+        cut=turns.done & np.array(is_cut, dtype=bool)[turns.trajectory],
     )
 
 
 def test_by_hand():
     turns = cut_table([[0.0, 0.0, 5.0], [1.0]], [0.1, 0.2, 0.3, 0.5], [True, False])
-    delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2]  # the third turn's, with the 5 that it was paid, is not looked at
+    delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2]  # the third turn and its reward of 5 are not used
     credit = gae(turns, gamma=0.9, lam=0.5)
     assert credit.advantages == pytest.approx([delta[0] + 0.45 * delta[1], delta[1], 0.0, 0.5])
     assert credit.value_targets == pytest.approx([delta[0] + 0.45 * delta[1] + 0.1, 0.9 * 0.3, 0.3, 1.0])
-    ended = gae(turns, gamma=0.9, lam=0.5, cut="zero")
-    assert ended.advantages[2:] == pytest.approx([5.0 - 0.3, 0.5])
+    counted_as_ended = gae(turns, gamma=0.9, lam=0.5, cut="zero")
+    assert counted_as_ended.advantages[2:] == pytest.approx([5.0 - 0.3, 0.5])
 
 
 def test_by_hand_over_segments():
-    # segments of two turns: (0, 1) and (2); the cut turn opens the second
+    # segments are turns (0, 1) and (2); the truncated turn begins the second
     turns = cut_table([[1.0, 2.0, 7.0]], [0.1, 0.2, 0.3], [True])
     options = {"segment_turns": 2, "lam_turn": 1.0, "lam_segment": 1.0, "normalise": False}
     low, high = (hiper(turns, high_share=share, **options).advantages for share in (0.0, 1.0))
@@ -58,19 +58,19 @@ def test_by_hand_over_segments():
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
 @given(st.integers(0, 500))
-def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate, options, seed):
+def test_a_truncated_game_ends_with_the_value_of_its_last_turn(estimate, options, seed):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(2, 6)).tolist() for _ in range(3)]
     values = generator.normal(size=sum(map(len, rewards)))
-    whole = cut_table(rewards, values, [True, False, True])
-    ended, mask = [], np.ones(len(values), dtype=bool)
+    truncated = cut_table(rewards, values, [True, False, True])
+    ended_rewards, mask = [], np.ones(len(values), dtype=bool)
     ends = np.cumsum([len(turn_rewards) for turn_rewards in rewards]) - 1
-    for turn_rewards, end, cut in zip(rewards, ends, [True, False, True], strict=True):
-        ended.append([*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[end]] if cut else turn_rewards)
-        mask[end] = not cut
-    shorter = cut_table(ended, values[mask], [False] * 3)
-    shorter = replace(shorter, old_logprob=whole.old_logprob[mask])
-    credit, expected = estimate(whole, **options), estimate(shorter, **options)
+    for turn_rewards, end, is_cut in zip(rewards, ends, [True, False, True], strict=True):
+        ended_rewards.append([*turn_rewards[:-2], turn_rewards[-2] + 0.9 * values[end]] if is_cut else turn_rewards)
+        mask[end] = not is_cut
+    shorter = cut_table(ended_rewards, values[mask], [False] * 3)
+    shorter = replace(shorter, old_logprob=truncated.old_logprob[mask])
+    credit, expected = estimate(truncated, **options), estimate(shorter, **options)
     assert credit.advantages[mask] == pytest.approx(expected.advantages, abs=1e-9)
     assert credit.value_targets[mask] == pytest.approx(expected.value_targets, abs=1e-9)
     assert credit.advantages[~mask].tolist() == [0.0, 0.0]
@@ -78,19 +78,21 @@ def test_it_is_the_game_without_its_last_turn_ended_by_that_turns_value(estimate
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
-def test_counted_as_ended_it_is_the_table_that_knows_of_no_cut(estimate, options):
+def test_with_cut_zero_it_equals_the_table_without_truncation(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
     unaware = replace(turns, cut=None)
     none_cut = replace(turns, cut=np.zeros(5, dtype=bool))
-    plain = estimate(unaware, **options).advantages
-    assert np.array_equal(estimate(turns, cut="zero", **options).advantages, plain)
-    assert np.array_equal(estimate(none_cut, **options).advantages, plain)
+    without_truncation = estimate(unaware, **options).advantages
+    assert np.array_equal(estimate(turns, cut="zero", **options).advantages, without_truncation)
+    assert np.array_equal(estimate(none_cut, **options).advantages, without_truncation)
     bootstrapped = estimate(turns, **options).advantages
-    assert np.array_equal(bootstrapped[2:], plain[2:]) and not np.allclose(bootstrapped[:2], plain[:2])
+    assert np.array_equal(bootstrapped[2:], without_truncation[2:]) and not np.allclose(
+        bootstrapped[:2], without_truncation[:2]
+    )
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
-def test_where_nothing_is_paid_and_all_is_worth_the_same_a_cut_teaches_nothing(estimate, options):
+def test_with_zero_rewards_and_equal_values_truncation_gives_zero(estimate, options):
     undiscounted = {name: 1.0 if "gamma" in name else value for name, value in options.items()}
     turns = cut_table([[0.0] * 3, [0.0]], [0.7] * 4, [True, True])
     credit = estimate(turns, **undiscounted)
@@ -102,15 +104,18 @@ def test_where_nothing_is_paid_and_all_is_worth_the_same_a_cut_teaches_nothing(e
 @pytest.mark.parametrize(
     ("estimate", "options"), [(gae, {"whiten": True}), (bi_level_gae, {"whiten": True}), (hiper, {"high_share": 0.0})]
 )
-def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options):
+def test_unknown_advantages_stay_zero_under_normalisation(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
     advantages = estimate(turns, **options).advantages
-    known = advantages[[0, 2, 3, 4]]
+    known_advantages = advantages[[0, 2, 3, 4]]
     assert advantages[1] == 0.0
-    assert (known.mean(), known.std(ddof=1)) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0, abs=1e-5))
+    assert (known_advantages.mean(), known_advantages.std(ddof=1)) == (
+        pytest.approx(0.0, abs=1e-9),
+        pytest.approx(1.0, abs=1e-5),
+    )
 
 
-def test_a_turn_without_tokens_at_the_cut_leaves_the_mark_to_the_one_before():
+def test_if_the_last_turn_has_no_tokens_the_previous_turn_is_marked_cut():
     turns = table([[1.0, 2.0, 4.0]], tokens=[1, 2, 0])
     turns = replace(turns, token_value=np.array([0.5, 0.25, 0.75]), cut=turns.done)
     credit = bi_level_gae(turns, gamma_turn=1.0)
@@ -123,7 +128,7 @@ def games(max_turns):
     return play(specs, {"bot": random()})
 
 
-def test_a_game_that_the_limit_ends_is_cut_for_all_its_seats():
+def test_a_game_that_reaches_the_turn_limit_is_cut_for_all_seats():
     episodes = games(3)
     assert all(episode.cut for episode in episodes)
     turns = turn_table(episodes)
@@ -132,18 +137,18 @@ def test_a_game_that_the_limit_ends_is_cut_for_all_its_seats():
     assert gae(with_critic).value_targets == pytest.approx(np.full(60, 0.7))
 
 
-def test_a_game_that_ends_by_its_rules_is_not_cut_even_at_the_limit():
-    whole = games(None)
-    assert not any(episode.cut for episode in whole) and turn_table(whole).cut is None
+def test_a_game_that_ends_by_its_rules_at_the_limit_is_not_cut():
+    unlimited = games(None)
+    assert not any(episode.cut for episode in unlimited) and turn_table(unlimited).cut is None
     longest = games(9)  # a full board needs nine turns
     assert max(len(episode.turns) for episode in longest) == 9
     assert not any(episode.cut for episode in longest)
-    some = games(6)
-    assert {episode.cut for episode in some} == {True, False}
-    assert all(episode.cut == (len(episode.turns) == 6 and not any(episode.returns)) for episode in some)
+    limited_to_six = games(6)
+    assert {episode.cut for episode in limited_to_six} == {True, False}
+    assert all(episode.cut == (len(episode.turns) == 6 and not any(episode.returns)) for episode in limited_to_six)
 
 
-def test_a_forfeit_is_no_cut():
+def test_a_forfeit_is_no_truncation():
     class MutePlayer:
         name, renderer = "mute", None
 

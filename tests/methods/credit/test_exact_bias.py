@@ -1,4 +1,4 @@
-"""The exact bias of every estimator on a game of variable length (that of tests/methods/credit/test_bias.py), with every column filled by the truth.
+"""The exact bias of every estimator on a game of variable length (that of tests/methods/credit/test_bias.py), with exact values in every column.
 
 Numbers are the expected gradient of a group of three as a share of the exact gradient: 1 is no bias. They were computed by this
 enumeration and are pinned in tests/data/exact-bias.json, from which the pages of the estimators take them, so that a change of an
@@ -21,36 +21,42 @@ pytestmark = pytest.mark.always
 MEMBERS = 3
 STOP, GO = 0, 1
 STOP_REWARD = np.array([1.0, 3.0])  # at turns 0 and 1
-GO_VALUE = np.array(
-    [-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5]
-)  # going on at turn 0 and then playing on; at turn 1
+GO_VALUE = np.array([-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5])  # value of continuing at turn 0 and at turn 1
 STATE_VALUE = exact.P * STOP_REWARD + (1 - exact.P) * GO_VALUE
 SHARES = json.loads((Path(__file__).parents[3] / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8"))
 
 
-def filled(chosen):
-    """Return the turn table of a tuple of trajectories: every optional column as a run or a perfect critic would fill it."""
+def table_with_exact_columns(trajectories):
+    """Return the turn table of these trajectories with every optional column as a perfect critic would fill it."""
     turns = table(
-        [rewards for _, rewards, _ in chosen], groups=[0] * len(chosen), tokens=[1] * sum(len(r) for _, r, _ in chosen)
+        [rewards for _, rewards, _ in trajectories],
+        groups=[0] * len(trajectories),
+        tokens=[1] * sum(len(r) for _, r, _ in trajectories),
     )
-    action = np.array([STOP if score > 0 else GO for _, _, scores in chosen for score in scores])
-    place = turns.turn_index
+    action = np.array([STOP if score > 0 else GO for _, _, scores in trajectories for score in scores])
+    turn_index = turns.turn_index
     logprob = np.log(np.where(action == STOP, exact.P, 1 - exact.P))
-    action_value = np.where(action == STOP, STOP_REWARD[place], GO_VALUE[place])
-    value = STATE_VALUE[place]
-    so_far = np.concatenate([np.cumsum(rewards) for _, rewards, _ in chosen])
-    best = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[place]).astype(np.float64)
-    columns = {"action": action, "view": place, "state_key": place, "logprob": logprob, "old_logprob": logprob}
+    action_value = np.where(action == STOP, STOP_REWARD[turn_index], GO_VALUE[turn_index])
+    value = STATE_VALUE[turn_index]
+    so_far = np.concatenate([np.cumsum(rewards) for _, rewards, _ in trajectories])
+    best = (action_value >= np.maximum(STOP_REWARD, GO_VALUE)[turn_index]).astype(np.float64)
+    columns = {
+        "action": action,
+        "view": turn_index,
+        "state_key": turn_index,
+        "logprob": logprob,
+        "old_logprob": logprob,
+    }
     return dataclasses.replace(
         turns,
         **columns,
-        reference_logprob=np.full(len(place), np.log(0.5)),
+        reference_logprob=np.full(len(turn_index), np.log(0.5)),
         value=value,
         value_after=np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
         token_value=value,
         action_value=action_value,
         state_value=value,
-        default_value=(STOP_REWARD + GO_VALUE)[place] / 2,
+        default_value=(STOP_REWARD + GO_VALUE)[turn_index] / 2,
         playout_before=so_far - turns.reward + value,
         playout=so_far + np.where(turns.done, 0.0, np.append(value[1:], 0.0)),
         components={"game": turns.reward, "best_action": best},
@@ -60,28 +66,28 @@ def filled(chosen):
 
 
 def with_contributions(turns):
-    """Return the table with what a fitted head says that each turn adds: differences of what is known after it, which end at the return."""
+    """Return the table with the contribution of each turn: differences of expected returns, which sum to the return."""
     starts = np.diff(turns.trajectory, prepend=-1) != 0
     so_far = turns.playout_before - turns.value  # rewards of earlier turns
     total = np.where(turns.done, so_far + turns.reward, so_far + turns.action_value)
     return dataclasses.replace(turns, value_after=total - np.where(starts, 0.0, np.append(0.0, total[:-1])))
 
 
-def judged(turns):
+def with_verdicts(turns):
     return dataclasses.replace(turns, reward=turns.reward + turns.components["best_action"])
 
 
 def share(name):
     estimate, total = bind_estimator(name), 0.0
     is_judged = "best_action" in estimate.options.values()
-    for chosen in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
-        turns = filled(chosen)
+    for trajectories in itertools.product(exact.TRAJECTORIES, repeat=MEMBERS):
+        turns = table_with_exact_columns(trajectories)
         if estimate.plugin.declarations.CRITIC == "contribution":
             turns = with_contributions(turns)
-        turns = judged(turns) if is_judged else dataclasses.replace(turns, components={"game": turns.reward})
+        turns = with_verdicts(turns) if is_judged else dataclasses.replace(turns, components={"game": turns.reward})
         advantages = per_turn(estimate(turns, {}), turns)
-        scores = np.array([score for _, _, scores in chosen for score in scores])
-        total += np.prod([p for p, _, _ in chosen]) * float(advantages @ scores) / MEMBERS
+        scores = np.array([score for _, _, scores in trajectories for score in scores])
+        total += np.prod([p for p, _, _ in trajectories]) * float(advantages @ scores) / MEMBERS
     return total / exact.EXACT
 
 
@@ -101,20 +107,20 @@ UNBIASED = {
 
 
 @pytest.mark.parametrize("name", sorted(SHARES))
-def test_the_expected_gradient_is_the_share_of_the_exact_one_that_its_page_says(name):
+def test_the_share_of_the_exact_gradient_is_as_its_page_says(name):
     assert share(name) == pytest.approx(SHARES[name], rel=1e-5, abs=1e-9)
 
 
-def test_who_is_unbiased_with_the_truth_for_a_critic():
+def test_which_estimators_are_unbiased_with_an_exact_critic():
     assert {name.split(":")[0] for name, value in SHARES.items() if value == 1.0} == UNBIASED
 
 
-def test_contributions_add_up_to_the_return_and_without_a_bonus_they_bias_nothing():
-    turns = with_contributions(filled(exact.TRAJECTORIES))
+def test_contributions_sum_to_the_return_and_without_bonus_are_unbiased():
+    turns = with_contributions(table_with_exact_columns(exact.TRAJECTORIES))
     assert np.bincount(turns.trajectory, weights=turns.value_after) == pytest.approx([1.0, 2.5, 1.0])
     assert share("spa grounding=0") == pytest.approx(1.0)
     assert share("spa") == pytest.approx(-2 / 3)  # the default bonus, paid for each turn, in a game of when to stop
 
 
-def test_the_numbers_are_those_of_estimators_that_there_are():
+def test_every_stored_number_belongs_to_an_existing_estimator():
     assert set(SHARES) <= set(estimator_names("all"))

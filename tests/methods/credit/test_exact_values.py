@@ -33,7 +33,7 @@ def test_exact_advantage_by_hand():
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_where_one_action_leads_to_one_end_it_is_gae_with_a_right_critic(rewards):
+def test_in_deterministic_games_it_is_gae_with_an_exact_critic(rewards):
     """Q is then the return itself, and with lambda 1 the advantage is the return minus the value."""
     size = sum(map(len, rewards))
     values = np.linspace(-1, 1, size)
@@ -43,27 +43,27 @@ def test_where_one_action_leads_to_one_end_it_is_gae_with_a_right_critic(rewards
     assert exact == pytest.approx(gae(turns, lam=1.0).advantages, abs=1e-9)
 
 
-def valued(action, state, default):
+def table_of_values(action, state, default):
     columns = {"action_value": np.array(action), "state_value": np.array(state), "default_value": np.array(default)}
     return dataclasses.replace(table([[0.0]] * len(action)), **columns)
 
 
 def test_difference_rewards_by_hand():
     """Actions worth 0, 1 and 5 where the policy plays the last: 5 - 2."""
-    credit = difference_rewards(valued([5.0], [5.0], [2.0]))
+    credit = difference_rewards(table_of_values([5.0], [5.0], [2.0]))
     assert credit.advantages.tolist() == [3.0]
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), max_size=10))
-def test_against_the_policys_own_action_it_is_the_exact_advantage(rows):
-    turns = valued(*([row[i] for row in rows] for i in range(3)))
+def test_with_the_policy_as_default_it_is_the_exact_advantage(rows):
+    turns = table_of_values(*([row[i] for row in rows] for i in range(3)))
     assert np.array_equal(difference_rewards(turns, default="policy").advantages, exact_advantage(turns))
 
 
 VIEWS, ACTIONS = ("here", "there", "[0]"), ("stay", "go")
 
 
-def seen(rewards, views, actions, **options):
+def table_of_views(rewards, views, actions, **options):
     columns = {"view": np.array(views, dtype=np.int64), "action": np.array(actions, dtype=np.int64)}
     return dataclasses.replace(table(rewards, **options), **columns, view_names=VIEWS, action_names=ACTIONS)
 
@@ -73,33 +73,35 @@ def random_turns(seed, count=12):
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(count)]
     size = sum(map(len, rewards))
     roles = generator.integers(0, 2, count).tolist()
-    return seen(rewards, generator.integers(0, 3, size), generator.integers(-1, 2, size), roles=roles)
+    return table_of_views(rewards, generator.integers(0, 3, size), generator.integers(-1, 2, size), roles=roles)
 
 
 def naive(turns, state, gamma, decay):
-    """In loops: update the table by every turn, then weigh its values by how often each action was played."""
+    """Compute COMA in loops: update the table by every turn, then weigh its values by the actions' frequencies."""
     names = [
         (turns.game_names[g], turns.role_names[r], turns.view_names[v], turns.action_names[a] if a >= 0 else None)
         for g, r, v, a in zip(turns.game, turns.role, turns.view, turns.action, strict=True)
     ]
     returns = np.zeros(len(names))
     for row in reversed(range(len(names))):
-        later = 0.0 if turns.done[row] else returns[row + 1]
-        returns[row] = turns.reward[row] + gamma * later
-    weights, totals, played = defaultdict(float), defaultdict(float), defaultdict(list)
+        next_return = 0.0 if turns.done[row] else returns[row + 1]
+        returns[row] = turns.reward[row] + gamma * next_return
+    weights, totals, actions_played = defaultdict(float), defaultdict(float), defaultdict(list)
     for key, (count, total) in state.items():
         weights[tuple(json.loads(key))], totals[tuple(json.loads(key))] = decay * count, decay * total
     for name, value in zip(names, returns, strict=True):
         weights[name] += 1
         totals[name] += value
-        played[name[:3]].append(name)
+        actions_played[name[:3]].append(name)
     q = {name: totals[name] / weights[name] for name in weights if weights[name]}
-    return np.array([q[name] - np.mean([q[other] for other in played[name[:3]]]) for name in names])
+    return np.array(
+        [q[name] - np.mean([q[other_action] for other_action in actions_played[name[:3]]]) for name in names]
+    )
 
 
 def test_coma_by_hand():
-    """In one place: stay earned 1 and 3, go earned 8. Q 2 and 8, the policy stays two times in three: baseline 4."""
-    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 0], [0, 0, 1]), {})
+    """In one state, stay earned 1 and 3 and go earned 8. Q 2 and 8, the policy stays two times in three: baseline 4."""
+    credit = coma(table_of_views([[1.0], [3.0], [8.0]], [0, 0, 0], [0, 0, 1]), {})
     assert credit.advantages == pytest.approx([-2, -2, 4])
     assert credit.state == {
         '["game", "first", "here", "stay"]': [2.0, 4.0],
@@ -108,10 +110,10 @@ def test_coma_by_hand():
     assert credit.metrics == {"table_size": 2.0}
 
 
-def test_the_table_remembers_what_was_tried_before():
+def test_the_table_keeps_values_of_earlier_batches():
     """stay: n = 0.5 * 2 + 1, W = 0.5 * 4 + 3 -> 2.5; go: n 1, W 5."""
     state = {'["game", "first", "here", "stay"]': [2.0, 4.0]}
-    credit = coma(seen([[3.0], [5.0]], [0, 0], [0, 1]), state, decay=0.5)
+    credit = coma(table_of_views([[3.0], [5.0]], [0, 0], [0, 1]), state, decay=0.5)
     assert credit.advantages == pytest.approx([-1.25, 1.25])
     assert state == {'["game", "first", "here", "stay"]': [2.0, 4.0]}
 
@@ -126,7 +128,7 @@ def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
     )
 
 
-def test_exact_values_make_it_the_exact_advantage_and_leave_the_table():
+def test_with_exact_values_it_is_the_exact_advantage_and_the_table_stays():
     turns = dataclasses.replace(
         random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1]
     )
@@ -136,35 +138,37 @@ def test_exact_values_make_it_the_exact_advantage_and_leave_the_table():
 
 
 @given(st.integers(0, 1000))
-def test_advantages_of_a_place_sum_to_zero(seed):
+def test_advantages_in_one_state_sum_to_zero(seed):
     turns = random_turns(seed)
     advantages = coma(turns, {}).advantages
-    for place in {(role, view) for role, view in zip(turns.role, turns.view, strict=True)}:
-        assert advantages[(turns.role == place[0]) & (turns.view == place[1])].sum() == pytest.approx(0.0, abs=1e-9)
+    for role_and_view in {(role, view) for role, view in zip(turns.role, turns.view, strict=True)}:
+        assert advantages[(turns.role == role_and_view[0]) & (turns.view == role_and_view[1])].sum() == pytest.approx(
+            0.0, abs=1e-9
+        )
 
 
-def test_the_table_is_bounded_and_keeps_what_it_saw_most(monkeypatch):
+def test_the_bounded_table_keeps_the_most_visited_states(monkeypatch):
     monkeypatch.setattr("sparring.methods.credit.coma.MAX_ENTRIES", 1)
-    credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})
+    credit = coma(table_of_views([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})
     assert list(credit.state) == ['["game", "first", "here", "stay"]']
 
 
-def test_without_turns_the_table_fades():
-    assert coma(seen([], [], []), {"[]": [1.0, 1.0]}, decay=0.5).state == {"[]": [0.5, 0.5]}
+def test_without_turns_the_counts_decay():
+    assert coma(table_of_views([], [], []), {"[]": [1.0, 1.0]}, decay=0.5).state == {"[]": [0.5, 0.5]}
 
 
-def test_what_is_missing_is_named():
+def test_missing_columns_are_named():
     with pytest.raises(CreditError, match="action_value"):
         coma(table([[1.0]]), {}, values="exact")
 
 
-def judged(values, mask):
+def table_of_scores(values, mask):
     turns = table(**BY_HAND)
     return replace(turns, candidate_value=np.array(values, dtype=float), candidate_judged=np.array(mask))
 
 
-def test_by_hand_whatever_the_turns_are_paid():
-    turns = judged([1, 2, 3, 4, 5, 6, 7], [True, True, False, True, True, True, False])
+def test_reply_scores_by_hand_do_not_depend_on_rewards():
+    turns = table_of_scores([1, 2, 3, 4, 5, 6, 7], [True, True, False, True, True, True, False])
     credit = candidate_value(turns)
     assert credit.advantages.tolist() == [1.0, 2.0, 0.0, 4.0, 5.0, 6.0, 0.0]
     assert credit.trained.tolist() == [True, True, False, True, True, True, False]
@@ -179,12 +183,23 @@ class ColumnSource:
 
 
 def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
-    def reply(number, score, seat=0, index=0, others=()):
+    def reply(number, score, seat=0, index=0, candidates=()):
         return Turn(
-            seat, index, "learner", "k", ("a",), "a", "a", "ok", {}, candidate=number, score=score, candidates=others
+            seat,
+            index,
+            "learner",
+            "k",
+            ("a",),
+            "a",
+            "a",
+            "ok",
+            {},
+            candidate=number,
+            score=score,
+            candidates=candidates,
         )
 
-    turns = (reply(1, 0.5, others=(reply(0, -1.0), reply(2, None))), reply(0, 0.0, seat=1), reply(0, None, index=1))
+    turns = (reply(1, 0.5, candidates=(reply(0, -1.0), reply(2, None))), reply(0, 0.0, seat=1), reply(0, None, index=1))
     episode = Episode(
         episode_id=0,
         group_id=0,
@@ -197,13 +212,13 @@ def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
         returns=(0.0, 0.0),
     )
     source = ColumnSource([episode])
-    # seat 0's turns as they were played, then the other replies, then seat 1
+    # seat 0's turns in order, then its other candidates, then seat 1
     assert value_column(source).tolist() == [0.5, 0.0, -1.0, 0.0, 0.0]
     assert judged_column(source).tolist() == [True, False, True, False, True]
     assert source.turns.committed.tolist() == [True, True, False, False, True]
 
 
-def test_a_part_of_the_reward_by_name_and_what_is_wrong_by_name_too():
+def test_a_reward_component_is_chosen_by_name_and_unknown_names_are_refused():
     turns = dataclasses.replace(
         table([[1.0, 2.0]]), components={"game": np.array([1.0, 1.0]), "odd": np.array([0.0, np.nan])}
     )

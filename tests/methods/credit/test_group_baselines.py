@@ -32,11 +32,11 @@ def test_rloo_by_hand():
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
 def test_it_is_centred_grpo_times_n_over_n_minus_one(returns):
     n = len(returns)
-    centred = grpo(group_of(returns), divide_by_std=False).advantages
-    assert rloo(group_of(returns)).advantages == pytest.approx(n / (n - 1) * centred, abs=1e-9)
+    centred_advantages = grpo(group_of(returns), divide_by_std=False).advantages
+    assert rloo(group_of(returns)).advantages == pytest.approx(n / (n - 1) * centred_advantages, abs=1e-9)
 
 
-def test_groups_are_kept_apart_and_lengths_do_not_matter():
+def test_groups_are_separate_and_lengths_do_not_matter():
     turns = table([[1.0, 1.0], [0.0], [5.0], [4.0, 0.0, 5.0]], groups=[0, 0, 1, 1])
     assert rloo(turns).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
 
@@ -63,7 +63,7 @@ def test_with_equal_lengths_it_is_dr_grpo(returns):
 
 
 @given(REWARDS, st.integers(0, 1000))
-def test_it_equals_a_naive_derivation_and_the_weighted_sum_is_zero(rewards, seed):
+def test_opo_equals_plain_loops_and_the_weighted_sum_is_zero(rewards, seed):
     tokens = np.random.Generator(np.random.Philox(seed)).integers(1, 9, sum(map(len, rewards)))
     bounds = np.cumsum([0, *map(len, rewards)])
     lengths = [int(tokens[a:b].sum()) for a, b in itertools.pairwise(bounds)]
@@ -102,14 +102,18 @@ def test_when_all_groups_differ_it_is_dr_grpo(returns):
 
 
 @given(st.lists(EIGHTHS, min_size=4, max_size=12))
-def test_gpg_it_equals_a_naive_derivation(returns):
+def test_gpg_equals_plain_loops(returns):
     groups = [returns[index : index + 2] for index in range(0, len(returns), 2)]
-    useful = sum(len(group) for group in groups if max(group) > min(group))
-    expected = [(v - sum(group) / len(group)) * len(returns) / max(useful, 1) for group in groups for v in group]
+    num_in_differing_groups = sum(len(group) for group in groups if max(group) > min(group))
+    expected = [
+        (v - sum(group) / len(group)) * len(returns) / max(num_in_differing_groups, 1)
+        for group in groups
+        for v in group
+    ]
     assert gpg(pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_roles_are_kept_apart_and_turns_of_a_trajectory_share():
+def test_roles_are_separate_and_turns_of_a_trajectory_share_its_advantage():
     turns = table([[1.0, 2.0], [9.0], [1.0], [9.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
     # role 0: returns 3 and 1; role 1 equal: factor 2
     assert gpg(turns).advantages.tolist() == [2, 2, 0, -2, 0]
@@ -121,25 +125,25 @@ def test_ngrpo_golden():
     assert advantages == pytest.approx([0.843] * 4 + [-1.054] * 4, abs=1e-3)
 
 
-def test_a_group_all_at_the_best_return_gives_nothing_and_a_group_of_one_is_compared_with_the_virtual_one():
+def test_a_group_at_the_best_return_gives_zero_and_one_member_meets_the_virtual_one():
     assert ngrpo(group_of([1] * 8)).advantages.tolist() == [0.0] * 8
     assert ngrpo(group_of([1])).advantages.tolist() == [0.0]
     assert ngrpo(group_of([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.integers(0, 4), EIGHTHS)
-def test_it_is_grpo_of_the_group_with_the_virtual_members_put_in(returns, virtual, best):
+def test_ngrpo_is_grpo_of_the_group_with_virtual_members(returns, virtual, best):
     together = [*returns, *[best] * virtual]
     expected = grpo(group_of(together)).advantages[: len(returns)]
     assert ngrpo(group_of(returns), num_virtual=virtual, best=best).advantages == pytest.approx(expected, abs=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_on_the_whole_probabilities_are_pushed_down(returns):
+def test_the_sum_of_advantages_is_not_positive(returns):
     assert ngrpo(group_of(returns)).advantages.sum() <= 1e-9
 
 
-def test_roles_groups_and_turns():
+def test_ngrpo_normalises_per_role_and_group_and_shares_over_turns():
     turns = table([[0.0, 0.0], [1.0], [0.0], [0.0]], seats=[0, 1, 0, 1], groups=[0, 0, 0, 0])
     down = -1 / 3 / (1 / 3) ** 0.5  # of 0, 0 and a virtual 1: mean 1/3, deviation sqrt(1/3)
     up = 3**-0.5  # role 1 has 1, 0 and a virtual 1: mean 2/3, deviation sqrt(1/3)
@@ -166,7 +170,7 @@ def test_mc_grpo_epsilon_is_added_to_the_deviation():
     assert mc_grpo(group_of([0, 0.2, 0.5, 0.9, 1]), epsilon=0.1).advantages == pytest.approx([-1, -0.6, 0, 0.8, 1])
 
 
-def test_groups_of_even_size_take_the_lower_of_the_middle_two():
+def test_the_median_of_an_even_group_is_the_lower_middle_value():
     # median 1, distances 1, 0, 2, 5: lower median 1
     assert mc_grpo(group_of([0, 1, 3, 6])).advantages == pytest.approx(np.array([-1, 0, 2, 5]) / 1.001)
 
@@ -185,14 +189,14 @@ def test_the_fallback_is_per_group():
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9))
-def test_mc_grpo_it_equals_a_naive_derivation(returns):
+def test_mc_grpo_equals_plain_loops(returns):
     median = statistics.median_low(returns)
     mad = statistics.median_low([abs(value - median) for value in returns])
     expected = [(value - median) / (mad + 1e-3) for value in returns]
     assert mc_grpo(group_of(returns), without_deviation="amplify").advantages == pytest.approx(expected, abs=1e-6)
 
 
-def test_roles_and_turns():
+def test_mc_grpo_normalises_per_role_and_shares_over_turns():
     turns = table([[1.0, 1.0], [5.0], [0.0], [5.0], [1.0], [5.0]], seats=[0, 1] * 3, groups=[0] * 6)
     assert mc_grpo(turns).advantages == pytest.approx(np.array([1, 1, 0, -1, 0, 0, 0]) / 1.001)
 
@@ -207,21 +211,21 @@ def test_by_hand_with_division():
     assert pass_at_k(group_of([1, 0, 0, 0]), divide_by_std=True, epsilon=0.5).advantages.tolist() == [1, 0, 0, 0]
 
 
-def test_roles_are_kept_apart_and_all_turns_of_the_best_are_credited():
+def test_roles_are_separate_and_all_turns_of_the_best_are_credited():
     assert pass_at_k(table(**BY_HAND)).advantages == pytest.approx([4, 4, 0, 0, 4, 4, 4])
 
 
 @given(EIGHTHS, EIGHTHS)
-def test_of_two_the_better_gets_what_rloo_gives_it(a, b):
+def test_in_a_pair_the_better_gets_its_rloo_advantage(a, b):
     assert pass_at_k(group_of([a, b])).advantages == pytest.approx(
         np.maximum(rloo(group_of([a, b])).advantages, 0), abs=1e-12
     )
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8))
-def test_each_gets_what_the_maximum_would_lose_without_it(returns):
-    lost = [max(returns) - max(returns[:index] + returns[index + 1 :]) for index in range(len(returns))]
-    assert pass_at_k(group_of(returns)).advantages == pytest.approx(lost, abs=1e-12)
+def test_each_advantage_is_the_loss_of_the_maximum_without_that_member(returns):
+    losses_of_maximum = [max(returns) - max(returns[:index] + returns[index + 1 :]) for index in range(len(returns))]
+    assert pass_at_k(group_of(returns)).advantages == pytest.approx(losses_of_maximum, abs=1e-12)
 
 
 def test_groups_of_different_sizes():
@@ -237,13 +241,13 @@ def test_dgrpo_by_hand():
     )
 
 
-def test_worst_and_best_set_the_scale():
+def test_options_worst_and_best_set_the_success_rate():
     # mean -0.5 between -1 and 1: p = 1/4
     advantages = dgrpo(group_of([1, -1, -1, -1]), worst=-1.0, divide_by_std=False).advantages
     assert advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]))
 
 
-def test_rates_are_cut_to_between_none_and_all():
+def test_success_rates_are_clipped_to_0_and_1():
     assert dgrpo(group_of([5, 7]), divide_by_std=False).advantages == pytest.approx([-1, 1])
     assert dgrpo(group_of([-5, -7]), divide_by_std=False).advantages == pytest.approx([2, -2])
 
@@ -257,10 +261,10 @@ def test_without_strength_it_is_grpo(returns, divide):
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=8), st.floats(0, 3))
 def test_the_weight_lies_between_one_and_one_plus_strength(returns, strength):
-    plain = np.abs(dgrpo(group_of(returns), strength=0.0).advantages)
+    unweighted = np.abs(dgrpo(group_of(returns), strength=0.0).advantages)
     weighed = np.abs(dgrpo(group_of(returns), strength=strength).advantages)
-    assert (weighed >= plain - 1e-9).all()
-    assert (weighed <= (1 + strength) * plain + 1e-9).all()
+    assert (weighed >= unweighted - 1e-9).all()
+    assert (weighed <= (1 + strength) * unweighted + 1e-9).all()
 
 
 def test_dgrpo_epsilon_is_added_to_the_deviation():
@@ -284,7 +288,7 @@ def test_golden_with_division():
     assert loop(group_of([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2.0, -2 / 3, -2 / 3, -2 / 3])
 
 
-def test_by_hand_small_advantages_vanish():
+def test_small_advantages_become_zero_by_hand():
     # means of the others: 1.5, 1.5 + 1/3 ...: advantages of 0, 1, 1.02, 3 are -1.6733, -0.34, -0.3133, 2.3267
     exact = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
     assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx(
@@ -310,12 +314,12 @@ def test_without_a_threshold_it_is_rloo(rewards):
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.floats(0, 5))
 def test_the_threshold_moves_no_advantage_by_more_than_itself(returns, threshold):
-    cut = loop(group_of(returns), min_advantage=threshold).advantages
-    assert (np.abs(cut - rloo(group_of(returns)).advantages) <= threshold + 1e-9).all()
-    assert ((cut == 0) | (np.abs(cut) >= threshold)).all()
+    thresholded = loop(group_of(returns), min_advantage=threshold).advantages
+    assert (np.abs(thresholded - rloo(group_of(returns)).advantages) <= threshold + 1e-9).all()
+    assert ((thresholded == 0) | (np.abs(thresholded) >= threshold)).all()
 
 
-def test_the_deviation_is_never_below_its_floor():
+def test_the_divisor_is_never_below_its_minimum():
     advantages = loop(group_of([1e-9, 0.0]), divide_by_std=True, min_advantage=0.0).advantages
     assert advantages == pytest.approx([1e-2, -1e-2])
 

@@ -15,7 +15,7 @@ TOTALS = [(probability, sum(rewards), sum(scores)) for probability, rewards, sco
 
 @pytest.mark.parametrize("members", [1, 2, 3])
 def test_pass_at_k_is_an_unbiased_gradient_of_the_best_of_the_group(members):
-    """Summed over the group; a group of one gives 0 by convention."""
+    """The gradient is summed over the group; a group of one gives 0 by convention."""
 
     def best(logit):
         p = 1 / (1 + np.exp(-logit))
@@ -31,21 +31,21 @@ def test_pass_at_k_is_an_unbiased_gradient_of_the_best_of_the_group(members):
 
 
 @pytest.mark.parametrize("members", [2, 3])
-def test_minimax_preference_is_an_unbiased_gradient_of_the_chance_to_beat_an_equal(members):
+def test_minimax_preference_is_unbiased_for_the_chance_to_beat_oneself(members):
     wins = 0.0
-    for (p, mine, score), (q, other, _) in itertools.product(TOTALS, repeat=2):
-        wins += p * q * score * ((mine > other) + 0.5 * (mine == other))
+    for (p, own_return, score), (q, other_return, _) in itertools.product(TOTALS, repeat=2):
+        wins += p * q * score * ((own_return > other_return) + 0.5 * (own_return == other_return))
     preference = bind("credit", "arena_rl", preset="minimax_preference")
     assert exact.expected_gradient(lambda turns: preference(turns, {}), members) == pytest.approx(wins)
     assert abs(wins) > 0.01
 
 
 @pytest.mark.parametrize("length", ["turns", "tokens"])
-def test_opos_bias_is_that_of_a_baseline_which_knows_its_own_trajectory(length):
-    """Exactly -E[b * score]."""
+def test_opo_is_biased_as_its_baseline_contains_the_own_trajectory(length):
+    """The bias is exactly -E[b * score]."""
     bias = 0.0
-    for chosen in itertools.product(exact.TRAJECTORIES, repeat=2):
-        lengths, totals = [len(rewards) for _, rewards, _ in chosen], [sum(rewards) for _, rewards, _ in chosen]
+    for group in itertools.product(exact.TRAJECTORIES, repeat=2):
+        lengths, totals = [len(rewards) for _, rewards, _ in group], [sum(rewards) for _, rewards, _ in group]
         baseline = float(np.dot(lengths, totals)) / sum(lengths)
-        bias -= np.prod([p for p, _, _ in chosen]) * baseline * sum(sum(scores) for _, _, scores in chosen) / 2
+        bias -= np.prod([p for p, _, _ in group]) * baseline * sum(sum(scores) for _, _, scores in group) / 2
     assert exact.expected_gradient(lambda turns: opo(turns, length=length), 2) - exact.EXACT == pytest.approx(bias)

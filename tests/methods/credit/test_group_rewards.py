@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.methods.credit.tables import EIGHTHS, fours, group_of, table
+from tests.methods.credit.tables import EIGHTHS, group_of, groups_of_four, table
 
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import CreditError
@@ -22,45 +22,45 @@ from sparring.ops.tournaments import tournament_ranks
 
 def test_a_grae_by_hand():
     # p = 1/4 and 1/2, omega = 3/8
-    turns = fours([1, 0, 0, 0, 1, 1, 0, 0])
-    base = grpo(turns).advantages
-    hard = 0.5 * (3 / 8 / 0.5 + 5 / 8 / 0.75**0.5)
+    turns = groups_of_four([1, 0, 0, 0, 1, 1, 0, 0])
+    grpo_advantages = grpo(turns).advantages
+    hard_weight = 0.5 * (3 / 8 / 0.5 + 5 / 8 / 0.75**0.5)
     even = 0.5 * (3 / 8 / 0.5**0.5 + 5 / 8 / 0.5**0.5)
-    expected = base * np.repeat([hard, even], 4) * np.where(base > 0, 3 / 8, 1)
+    expected = grpo_advantages * np.repeat([hard_weight, even], 4) * np.where(grpo_advantages > 0, 3 / 8, 1)
     credit = a_grae(turns)
     assert credit.advantages == pytest.approx(expected)
     assert credit.metrics["success_rate"] == pytest.approx(3 / 8)
 
 
-def test_a_grae_success_is_a_threshold():
-    assert np.array_equal(a_grae(fours([3, 2, 2, 2]), success=3.0).advantages != 0, [True] * 4)
-    assert not a_grae(fours([3, 2, 2, 2]), success=3.1).advantages.any()
-    assert not a_grae(fours([3, 2, 2, 2])).advantages.any()  # all succeed: nothing, though they differ
+def test_a_grae_success_is_a_return_above_the_threshold():
+    assert np.array_equal(a_grae(groups_of_four([3, 2, 2, 2]), success=3.0).advantages != 0, [True] * 4)
+    assert not a_grae(groups_of_four([3, 2, 2, 2]), success=3.1).advantages.any()
+    assert not a_grae(groups_of_four([3, 2, 2, 2])).advantages.any()  # all succeed: nothing, though they differ
 
 
 @given(st.lists(st.permutations([0.0, 0.0, 1.0, 1.0]), min_size=1, max_size=3))
 def test_when_every_group_succeeds_half_of_the_time_it_is_grpo_over_root_two(groups):
     """omega = p = 1/2: the weight is 1 / sqrt(2), and alpha = 1/2 keeps successes whole."""
-    turns = fours([value for group in groups for value in group])
+    turns = groups_of_four([value for group in groups for value in group])
     assert a_grae(turns, alpha=0.5).advantages == pytest.approx(grpo(turns).advantages / 2**0.5)
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=16), st.sampled_from([0.5, 1.0]))
-def test_a_grae_it_equals_a_naive_derivation(returns, alpha):
+def test_a_grae_equals_plain_loops(returns, alpha):
     groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
     omega = sum(sum(group) / len(group) for group in groups) / len(groups)
-    base, expected = grpo(fours(returns)).advantages, []
-    for value, a0 in zip(returns, base, strict=True):
+    grpo_advantages, expected = grpo(groups_of_four(returns)).advantages, []
+    for value, a0 in zip(returns, grpo_advantages, strict=True):
         group = groups[len(expected) // 4]
         p = sum(group) / len(group)
         a = 0.0 if p in (0, 1) else omega * 0.5 * a0 / p**0.5 + (1 - omega) * 0.5 * a0 / (1 - p) ** 0.5
         expected.append(a * min(1, omega / alpha) if a > 0 else a)
         assert value in group
-    assert a_grae(fours(returns), alpha=alpha).advantages == pytest.approx(expected, abs=1e-9)
+    assert a_grae(groups_of_four(returns), alpha=alpha).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_grae_epsilon_and_state():
-    assert a_grae(fours([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(
+    assert a_grae(groups_of_four([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(
         np.array([1, -1, 1, -1]) * 3**0.5 / 32**0.5
     )
 
@@ -72,14 +72,30 @@ def test_copo_by_hand():
     # group 0: half right, entropy ln 2, nothing global; group 1: all right, entropy 0, nothing local; means 1/2, 1: z = -+ 1/sqrt(2)
     blend = [1 / (1 + math.exp(-5.0 * (entropy - 0.5))) for entropy in (math.log(2), 0.0)]
     local, z = 3**0.5 / 2, 2**-0.5
-    up, down, same = blend[0] * local - (1 - blend[0]) * z, -blend[0] * local - (1 - blend[0]) * z, (1 - blend[1]) * z
-    credit = copo(fours([1, 1, 0, 0, 1, 1, 1, 1]))
-    assert credit.advantages == pytest.approx([up, up, down, down, same, same, same, same], abs=1e-5)
+    right_advantage, wrong_advantage, agreed_advantage = (
+        blend[0] * local - (1 - blend[0]) * z,
+        -blend[0] * local - (1 - blend[0]) * z,
+        (1 - blend[1]) * z,
+    )
+    credit = copo(groups_of_four([1, 1, 0, 0, 1, 1, 1, 1]))
+    assert credit.advantages == pytest.approx(
+        [
+            right_advantage,
+            right_advantage,
+            wrong_advantage,
+            wrong_advantage,
+            agreed_advantage,
+            agreed_advantage,
+            agreed_advantage,
+            agreed_advantage,
+        ],
+        abs=1e-5,
+    )
     assert credit.metrics["local_weight"] == pytest.approx(sum(blend) / 2)
 
 
 @given(ANSWERS, st.sampled_from([0.0, 5.0, 20.0]), st.sampled_from([0.0, 0.5, 1.0]))
-def test_copo_it_equals_a_naive_derivation(returns, sharpness, threshold):
+def test_copo_equals_plain_loops(returns, sharpness, threshold):
     groups = [returns[index : index + 4] for index in range(0, len(returns), 4)]
     means = [sum(group) / len(group) for group in groups]
     spread = np.std(means, ddof=1) if len(means) > 1 else 0.0
@@ -90,13 +106,13 @@ def test_copo_it_equals_a_naive_derivation(returns, sharpness, threshold):
         deviation = np.std(group, ddof=1) if len(group) > 1 else 0.0
         standing = 0.0 if spread < 1e-12 else (mean - sum(means) / len(means)) / (spread + 1e-6)
         expected += [sigma * (value - mean) / (deviation + 1e-6) + (1 - sigma) * standing for value in group]
-    assert copo(fours(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(
+    assert copo(groups_of_four(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(
         expected, abs=1e-9
     )
 
 
 @given(st.lists(st.integers(-80, 80).map(lambda number: number / 8), min_size=2, max_size=8, unique=True))
-def test_where_no_two_agree_a_sharp_blend_is_grpo(returns):
+def test_if_no_two_replies_agree_a_sharp_blend_is_grpo(returns):
     turns = table([[value] for value in returns], groups=[index // 2 for index in range(len(returns))])
     if len(returns) % 2 == 0:
         assert copo(turns, sharpness=1e6, threshold=0.5).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
@@ -110,18 +126,18 @@ def test_groups_are_compared_with_those_of_their_own_role_and_game():
     assert copo(turns, sharpness=1e6).advantages == pytest.approx([-z, -z, z, z, 0], abs=1e-5)
 
 
-def test_equal_but_for_rounding_counts_as_agreement():
-    nearly = copo(fours([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
-    assert nearly == pytest.approx(copo(fours([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
+def test_returns_equal_up_to_rounding_count_as_agreement():
+    nearly = copo(groups_of_four([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
+    assert nearly == pytest.approx(copo(groups_of_four([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
     assert nearly[0] < -0.5
 
 
-def test_copo_with_a_step_for_a_blend_stays_finite():
-    assert np.isfinite(copo(fours([0, 1, 1, 1]), sharpness=1e300).advantages).all()
+def test_copo_with_an_extreme_sharpness_stays_finite():
+    assert np.isfinite(copo(groups_of_four([0, 1, 1, 1]), sharpness=1e300).advantages).all()
 
 
 def test_copo_epsilon_and_state():
-    advantages = copo(fours([1, 0, 1, 0]), sharpness=1e6, epsilon=3**-0.5).advantages
+    advantages = copo(groups_of_four([1, 0, 1, 0]), sharpness=1e6, epsilon=3**-0.5).advantages
     assert advantages == pytest.approx(np.array([1, -1, 1, -1]) * 3**0.5 / 4)
 
 
@@ -137,7 +153,7 @@ def test_length_in_turns():
     assert s_grpo(turns, length="turns").advantages == pytest.approx([-0.25, -0.25, 0.25])
 
 
-def test_s_grpo_success_is_a_threshold():
+def test_s_grpo_success_is_a_return_above_the_threshold():
     assert s_grpo(group_of([3, 2], tokens=[1, 2]), success=3.0).advantages.tolist() == [0.5, -0.5]
     assert s_grpo(group_of([3, 2], tokens=[1, 2]), success=2.0).advantages.tolist() == [0.25, -0.25]
 
@@ -150,22 +166,23 @@ def test_with_one_success_at_most_it_is_dr_grpo(count, data):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.integers(1, 4)), min_size=1, max_size=12))
-def test_s_grpo_it_equals_a_naive_derivation(members):
+def test_s_grpo_equals_plain_loops(members):
     rewards = []
     groups = [members[index : index + 5] for index in range(0, len(members), 5)]
     for group in groups:
         lengths = sorted(length for value, length in group if value)
-        given_to = {
-            length: np.mean([0.5**j for j, other in enumerate(lengths) if other == length]) for length in lengths
+        rewards_of_length = {
+            length: np.mean([0.5**j for j, other_length in enumerate(lengths) if other_length == length])
+            for length in lengths
         }
-        values = [given_to[length] if value else 0.0 for value, length in group]
+        values = [rewards_of_length[length] if value else 0.0 for value, length in group]
         rewards += [value - sum(values) / len(values) for value in values]
     numbers = [index // 5 for index in range(len(members))]
     turns = table([[value] for value, _ in members], groups=numbers, tokens=[length for _, length in members])
     assert s_grpo(turns).advantages == pytest.approx(rewards, abs=1e-12)
 
 
-def test_roles_are_kept_apart_and_turns_share():
+def test_s_grpo_keeps_roles_separate_and_shares_over_turns():
     turns = table([[1.0, 0.0], [1.0], [1.0], [0.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
     assert s_grpo(turns).advantages == pytest.approx([-0.25, -0.25, 0.5, 0.25, -0.5])
 
@@ -179,8 +196,8 @@ PROGRESS = st.integers(0, 16).map(lambda number: number / 16)
 
 def ssl_group(outcomes, progress, **kwargs):
     turns = table([[a + b] for a, b in zip(outcomes, progress, strict=True)], groups=[0] * len(outcomes), **kwargs)
-    parts = {"game": np.array(outcomes, dtype=float), "best_action": np.array(progress, dtype=float)}
-    return dataclasses.replace(turns, components=parts)
+    components = {"game": np.array(outcomes, dtype=float), "best_action": np.array(progress, dtype=float)}
+    return dataclasses.replace(turns, components=components)
 
 
 def test_ssl_by_hand():
@@ -195,7 +212,7 @@ def test_by_hand_with_division():
     assert ssl(ssl_group([0, 0], [0, 1]), epsilon=8**-0.5).advantages == pytest.approx([-(8**-0.5), 8**-0.5])
 
 
-def test_the_component_is_summed_over_the_trajectory_and_taken_out_of_the_return():
+def test_the_component_is_summed_per_trajectory_and_removed_from_the_return():
     turns = table([[0.3, 0.3], [0.0]], groups=[0, 0])
     turns = dataclasses.replace(turns, components={"game": np.zeros(3), "best_action": np.array([0.3, 0.3, 0.0])})
     assert ssl(turns, divide_by_std=False).advantages == pytest.approx([1 / 6, 1 / 6, -1 / 6])  # no success, two tiers
@@ -206,8 +223,8 @@ def test_tiers_component_success_and_alpha_are_options():
     assert ssl(turns, tiers=(0.5, 0.1), divide_by_std=False).advantages == pytest.approx([-0.125, 0.125])
     assert ssl(turns, alpha=0.0).advantages.tolist() == [0, 0]
     assert ssl(turns, alpha=0.9, divide_by_std=False).advantages == pytest.approx([-0.3, 0.3])
-    other = ssl(turns, component="game", tiers=(3.0,), success=0.5, divide_by_std=False).advantages
-    assert other == pytest.approx([-0.5, 0.5])  # the rest is 0.2 and 0.6
+    advantages = ssl(turns, component="game", tiers=(3.0,), success=0.5, divide_by_std=False).advantages
+    assert advantages == pytest.approx([-0.5, 0.5])  # the remaining return is 0.2 and 0.6
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.booleans())
@@ -219,7 +236,7 @@ def test_without_tiers_weight_it_is_grpo_on_success(members, divide):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.floats(0, 0.99))
-def test_no_failure_comes_before_a_success(members, alpha):
+def test_no_failure_gets_a_higher_advantage_than_a_success(members, alpha):
     advantages = ssl(ssl_group(*zip(*members, strict=True)), alpha=alpha).advantages
     right = np.array([value for value, _ in members]) == 1
     assert not right.any() or right.all() or advantages[right].min() > advantages[~right].max()
@@ -241,26 +258,32 @@ def xrpo_group(returns, logprobs, tokens=None):
 
 def test_xrpo_by_hand():
     # base (0.5, 0.5, -0.5, -0.5) * 2 / sqrt(4/3); mean score -1: eta of the first exp(-0.1), of the second above 1
-    base = 3**0.5 / 2
+    grpo_advantage = 3**0.5 / 2
     turns = xrpo_group([1, 1, 0, 0], [-1.1, -0.5, -2.0, -0.4])
-    expected = [base + 2.5 * (1 - math.exp(-0.1)), base, -base, -base]
+    expected = [grpo_advantage + 2.5 * (1 - math.exp(-0.1)), grpo_advantage, -grpo_advantage, -grpo_advantage]
     assert xrpo(turns).advantages == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_bonus_is_capped():
     turns = xrpo_group([1, 1, 0, 0], [-9.0, -0.5, -2.0, -0.4])
-    base = 3**0.5 / 2
-    assert xrpo(turns).advantages == pytest.approx([1.5 * base, base, -base, -base], abs=1e-5)
-    assert xrpo(turns, cap=0.1).advantages == pytest.approx([1.1 * base, base, -base, -base], abs=1e-5)
+    grpo_advantage = 3**0.5 / 2
+    assert xrpo(turns).advantages == pytest.approx(
+        [1.5 * grpo_advantage, grpo_advantage, -grpo_advantage, -grpo_advantage], abs=1e-5
+    )
+    assert xrpo(turns, cap=0.1).advantages == pytest.approx(
+        [1.1 * grpo_advantage, grpo_advantage, -grpo_advantage, -grpo_advantage], abs=1e-5
+    )
 
 
 def test_scores_are_means_over_the_trajectorys_tokens():
     turns = table([[0.0, 1.0], [1.0], [0.0]], groups=[0] * 3, tokens=[1, 3, 2, 1])
     turns = dataclasses.replace(turns, logprob=np.array([-3.0, -5.0, -2.0, 0.0]))
     # scores -2, -1, 0, mean -1; returns 1, 1, 0: base 1/3 / sqrt(1/3)
-    base = 3**-0.5
+    grpo_advantage = 3**-0.5
     bonus = 0.1 * (1 - math.exp(-1))
-    assert xrpo(turns, strength=0.1).advantages == pytest.approx([base + bonus] * 2 + [base, -2 * base], abs=1e-5)
+    assert xrpo(turns, strength=0.1).advantages == pytest.approx(
+        [grpo_advantage + bonus] * 2 + [grpo_advantage, -2 * grpo_advantage], abs=1e-5
+    )
 
 
 @given(
@@ -273,13 +296,17 @@ def test_without_strength_or_cap_it_is_grpo(members, options):
 
 
 @given(st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), EIGHTHS)
-def test_xrpo_it_equals_a_naive_derivation(members, success):
+def test_xrpo_equals_plain_loops(members, success):
     returns, scores = zip(*members, strict=True)
     turns = xrpo_group(returns, scores)
     expected = []
-    for value, score, base in zip(returns, scores, grpo(turns).advantages, strict=True):
+    for value, score, grpo_advantage in zip(returns, scores, grpo(turns).advantages, strict=True):
         bonus = max(2.5 * (1 - math.exp(score - sum(scores) / len(scores))), 0)
-        expected.append(base + min(bonus, 0.5 * base) if value >= success and base > 0 else base)
+        expected.append(
+            grpo_advantage + min(bonus, 0.5 * grpo_advantage)
+            if value >= success and grpo_advantage > 0
+            else grpo_advantage
+        )
     assert xrpo(turns, success=success).advantages == pytest.approx(expected, abs=1e-6)
 
 
@@ -298,8 +325,8 @@ preference = bind("credit", "arena_rl", preset="minimax_preference")
 
 @pytest.mark.parametrize("scheme", CONSISTENT)
 def test_arena_rl_golden(scheme):
-    placed = arena_rl(group_of([7, 9, -1, 3]), scheme=scheme, divide_by_std=False).advantages
-    assert placed + 0.5 == pytest.approx([2 / 3, 1, 0, 1 / 3])
+    advantages = arena_rl(group_of([7, 9, -1, 3]), scheme=scheme, divide_by_std=False).advantages
+    assert advantages + 0.5 == pytest.approx([2 / 3, 1, 0, 1 / 3])
     assert arena_rl(group_of([7, 9, -1, 3]), scheme=scheme).advantages == pytest.approx(
         [0.387, 1.162, -1.162, -0.387], abs=1e-3
     )
@@ -307,16 +334,16 @@ def test_arena_rl_golden(scheme):
 
 def test_by_hand_swiss():
     # 9 beats 3, 7 beats -1; 9 beats 7, 3 beats -1: points 2, 1, 1, 0 and equal Buchholz of the middle two
-    placed = arena_rl(group_of([7, 9, -1, 3]), scheme="swiss", divide_by_std=False).advantages
-    assert placed == pytest.approx([0, 0.5, -0.5, 0])
+    advantages = arena_rl(group_of([7, 9, -1, 3]), scheme="swiss", divide_by_std=False).advantages
+    assert advantages == pytest.approx([0, 0.5, -0.5, 0])
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(CONSISTENT))
-def test_all_schemes_but_swiss_equal_a_naive_count_of_wins(returns, scheme):
+def test_all_schemes_except_swiss_equal_a_count_of_wins(returns, scheme):
     n = len(returns)
     wins = [sum((a > b) + 0.5 * (a == b) for b in returns) - 0.5 for a in returns]
-    placed = arena_rl(group_of(returns), scheme=scheme, divide_by_std=False).advantages
-    assert placed == pytest.approx(np.array(wins) / (n - 1) - 0.5, abs=1e-9)
+    advantages = arena_rl(group_of(returns), scheme=scheme, divide_by_std=False).advantages
+    assert advantages == pytest.approx(np.array(wins) / (n - 1) - 0.5, abs=1e-9)
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9))
@@ -328,7 +355,7 @@ def test_minimax_preference_is_the_share_of_wins_less_a_half(returns):
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(SCHEMES))
-def test_only_the_order_counts_and_who_is_better_never_gets_less(returns, scheme):
+def test_only_the_order_of_returns_counts_and_it_is_preserved(returns, scheme):
     advantages = arena_rl(group_of(returns), scheme=scheme).advantages
     assert arena_rl(group_of([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(
         advantages, abs=1e-12
@@ -351,20 +378,20 @@ def test_swiss_equals_the_tournament_of_the_sorted_returns(returns):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_groups_of_many_sizes_at_once_are_as_each_alone(scheme):
+def test_groups_in_one_batch_have_the_same_advantages_as_separately(scheme):
     groups = [[3, 1], [5], [2, 2, 9], [1, 1, 1, 1], [4, 8], [9, 1, 5, 5, 2]]
     turns = table([[v] for g in groups for v in g], groups=[i for i, g in enumerate(groups) for _ in g])
-    alone = [arena_rl(group_of(g), scheme=scheme).advantages for g in groups]
-    assert arena_rl(turns, scheme=scheme).advantages == pytest.approx(np.concatenate(alone), abs=1e-12)
+    separate_advantages = [arena_rl(group_of(g), scheme=scheme).advantages for g in groups]
+    assert arena_rl(turns, scheme=scheme).advantages == pytest.approx(np.concatenate(separate_advantages), abs=1e-12)
 
 
-def test_large_groups():
+def test_large_groups_keep_the_order_of_returns():
     returns = np.random.Generator(np.random.Philox(0)).permutation(80).astype(float)
-    placed = arena_rl(group_of(returns), divide_by_std=False).advantages
-    assert placed == pytest.approx(returns / 79 - 0.5)
+    advantages = arena_rl(group_of(returns), divide_by_std=False).advantages
+    assert advantages == pytest.approx(returns / 79 - 0.5)
 
 
-def test_roles_turns_epsilon_and_state():
+def test_arena_rl_handles_roles_turns_epsilon_and_state():
     turns = table([[1.0, 1.0], [1.0], [0.0], [9.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
     credit = arena_rl(turns, epsilon=2**-0.5)
     assert credit.advantages == pytest.approx(np.array([1, 1, -1, -1, 1]) / 8**0.5)

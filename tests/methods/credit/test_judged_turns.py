@@ -21,22 +21,26 @@ from sparring.methods.credit.vpr import vpr
 from sparring.play.turn_table import with_components
 
 
-def scored(process, outcome, *, rest=None, names=("best_action", "game"), **others):
+def table_of_scores(process, outcome, *, other_rewards=None, names=("best_action", "game"), **columns):
     """Return a table whose turns earn these process rewards, outcomes and other rewards, per trajectory and turn."""
-    turns = table(process, **others)
+    turns = table(process, **columns)
     outcomes = np.array([value for values in outcome for value in values], dtype=np.float64)
-    more = np.zeros(len(outcomes)) if rest is None else np.array([value for values in rest for value in values])
-    parts = {names[0]: turns.reward, names[1]: outcomes, "rest": more}
-    return dataclasses.replace(turns, reward=turns.reward + outcomes + more, components=parts)
+    flat_other_rewards = (
+        np.zeros(len(outcomes))
+        if other_rewards is None
+        else np.array([value for values in other_rewards for value in values])
+    )
+    components = {names[0]: turns.reward, names[1]: outcomes, "rest": flat_other_rewards}
+    return dataclasses.replace(turns, reward=turns.reward + outcomes + flat_other_rewards, components=components)
 
 
-# two games: one wins after two turns scored 1 and 0.5, one draws after a turn scored 0
+# game 0 is won after turns with scores 1 and 0.5; game 1 is drawn after a turn with score 0
 HAND_OF_PPR = {"process": [[1.0, 0.5], [0.0]], "outcome": [[0.0, 1.0], [0.0]], "groups": [0, 0]}
 
 
 def test_by_hand_centred_at_half():
     # rewards 0.5, 0 + 0.5 and -0.5 + 0; to go 1, 0.5 and -0.5, mean 1/3
-    turns = scored(**HAND_OF_PPR)
+    turns = table_of_scores(**HAND_OF_PPR)
     expected = np.array([1.0, 0.5, -0.5]) - 1 / 3
     assert ppr(turns, divide_by_std=False).advantages == pytest.approx(expected)
     assert ppr(turns).advantages == pytest.approx(expected / expected.std(ddof=1), abs=1e-5)
@@ -48,12 +52,18 @@ def test_by_hand_centred_at_half():
 def test_by_hand_centred_at_the_mean():
     # process 0.25, -0.25 and 0; outcomes 1, 1 and 0.5; to go 2, 0.75 and 0.5
     expected = np.array([2.0, 0.75, 0.5]) - 3.25 / 3
-    assert ppr(scored(**HAND_OF_PPR), centring="mean", divide_by_std=False).advantages == pytest.approx(expected)
+    assert ppr(table_of_scores(**HAND_OF_PPR), centring="mean", divide_by_std=False).advantages == pytest.approx(
+        expected
+    )
 
 
 def test_scales_names_and_other_rewards():
-    turns = scored(
-        [[2.0, 1.0], [0.0]], [[0.0, 4.0], [2.0]], rest=[[-0.1, 0.0], [0.3]], names=("judge", "payoff"), groups=[0, 0]
+    turns = table_of_scores(
+        [[2.0, 1.0], [0.0]],
+        [[0.0, 4.0], [2.0]],
+        other_rewards=[[-0.1, 0.0], [0.3]],
+        names=("judge", "payoff"),
+        groups=[0, 0],
     )
     options = {
         "process": "judge",
@@ -73,8 +83,8 @@ def test_scales_names_and_other_rewards():
 
 
 @given(outcomes=st.lists(st.floats(-1, 1), min_size=1, max_size=7))
-def test_in_games_of_one_turn_it_is_grpo_and_the_two_centrings_agree_on_equal_scores(outcomes):
-    turns = scored([[0.5]] * len(outcomes), [[value] for value in outcomes], groups=[0] * len(outcomes))
+def test_in_one_turn_games_ppr_is_grpo_and_both_centrings_agree(outcomes):
+    turns = table_of_scores([[0.5]] * len(outcomes), [[value] for value in outcomes], groups=[0] * len(outcomes))
     for divide in (True, False):
         expected = grpo(dataclasses.replace(turns, reward=turns.reward / 2), divide_by_std=divide).advantages
         for centring in ("half", "mean"):
@@ -85,29 +95,36 @@ def ppr_drawn(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, 9)
     columns = [[generator.normal(size=length).tolist() for length in lengths] for _ in range(3)]
-    return scored(
-        columns[0], columns[1], rest=columns[2], groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9)
+    return table_of_scores(
+        columns[0],
+        columns[1],
+        other_rewards=columns[2],
+        groups=generator.integers(0, 2, 9),
+        roles=generator.integers(0, 2, 9),
     )
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("centring", ["half", "mean"])
-def test_ppr_it_equals_plain_loops(seed, centring):
+def test_ppr_equals_plain_loops(seed, centring):
     turns = ppr_drawn(seed)
-    togo, keys = [], []
+    returns_to_go, keys = [], []
     for trajectory in range(9):
         rows = np.flatnonzero(turns.trajectory == trajectory)
-        process, rest = turns.components["best_action"][rows] / 3, turns.components["rest"][rows]
+        process, other_rewards = turns.components["best_action"][rows] / 3, turns.components["rest"][rows]
         share = (turns.components["game"][rows].sum() + 2) / 5
         if centring == "half":
-            rewards = [p - 0.5 + more for p, more in zip(process, rest, strict=True)]
+            rewards = [p - 0.5 + other_reward for p, other_reward in zip(process, other_rewards, strict=True)]
             rewards[-1] += share - 0.5
         else:
-            rewards = [p - process.mean() + share + more for p, more in zip(process, rest, strict=True)]
-        togo += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
+            rewards = [
+                p - process.mean() + share + other_reward
+                for p, other_reward in zip(process, other_rewards, strict=True)
+            ]
+        returns_to_go += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
         keys += [(turns.group[row], turns.role[row]) for row in rows]
-    alike = [[value for value, key in zip(togo, keys, strict=True) if key == mine] for mine in keys]
-    expected = [value - np.mean(mine) for value, mine in zip(togo, alike, strict=True)]
+    same_step = [[value for value, key in zip(returns_to_go, keys, strict=True) if key == own_key] for own_key in keys]
+    expected = [value - np.mean(own_key) for value, own_key in zip(returns_to_go, same_step, strict=True)]
     options = {
         "centring": centring,
         "largest_process": 3.0,
@@ -119,21 +136,21 @@ def test_ppr_it_equals_plain_loops(seed, centring):
 
 
 @pytest.mark.parametrize("centring", ["half", "mean"])
-def test_ppr_of_one_turn_and_of_equals(centring):
-    assert ppr(scored([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
-    equal = scored([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
+def test_ppr_with_one_turn_and_with_equal_turns_is_zero(centring):
+    assert ppr(table_of_scores([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
+    equal = table_of_scores([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
     assert ppr(equal, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
-def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):
+def table_of_probes(outcome, accuracy, confidence, *, names=("best_action", "sure"), **columns):
     """Return a table with these outcomes, and probed accuracies and confidences, per trajectory and turn."""
-    turns = table(outcome, **others)
-    right, sure = (
+    turns = table(outcome, **columns)
+    accuracies, confidences = (
         np.array([value for values in column for value in values], dtype=np.float64)
         for column in (accuracy, confidence)
     )
-    parts = {"game": turns.reward, names[0]: right, names[1]: sure}
-    return dataclasses.replace(turns, reward=turns.reward + right + sure, components=parts)
+    components = {"game": turns.reward, names[0]: accuracies, names[1]: confidences}
+    return dataclasses.replace(turns, reward=turns.reward + accuracies + confidences, components=components)
 
 
 def test_golden_potential():
@@ -151,7 +168,7 @@ HAND_OF_SPAE = {
 
 
 def test_spae_by_hand():
-    turns = probed(**HAND_OF_SPAE)
+    turns = table_of_probes(**HAND_OF_SPAE)
     gains = np.array([0.5, 0.5, -2.0, -1.0])
     options = {"confidence": "sure", "divide_by_std": False}
     # after the second turn's potential of 1 the outcome counts half
@@ -161,15 +178,15 @@ def test_spae_by_hand():
     )
     assert spae(turns, **options, saturation=1.0).advantages == pytest.approx(gains + np.array([0.5, 0.5, 0.5, -0.5]))
     assert spae(turns, **options, saturation=0.4).advantages == pytest.approx(gains + np.array([0.5, 0.25, 0.25, -0.5]))
-    divided = spae(turns, confidence="sure").advantages
-    assert divided == pytest.approx(gains + np.array([1, 1, 0.5, -1]) / 2**0.5, abs=1e-5)
+    divided_by_std = spae(turns, confidence="sure").advantages
+    assert divided_by_std == pytest.approx(gains + np.array([1, 1, 0.5, -1]) / 2**0.5, abs=1e-5)
     assert spae(turns, confidence="sure", epsilon=1e9).advantages == pytest.approx(gains, abs=1e-8)
 
 
 def test_names_of_components_are_options():
-    turns = probed(**HAND_OF_SPAE, names=("right", "certain"))
-    same = spae(probed(**HAND_OF_SPAE), confidence="sure").advantages
-    assert np.array_equal(spae(turns, accuracy="right", confidence="certain").advantages, same)
+    turns = table_of_probes(**HAND_OF_SPAE, names=("right", "certain"))
+    default_names = spae(table_of_probes(**HAND_OF_SPAE), confidence="sure").advantages
+    assert np.array_equal(spae(turns, accuracy="right", confidence="certain").advantages, default_names)
 
 
 def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
@@ -179,39 +196,39 @@ def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
     assert spae(turns).advantages == pytest.approx(np.diff(phi, prepend=0.0))
 
 
-def test_the_probe_is_no_part_of_the_return_either_way():
+def test_probes_never_count_as_rewards():
     turns = table([[1.5], [0.25]], groups=[0, 0], tokens=[1, 1])
     turns = dataclasses.replace(turns, components={"best_action": np.array([0.5, 0.25])}, logprob=np.zeros(2))
     assert spae(turns, weight=0.0, divide_by_std=False).advantages == pytest.approx([0.5, -0.5])
 
 
 @given(outcomes=st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
-def test_without_weight_and_reduction_it_is_grpo_of_what_the_probes_leave(outcomes):
-    ones = [[1.0] * len(turns) for turns in outcomes]
+def test_without_weight_and_reduction_spae_is_grpo_of_the_returns(outcomes):
+    certainties = [[1.0] * len(turns) for turns in outcomes]
     groups = [0] * len(outcomes)
     expected = grpo(table(outcomes, groups=groups)).advantages
     advantages = spae(
-        probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0
+        table_of_probes(outcomes, certainties, certainties, groups=groups), confidence="sure", weight=0.0, reduction=1.0
     ).advantages
     assert advantages == pytest.approx(expected, abs=1e-5)
 
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 1000), saturation=st.floats(-0.5, 1.0), reduction=st.floats(0, 1))
-def test_it_equals_plain_loops_and_gains_add_up_to_the_last_potential(seed, saturation, reduction):
+def test_spae_equals_plain_loops_and_gains_sum_to_the_last_potential(seed, saturation, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, 7)
     columns = [[generator.random(length).tolist() for length in lengths] for _ in range(3)]
     groups = generator.integers(0, 2, 7)
-    turns = probed(*columns, groups=groups)
-    plain = grpo(table(columns[0], groups=groups), divide_by_std=False).advantages
+    turns = table_of_probes(*columns, groups=groups)
+    grpo_advantages = grpo(table(columns[0], groups=groups), divide_by_std=False).advantages
     expected, row = [], 0
     for accuracies, confidences in zip(*columns[1:], strict=True):
-        before, high = 0.0, False
-        for right, sure in zip(accuracies, confidences, strict=True):
-            phi = 1.5 * right * sure + 0.5 * right - sure
-            expected.append((reduction if high else 1.0) * plain[row] + 2.0 * (phi - before))
-            before, high, row = phi, high or phi > saturation, row + 1
+        previous, is_saturated = 0.0, False
+        for accuracy, confidence in zip(accuracies, confidences, strict=True):
+            phi = 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
+            expected.append((reduction if is_saturated else 1.0) * grpo_advantages[row] + 2.0 * (phi - previous))
+            previous, is_saturated, row = phi, is_saturated or phi > saturation, row + 1
     options = {"confidence": "sure", "divide_by_std": False, "saturation": saturation, "reduction": reduction}
     assert spae(turns, weight=2.0, **options).advantages == pytest.approx(expected, abs=1e-9)
     gains = spae(turns, **options).advantages - spae(turns, **options, weight=0.0).advantages
@@ -222,9 +239,9 @@ def test_it_equals_plain_loops_and_gains_add_up_to_the_last_potential(seed, satu
     )
 
 
-def test_spae_of_one_turn_and_of_equals():
-    assert spae(probed([[1e6]], [[1.0]], [[1.0]]), confidence="sure").advantages == pytest.approx([1.0])
-    equal = probed([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
+def test_spae_with_one_turn_and_with_equal_turns():
+    assert spae(table_of_probes([[1e6]], [[1.0]], [[1.0]]), confidence="sure").advantages == pytest.approx([1.0])
+    equal = table_of_probes([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
     assert spae(equal, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
@@ -237,13 +254,15 @@ def match_tir_drawn(seed):
 def test_match_tir_by_hand():
     turns = table([[1.0, 2.0], [0.0, 0.0, 1.0]], groups=[0, 0])
     # returns 3 and 1; to go, halved a turn: 2, 2 and 0.25, 0.5, 1; the third turn has one member
-    whole, here = np.array([1, 1, -1, -1, -1]), np.array([0.875, 0.75, -0.875, -0.75, 0.0])
-    assert match_tir(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(0.5 * whole + 0.5 * here)
-    mixed = match_tir(turns, gamma=0.5, divide_by_std=False, turn_share=0.25).advantages
-    assert mixed == pytest.approx(0.75 * whole + 0.25 * here)
+    trajectory_part, turn_part = np.array([1, 1, -1, -1, -1]), np.array([0.875, 0.75, -0.875, -0.75, 0.0])
+    assert match_tir(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(
+        0.5 * trajectory_part + 0.5 * turn_part
+    )
+    advantages = match_tir(turns, gamma=0.5, divide_by_std=False, turn_share=0.25).advantages
+    assert advantages == pytest.approx(0.75 * trajectory_part + 0.25 * turn_part)
     # of two, the sample deviation is the half difference times sqrt(2)
-    divided = match_tir(turns, gamma=0.5).advantages
-    assert divided == pytest.approx(np.array([1, 1, -1, -1, -0.5]) / 2**0.5, abs=1e-5)
+    divided_by_std = match_tir(turns, gamma=0.5).advantages
+    assert divided_by_std == pytest.approx(np.array([1, 1, -1, -1, -0.5]) / 2**0.5, abs=1e-5)
     assert match_tir(turns, epsilon=1e9).advantages == pytest.approx(np.zeros(5), abs=1e-8)
 
 
@@ -254,28 +273,34 @@ def test_the_papers_discount_is_the_default():
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("divide", [True, False])
-def test_without_turns_it_is_grpo_and_so_it_is_in_games_of_one_turn(seed, divide):
+def test_without_the_turn_part_or_in_one_turn_games_match_tir_is_grpo(seed, divide):
     turns = match_tir_drawn(seed)
     assert np.array_equal(
         match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages
     )
-    short = table([[value] for value in turns.reward], groups=turns.group, roles=turns.role)
-    same = grpo(short, divide_by_std=divide).advantages
-    assert match_tir(short, divide_by_std=divide).advantages == pytest.approx(same, abs=1e-12)
+    one_turn_games = table([[value] for value in turns.reward], groups=turns.group, roles=turns.role)
+    grpo_advantages = grpo(one_turn_games, divide_by_std=divide).advantages
+    assert match_tir(one_turn_games, divide_by_std=divide).advantages == pytest.approx(grpo_advantages, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_match_tir_it_equals_plain_loops(seed):
+def test_match_tir_equals_plain_loops(seed):
     turns = match_tir_drawn(seed)
     rows = range(len(turns.reward))
-    same = [[turns.trajectory[i] == turns.trajectory[j] for j in rows] for i in rows]
-    togo = [sum(0.9 ** (j - i) * turns.reward[j] for j in rows if j >= i and same[i][j]) for i in rows]
+    same_trajectory = [[turns.trajectory[i] == turns.trajectory[j] for j in rows] for i in rows]
+    returns_to_go = [
+        sum(0.9 ** (j - i) * turns.reward[j] for j in rows if j >= i and same_trajectory[i][j]) for i in rows
+    ]
     keys = list(zip(turns.group, turns.role, turns.turn_index, strict=True))
     expected = []
     for row in rows:
-        alike = [togo[j] for j in rows if keys[j] == keys[row]]
-        here = 0.0 if len(alike) == 1 else (togo[row] - np.mean(alike)) / (np.std(alike, ddof=1) + 1e-6)
-        expected.append((grpo(turns).advantages[row] + here) / 2)
+        same_step = [returns_to_go[j] for j in rows if keys[j] == keys[row]]
+        turn_part = (
+            0.0
+            if len(same_step) == 1
+            else (returns_to_go[row] - np.mean(same_step)) / (np.std(same_step, ddof=1) + 1e-6)
+        )
+        expected.append((grpo(turns).advantages[row] + turn_part) / 2)
     assert match_tir(turns).advantages == pytest.approx(expected, abs=1e-9)
 
 
@@ -284,8 +309,8 @@ OLDER = {"process": "old_logprob", "policy": "reference_logprob"}
 MODELS = st.sampled_from(sorted(NEWER))
 
 
-def trained(rewards, gains, model="process", **options):
-    """A table of turns that the model finds likelier by these log-ratios; the columns that it does not read are missing."""
+def table_of_log_ratios(rewards, gains, model="process", **options):
+    """Return a table with these log-ratios of the model and without the columns that the model does not read."""
     columns = {NEWER[model]: np.array(gains, dtype=np.float64) - 2.0, OLDER[model]: np.full(len(gains), -2.0)}
     return dataclasses.replace(table(rewards, **options), **columns)
 
@@ -294,26 +319,26 @@ def random_turns(seed, model="process"):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(8)]
     roles = generator.integers(0, 2, 8).tolist()
-    return trained(
+    return table_of_log_ratios(
         rewards, generator.normal(size=sum(map(len, rewards))), model, groups=[0, 0, 0, 0, 0, 1, 1, 2], roles=roles
     )
 
 
 def naive(turns, model, beta, alpha, form):
     def against(value, pool):
-        others = list(pool)
-        others.remove(value)
-        if not others:
+        peers = list(pool)
+        peers.remove(value)
+        if not peers:
             return 0.0
-        return value - np.mean(others) if form == "rloo" else (value - np.mean(pool)) / (np.std(pool, ddof=1) + 1e-6)
+        return value - np.mean(peers) if form == "rloo" else (value - np.mean(pool)) / (np.std(pool, ddof=1) + 1e-6)
 
     key = list(zip(turns.group, turns.role, strict=True))
     step = [beta * (a - b) for a, b in zip(getattr(turns, NEWER[model]), getattr(turns, OLDER[model]), strict=True)]
     totals = {number: sum(turns.reward[turns.trajectory == number]) for number in np.unique(turns.trajectory)}
-    of = {number: key[int(np.argmax(turns.trajectory == number))] for number in totals}
+    key_of_trajectory = {number: key[int(np.argmax(turns.trajectory == number))] for number in totals}
     result = []
     for row, number in enumerate(turns.trajectory):
-        episode = against(totals[number], [totals[other] for other in totals if of[other] == key[row]])
+        episode = against(totals[number], [totals[peer] for peer in totals if key_of_trajectory[peer] == key[row]])
         result.append(
             episode + alpha * against(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]])
         )
@@ -323,7 +348,7 @@ def naive(turns, model, beta, alpha, form):
 @pytest.mark.parametrize("model", NEWER)
 def test_oprl_by_hand(model):
     """Returns 1 and 0; step rewards .5, .1 and 0 against the mean of the other two."""
-    turns = trained([[0.0, 1.0], [0.0]], [5.0, 1.0, 0.0], model, groups=[0, 0])
+    turns = table_of_log_ratios([[0.0, 1.0], [0.0]], [5.0, 1.0, 0.0], model, groups=[0, 0])
     credit = oprl(turns, model=model, beta=0.1, alpha=2.0)
     assert credit.advantages == pytest.approx([1 + 2 * 0.45, 1 - 2 * 0.15, -1 - 2 * 0.3])
     assert credit.metrics == {
@@ -346,26 +371,26 @@ def test_equals_plain_loops(seed, model, beta, alpha, form):
 
 
 @given(st.integers(0, 500), MODELS)
-def test_without_step_rewards_it_is_the_plain_estimator(seed, model):
+def test_without_step_rewards_oprl_is_rloo_or_grpo(seed, model):
     turns = random_turns(seed, model)
     start = dataclasses.replace(turns, **{NEWER[model]: getattr(turns, OLDER[model])})  # before the first update
-    for form, plain in (("rloo", rloo), ("grpo", grpo)):
-        expected = plain(turns).advantages
+    for form, estimator in (("rloo", rloo), ("grpo", grpo)):
+        expected = estimator(turns).advantages
         assert oprl(turns, model=model, alpha=0.0, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
         assert oprl(start, model=model, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("form", ["rloo", "grpo"])
-def test_oprl_of_equal_turns_and_of_one_member(form):
-    for turns in (trained([[1e6], [1e6]], [0.3, 0.3], groups=[0, 0]), trained([[1e6]], [0.3])):
+def test_oprl_with_equal_turns_or_one_member(form):
+    for turns in (table_of_log_ratios([[1e6], [1e6]], [0.3, 0.3], groups=[0, 0]), table_of_log_ratios([[1e6]], [0.3])):
         assert oprl(turns, form=form).advantages == pytest.approx(0.0)
 
 
 REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 
-def judged(process, game=None, mask=None, **kwargs):
-    """Return a table whose turns have the process rewards, and the game's at each trajectory's end."""
+def table_of_verdicts(process, game=None, mask=None, **kwargs):
+    """Return a table of turns with process rewards, and the game's reward at the end of each trajectory."""
     turns = table(process, **{"groups": [0] * len(process), **kwargs})
     game = (
         np.zeros(len(turns.reward))
@@ -383,7 +408,7 @@ def judged(process, game=None, mask=None, **kwargs):
 
 def test_by_hand():
     # turn 0: 1, 0, 1, 0: mean 1/2, deviation 3^-0.5; turn 1: 1, 0: mean 1/2, deviation 2^-0.5; turn 2: alone
-    turns = judged([[1.0, 1.0, 1.0], [0.0], [1.0, 0.0], [0.0]], game=[1.0, 1.0, 0.0, 0.0])
+    turns = table_of_verdicts([[1.0, 1.0, 1.0], [0.0], [1.0, 0.0], [0.0]], game=[1.0, 1.0, 0.0, 0.0])
     wide, narrow = 3**0.5 / 2, 2**0.5 / 2
     assert vpr(turns).advantages == pytest.approx([wide, narrow, 0, -wide, wide, -narrow, -wide], abs=1e-5)
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([0.5, 0.5, 0, -0.5, 0.5, -0.5, -0.5])
@@ -399,45 +424,45 @@ def test_by_hand():
 
 
 @given(REWARDS, st.booleans(), st.booleans())
-def test_by_definition(rewards, leave_one_out, divide_by_std):
+def test_vpr_equals_its_definition(rewards, leave_one_out, divide_by_std):
     groups = [index // 4 for index in range(len(rewards))]
-    turns = judged(rewards, groups=groups)
+    turns = table_of_verdicts(rewards, groups=groups)
     credit = vpr(turns, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
-    alike = list(zip(turns.group.tolist(), turns.turn_index.tolist(), strict=True))
+    group_keys = list(zip(turns.group.tolist(), turns.turn_index.tolist(), strict=True))
     for row, reward in enumerate(turns.reward):
-        members = [other for other in range(len(alike)) if alike[other] == alike[row]]
-        others = [other for other in members if other != row] if leave_one_out else members
-        expected = reward - turns.reward[others].mean() if others else 0.0
+        members = [peer for peer in range(len(group_keys)) if group_keys[peer] == group_keys[row]]
+        peers = [peer for peer in members if peer != row] if leave_one_out else members
+        expected = reward - turns.reward[peers].mean() if peers else 0.0
         if divide_by_std and len(members) > 1:
             expected /= turns.reward[members].std(ddof=1) + 0.5
         assert credit.advantages[row] == pytest.approx(expected, abs=1e-9)
 
 
-def test_by_hand_what_follows_and_the_outcome():
-    turns = judged([[1.0, 0.0], [0.0, 1.0], [0.0], [1.0]], game=[1.0, 0.0, 0.0, 1.0])
-    plain = {"divide_by_std": False}
+def test_discounted_future_rewards_and_the_outcome_by_hand():
+    turns = table_of_verdicts([[1.0, 0.0], [0.0, 1.0], [0.0], [1.0]], game=[1.0, 0.0, 0.0, 1.0])
+    unscaled = {"divide_by_std": False}
     # discounted by one half: 1, 0; 1/2, 1; 0; 1
-    assert vpr(turns, gamma=0.5, **plain).advantages == pytest.approx([0.375, -0.5, -0.125, 0.5, -0.625, 0.375])
-    mixed = vpr(turns, outcome=2.0, **plain).advantages
-    assert mixed == pytest.approx([0.5 + 1, -0.5 + 1, -0.5 - 1, 0.5 - 1, -0.5 - 1, 0.5 + 1])
-    alone = (
-        vpr(turns, outcome=2.0, leave_one_out=True, **plain).advantages
-        - vpr(turns, leave_one_out=True, **plain).advantages
+    assert vpr(turns, gamma=0.5, **unscaled).advantages == pytest.approx([0.375, -0.5, -0.125, 0.5, -0.625, 0.375])
+    with_outcome = vpr(turns, outcome=2.0, **unscaled).advantages
+    assert with_outcome == pytest.approx([0.5 + 1, -0.5 + 1, -0.5 - 1, 0.5 - 1, -0.5 - 1, 0.5 + 1])
+    outcome_only = (
+        vpr(turns, outcome=2.0, leave_one_out=True, **unscaled).advantages
+        - vpr(turns, leave_one_out=True, **unscaled).advantages
     )
-    assert alone == pytest.approx([4 / 3, 4 / 3, -4 / 3, -4 / 3, -4 / 3, 4 / 3])
+    assert outcome_only == pytest.approx([4 / 3, 4 / 3, -4 / 3, -4 / 3, -4 / 3, 4 / 3])
 
 
-def test_by_hand_other_groups():
-    turns = judged([[1.0, 0.0], [0.0, 1.0]], keys=[0, 1, 0, 0])
-    plain = {"divide_by_std": False}
-    assert vpr(turns, baseline="state", **plain).advantages == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
-    assert vpr(turns, baseline="role", **plain).advantages == pytest.approx([0.5, -0.5, -0.5, 0.5])
-    seats = judged([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 0, 1])
-    assert vpr(seats, **plain).advantages == pytest.approx([-1, -10, 1, 10])
+def test_other_baseline_groups_by_hand():
+    turns = table_of_verdicts([[1.0, 0.0], [0.0, 1.0]], keys=[0, 1, 0, 0])
+    unscaled = {"divide_by_std": False}
+    assert vpr(turns, baseline="state", **unscaled).advantages == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
+    assert vpr(turns, baseline="role", **unscaled).advantages == pytest.approx([0.5, -0.5, -0.5, 0.5])
+    seats = table_of_verdicts([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 0, 1])
+    assert vpr(seats, **unscaled).advantages == pytest.approx([-1, -10, 1, 10])
 
 
-def test_turns_the_oracle_abstained_on_are_no_part_of_the_group():
-    turns = judged([[1.0], [0.0], [0.0], [1.0]], mask=[True, True, False, True], game=[0.0, 0.0, 1.0, 1.0])
+def test_turns_without_a_verdict_are_not_in_the_group():
+    turns = table_of_verdicts([[1.0], [0.0], [0.0], [1.0]], mask=[True, True, False, True], game=[0.0, 0.0, 1.0, 1.0])
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([1 / 3, -2 / 3, 0, 1 / 3])
     assert vpr(turns).metrics == {"judged_share": 0.75}
     assert vpr(turns, divide_by_std=False, outcome=1.0).advantages == pytest.approx(
@@ -448,7 +473,7 @@ def test_turns_the_oracle_abstained_on_are_no_part_of_the_group():
 @given(REWARDS, st.booleans())
 def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
     groups, seats = [index // 4 for index in range(len(rewards))], [index % 2 for index in range(len(rewards))]
-    turns = judged(rewards, groups=groups, seats=seats)
+    turns = table_of_verdicts(rewards, groups=groups, seats=seats)
     scale = "std" if divide else "none"
     assert vpr(turns, divide_by_std=divide).advantages == pytest.approx(
         at_grpo(turns, scale=scale).advantages, abs=1e-9
@@ -457,7 +482,7 @@ def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
 
 @given(REWARDS)
 def test_without_process_reward_the_outcome_part_is_grpo_or_rloo(rewards):
-    turns = judged([[0.0] * len(values) for values in rewards], game=[sum(values) for values in rewards])
+    turns = table_of_verdicts([[0.0] * len(values) for values in rewards], game=[sum(values) for values in rewards])
     assert vpr(turns, outcome=1.0).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
     assert bind("credit", "vpr", {"outcome": 1.0}, preset="unbiased")(turns, {}).advantages == pytest.approx(
         rloo(turns).advantages, abs=1e-9
@@ -476,43 +501,43 @@ STOP, RIGHT, WRONG = (
 def expected_gradient(members, **options):
     """Return the exact expected gradient in the logits of stopping and of the second turn's right action, per member."""
     total = np.zeros(2)
-    for chosen in itertools.product((STOP, RIGHT, WRONG), repeat=members):
-        turns = judged([rewards for _, rewards, _ in chosen])
-        score = np.array([value for _, _, scores in chosen for value in scores])
+    for trajectories in itertools.product((STOP, RIGHT, WRONG), repeat=members):
+        turns = table_of_verdicts([rewards for _, rewards, _ in trajectories])
+        score = np.array([value for _, _, scores in trajectories for value in scores])
         weighted = vpr(turns, divide_by_std=False, **options).advantages * score
         second = turns.turn_index == 1
-        total += np.prod([probability for probability, _, _ in chosen]) * np.array(
+        total += np.prod([probability for probability, _, _ in trajectories]) * np.array(
             [weighted[~second].sum(), weighted[second].sum()]
         )
     return total / members
 
 
-def test_its_expected_gradient_is_that_of_each_turns_own_reward():
+def test_the_expected_gradient_of_vpr_is_that_of_immediate_rewards():
     gradient = np.array([P * (1 - P) * (0.0 - 1.0), (1 - P) * Q * (1 - Q) * (1.0 - 0.0)])
     assert expected_gradient(3, baseline="none") == pytest.approx(gradient)
-    alone = P**2 * (1 - P)  # one of three reaches turn 1, and has no one to be compared with
-    reached = gradient * [1, 1 - alone / (1 - P)]
-    assert expected_gradient(3, leave_one_out=True) == pytest.approx(reached)
-    # the own reward in the mean takes 1/m off, m the members alive: 3 at turn 0, 2 or 3 at turn 1
+    chance_of_no_peer = P**2 * (1 - P)  # only one of three reaches turn 1, so it has no peer
+    scaled_gradient = gradient * [1, 1 - chance_of_no_peer / (1 - P)]
+    assert expected_gradient(3, leave_one_out=True) == pytest.approx(scaled_gradient)
+    # the own reward in the mean takes off 1/m; m members reach the turn: 3 at turn 0, 2 or 3 at turn 1
     pairs, all_three = 2 * P * (1 - P), (1 - P) ** 2
     assert expected_gradient(3) == pytest.approx(gradient * [2 / 3, pairs / 2 + all_three * 2 / 3])
 
 
 @pytest.mark.parametrize("baseline", ["turn_index", "state", "role", "none"])
-def test_one_turn_alone_and_a_table_that_nothing_judged(baseline):
+def test_a_single_turn_and_a_table_without_verdicts(baseline):
     for leave_one_out, divide in itertools.product((False, True), repeat=2):
         options = {"baseline": baseline, "leave_one_out": leave_one_out, "divide_by_std": divide}
-        alone = vpr(judged([[1e6]]), **options).advantages
-        assert alone == pytest.approx([1e6 if baseline == "none" and not divide else 0.0])
-        assert not vpr(judged([[1.0], [0.0]], mask=[False, False]), **options).advantages.any()
+        advantages = vpr(table_of_verdicts([[1e6]]), **options).advantages
+        assert advantages == pytest.approx([1e6 if baseline == "none" and not divide else 0.0])
+        assert not vpr(table_of_verdicts([[1.0], [0.0]], mask=[False, False]), **options).advantages.any()
 
 
 def replies(process, committed=None, **changes):
     """Return a table of candidates: one prompt per list, the reply at ``committed`` played."""
-    played = committed or [0] * len(process)
-    turns = judged([[value] for rewards in process for value in rewards], **changes)
+    played_index = committed or [0] * len(process)
+    turns = table_of_verdicts([[value] for rewards in process for value in rewards], **changes)
     prompts = [prompt for prompt, rewards in enumerate(process) for _ in rewards]
-    first = [place == played[prompt] for prompt, rewards in enumerate(process) for place in range(len(rewards))]
+    first = [index == played_index[prompt] for prompt, rewards in enumerate(process) for index in range(len(rewards))]
     return replace(turns, state_group=np.array(prompts), committed=np.array(first))
 
 
@@ -545,7 +570,7 @@ def test_the_outcome_goes_to_the_replies_that_were_played():
     assert advantages.tolist() == [0.0, 1.0, -1.0, 0.0]
 
 
-def test_candidates_that_nothing_judged_have_no_advantage():
+def test_candidates_without_verdicts_have_no_advantage():
     turns = replies([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
     assert vpr(turns, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
 
@@ -554,7 +579,7 @@ RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "e
 
 
 def test_as_released_by_hand():
-    # three prompts; centred: 1, -1; equal, so no part of anything; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
+    # three prompts, centred: 1, -1; equal, so left out; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
     turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
     credit = vpr(turns, **RELEASED)
     scale = (8 / 5) ** 0.5
@@ -569,15 +594,17 @@ def test_as_released_by_hand():
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_as_released_by_definition(rewards):
+def test_the_released_variant_equals_its_definition(rewards):
     turns = replies(rewards)
     credit = vpr(turns, **RELEASED)
-    centred = np.concatenate([np.array(group) - np.mean(group) for group in rewards])
+    centred_rewards = np.concatenate([np.array(group) - np.mean(group) for group in rewards])
     train = np.concatenate([[len(set(group)) > 1] * len(group) for group in rewards])
     assert credit.trained.tolist() == train.tolist()
-    expected = np.zeros(len(centred))
+    expected = np.zeros(len(centred_rewards))
     if train.any():
-        expected[train] = (centred[train] - centred[train].mean()) / (centred[train].std() + 1e-8)
+        expected[train] = (centred_rewards[train] - centred_rewards[train].mean()) / (
+            centred_rewards[train].std() + 1e-8
+        )
     assert credit.advantages == pytest.approx(expected, abs=1e-6)
 
 
@@ -589,39 +616,39 @@ def test_a_step_is_skipped_above_a_share_of_equal_groups(most, trains):
     assert credit.metrics["skipped_update"] == float(not trains)
 
 
-def test_whitened_without_masks_counts_the_equal_ones():
+def test_whitening_without_masks_counts_equal_groups():
     turns = replies([[2.0, 0.0], [1.0, 1.0]])
     credit = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
     assert credit.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and credit.trained is None
 
 
-def test_what_nothing_judged_does_not_train():
+def test_turns_without_verdicts_do_not_train():
     turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
     credit = vpr(turns, **RELEASED)
     assert credit.trained.tolist() == [True, True, False, False] and credit.advantages[2:].tolist() == [0, 0]
     assert credit.metrics["equal_share"] == 0.0 and credit.metrics["judged_share"] == 0.5
-    nothing = replace(turns, judged=None, components={"game": turns.reward})
+    without_verdicts = replace(turns, judged=None, components={"game": turns.reward})
     for options in (RELEASED, {"baseline": "candidates"}):
         with pytest.raises(CreditError, match="abstains on every turn"):
-            vpr(nothing, **options)
-        credit = vpr(with_components(nothing, ["best_action"]), **options)
+            vpr(without_verdicts, **options)
+        credit = vpr(with_components(without_verdicts, ["best_action"]), **options)
         assert credit.metrics["judged_share"] == 0.0 and not credit.advantages.any()
-    assert not vpr(with_components(nothing, ["best_action"]), **RELEASED).trained.any()
+    assert not vpr(with_components(without_verdicts, ["best_action"]), **RELEASED).trained.any()
 
 
-def test_the_older_form_has_a_name_and_is_the_default():
-    turns = judged([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+def test_the_earlier_variant_is_the_default_preset():
+    turns = table_of_verdicts([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     older = bind("credit", "vpr", preset="by_turn")(turns, {})
     assert older.advantages.tolist() == vpr(turns).advantages.tolist() and older.trained is None
 
 
-def test_masked_turns_are_not_to_be_trained_by_the_outcome():
+def test_masking_together_with_an_outcome_is_refused():
     with pytest.raises(CreditError, match="equal: keep"):
         vpr(replies([[1.0, 0.0]]), **RELEASED, outcome=1.0)
 
 
-def test_candidates_have_no_later_turns_and_need_a_table_of_all_replies():
+def test_candidates_refuse_future_rewards_and_need_all_replies():
     with pytest.raises(CreditError, match="gamma: 0"):
         vpr(replies([[1.0, 0.0]]), baseline="candidates", gamma=0.5)
     with pytest.raises(CreditError, match="candidates=True"):
-        bind("credit", "vpr", {"baseline": "candidates"})(judged([[1.0], [0.0]]), {})
+        bind("credit", "vpr", {"baseline": "candidates"})(table_of_verdicts([[1.0], [0.0]]), {})

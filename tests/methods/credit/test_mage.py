@@ -10,7 +10,7 @@ from sparring.methods.credit.gigpo import gigpo
 from sparring.methods.credit.mage import mage
 
 
-def seen(rewards, views=None, episodes=None, **options):
+def table_of_attempts(rewards, views=None, episodes=None, **options):
     turns = table(rewards, **options)
     lengths = [len(turn_rewards) for turn_rewards in rewards]
     views = np.zeros(sum(lengths)) if views is None else views
@@ -26,40 +26,40 @@ def random_turns(seed, final_only=False):
     size = sum(map(len, rewards))
     seats = generator.integers(0, 2, 12).tolist()
     episodes = generator.permutation(12)
-    return seen(rewards, generator.integers(0, 3, size), episodes, seats=seats, groups=[0] * 7 + [1] * 5)
+    return table_of_attempts(rewards, generator.integers(0, 3, size), episodes, seats=seats, groups=[0] * 7 + [1] * 5)
 
 
 def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
     rows = [np.flatnonzero(turns.trajectory == number) for number in range(turns.trajectory.max() + 1)]
     key = [(turns.group[attempt_rows[0]], turns.role[attempt_rows[0]]) for attempt_rows in rows]
     total = [turns.reward[attempt_rows].sum() for attempt_rows in rows]
-    difference, place, steps = {}, {}, np.zeros(len(turns.reward))
+    differences, places, steps = {}, {}, np.zeros(len(turns.reward))
     for group in set(key):
         members = sorted((i for i in range(len(rows)) if key[i] == group), key=lambda i: turns.episode[rows[i][0]])
         for begin in range(0, len(members), attempts):
             attempt_rows = members[begin : begin + attempts]
             for n, i in enumerate(attempt_rows):
-                difference[i], place[i] = total[i] - (total[attempt_rows[n - 1]] if n else 0.0), n
-            later = 0.0  # G at the first turn of the attempt after
+                differences[i], places[i] = total[i] - (total[attempt_rows[n - 1]] if n else 0.0), n
+            next_return = 0.0  # G at the first turn of the attempt after
             for i in reversed(attempt_rows):
-                value = difference[i] + gamma_episode * later
+                value = differences[i] + gamma_episode * next_return
                 for row in reversed(rows[i]):
                     steps[row], value = value, gamma * value
-                later = steps[rows[i][0]]
+                next_return = steps[rows[i][0]]
     result = []
     for i, attempt_rows in enumerate(rows):
-        same = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or place[j] == place[i])]
+        same_key = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or places[j] == places[i])]
         for row in attempt_rows:
-            meet = [steps[r] for j in same for r in rows[j] if turns.view[r] == turns.view[row]]
+            meet = [steps[r] for j in same_key for r in rows[j] if turns.view[r] == turns.view[row]]
             result.append(
-                difference[i] - np.mean([difference[j] for j in same]) + weight * (steps[row] - np.mean(meet))
+                differences[i] - np.mean([differences[j] for j in same_key]) + weight * (steps[row] - np.mean(meet))
             )
     return result
 
 
 def test_by_hand():
     """Three attempts that earned 1, 3, 2: differences 1, 2, -1. Two turns, one, one; gamma .5 in them and between."""
-    turns = seen([[0.0, 1.0], [3.0], [2.0]], groups=[0, 0, 0])
+    turns = table_of_attempts([[0.0, 1.0], [3.0], [2.0]], groups=[0, 0, 0])
     # G: attempt 3: -1; 2: 2 - .5 = 1.5; 1: 1 + .75 = 1.75 at its last turn, .875 at its first; mean .78125
     credit = mage(turns, gamma=0.5, gamma_episode=0.5)
     episode = np.array([1, 1, 2, -1]) - 2 / 3
@@ -82,19 +82,19 @@ def test_single_attempts_paid_at_the_end_are_gigpo(seed):
     assert mage(turns, attempts=1).advantages == pytest.approx(gigpo(turns).advantages, abs=1e-9)
 
 
-def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
+def test_independent_attempts_lose_the_credit_given_to_successors():
     """One decision, +1 or -1 with odds p; by enumeration over two attempts. Step credit of the first: 1 - gamma_episode of it."""
     p, gradient = 0.4, np.zeros(2)
     for first in (1.0, -1.0):
         for second in (1.0, -1.0):
             probability = (p if first > 0 else 1 - p) * (p if second > 0 else 1 - p)
-            turns = seen([[first], [second], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
-            plain, weighted = (
+            turns = table_of_attempts([[first], [second], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
+            unweighted, weighted = (
                 mage(turns, attempts=2, gamma_episode=0.25, step_weight=w).advantages for w in (0.0, 1.0)
             )
-            assert plain == pytest.approx(weighted)  # a view met once: no step credit
+            assert unweighted == pytest.approx(weighted)  # a view that occurs once has no step credit
             turns = dataclasses.replace(turns, view=np.zeros(4, dtype=np.int64))
-            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - plain
+            steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - unweighted
             gradient += probability * steps[:2] * np.array([1 - p if value > 0 else -p for value in (first, second)])
     exact = 2 * p * (1 - p)
     # minus the mean of four, which holds: own step 1 - g, and for the first also -1 from the second's difference
@@ -103,14 +103,14 @@ def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
 
 def test_the_anchor_may_be_the_information_state():
     turns = dataclasses.replace(
-        seen([[1.0], [0.0]], views=[0, 1], groups=[0, 0]), state_key=np.zeros(2, dtype=np.int64)
+        table_of_attempts([[1.0], [0.0]], views=[0, 1], groups=[0, 0]), state_key=np.zeros(2, dtype=np.int64)
     )
     assert mage(turns, attempts=1).advantages == pytest.approx([0.5, -0.5])
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 
 
 def test_all_equal_one_member_and_offsets():
-    for turns in (seen([[0.0], [0.0]], groups=[0, 0]), seen([[7.0]])):
+    for turns in (table_of_attempts([[0.0], [0.0]], groups=[0, 0]), table_of_attempts([[7.0]])):
         assert not mage(turns).advantages.any()
-    far = mage(seen([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
-    assert far.advantages == pytest.approx([-1.0, 1.0])
+    large_returns = mage(table_of_attempts([[1e6], [1e6 + 1]], groups=[0, 0]), attempts=1)
+    assert large_returns.advantages == pytest.approx([-1.0, 1.0])

@@ -37,8 +37,8 @@ def test_without_agent_specific_normalisation_the_mean_is_over_all_roles():
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_on_games_of_one_turn_it_is_dr_grpo_over_the_role(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))
-    same = grpo(turns, divide_by_std=False).advantages
-    assert mars(turns).advantages == pytest.approx(same, abs=1e-9)
+    grpo_advantages = grpo(turns, divide_by_std=False).advantages
+    assert mars(turns).advantages == pytest.approx(grpo_advantages, abs=1e-9)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=2, max_size=6))
@@ -74,11 +74,11 @@ def test_a_single_turn():
         assert mars(table([[5.0]]), scale=scale).advantages.tolist() == [0.0]
 
 
-def test_games_are_kept_apart():
+def test_games_have_separate_baselines():
     assert mars(table([[1.0], [1000.0]], games=[0, 1])).advantages.tolist() == [0.0, 0.0]
 
 
-def released(trajectories, seats, tokens, gamma, games=None):
+def advantages_as_released(trajectories, seats, tokens, gamma, games=None):
     players = list(zip(games or [0] * len(seats), seats, strict=True))
     per_player = {}
     for rewards, player in zip(trajectories, players, strict=True):
@@ -88,24 +88,24 @@ def released(trajectories, seats, tokens, gamma, games=None):
     for rewards, player in zip(trajectories, players, strict=True):
         stream = []
         for reward in rewards:
-            if tokens[number]:  # a turn without tokens has nowhere to put its reward
+            if tokens[number]:  # a turn without tokens has no token for its reward
                 stream += [0.0] * (tokens[number] - 1) + [reward - means[player]]
             number += 1
         streams.append(stream)
 
     def whiten(lists):
-        flat = [value for values in lists for value in values]
-        mean = sum(flat) / len(flat)
-        variance = sum((value - mean) ** 2 for value in flat) / (len(flat) - 1)
+        flat_values = [value for values in lists for value in values]
+        mean = sum(flat_values) / len(flat_values)
+        variance = sum((value - mean) ** 2 for value in flat_values) / (len(flat_values) - 1)
         return [[(value - mean) / (variance + 1e-8) ** 0.5 for value in values] for values in lists]
 
     summed = []
     for values in whiten(streams):
-        running, out = 0.0, []
+        running_return, returns_to_go = 0.0, []
         for value in reversed(values):
-            running = value + gamma * running
-            out.append(running)
-        summed.append(out[::-1])
+            running_return = value + gamma * running_return
+            returns_to_go.append(running_return)
+        summed.append(returns_to_go[::-1])
     for seat in set(seats):
         distinct = {
             round(value, 9)
@@ -131,34 +131,34 @@ def test_as_released_equals_an_independent_derivation(seed, gamma):
         table(rewards, seats=seats, tokens=tokens), {}
     )
     assert credit.level == "token"
-    assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-7)
+    assert credit.advantages == pytest.approx(advantages_as_released(rewards, seats, tokens, gamma), abs=1e-7)
 
 
-def test_as_released_tells_games_apart_at_first_and_pools_them_later():
+def test_as_released_games_are_normalised_separately_then_jointly():
     rewards, seats, games = [[0.0, 1.0], [-1.0], [5.0], [0.05, 0.05, -9.0], [7.0]], [0, 1, 0, 1, 0], [0, 0, 1, 1, 1]
     tokens = [3, 2, 4, 1, 2, 5, 2, 3]
     turns = table(rewards, seats=seats, games=games, tokens=tokens, roles=[1, 0, 1, 0, 1])
-    expected = released(rewards, seats, tokens, 1.0, games)
+    expected = advantages_as_released(rewards, seats, tokens, 1.0, games)
     assert mars(turns, variant="as_released").advantages == pytest.approx(expected, abs=1e-9)
-    assert expected != pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-2)
+    assert expected != pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-2)
 
 
 def test_as_released_counts_a_frequent_value_once():
     # all ten tokens of seat 0 but one end with the same value: the mean is over two distinct values, not over ten
     rewards, seats, tokens = [[1.0]] * 9 + [[-1.0]], [0] * 10, [1] * 10
     advantages = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
-    assert advantages == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-9)
+    assert advantages == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-9)
 
 
-def test_as_released_sees_through_rounding_when_it_counts_distinct_values():
+def test_as_released_values_equal_up_to_rounding_count_as_one():
     # both trajectories hold the rewards 0.1, 0.2 and 0.3; summed in another order they differ in the last digit
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     rewards, seats, tokens = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1.0]], [0, 0, 0], [1] * 7
     first = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
-    other = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
+    reordered = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
     assert first[0] == pytest.approx(first[3], abs=1e-12)
-    assert first == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-8)
-    assert first == pytest.approx(other[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
+    assert first == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-8)
+    assert first == pytest.approx(reordered[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
 
 
 def test_as_released_on_degenerate_batches():
@@ -166,5 +166,5 @@ def test_as_released_on_degenerate_batches():
     assert mars(table([]), variant="as_released").advantages.shape == (0,)
     rewards, tokens = [[1.0, 5.0], [2.0]], [2, 0, 3]
     silent = mars(table(rewards, tokens=tokens), variant="as_released").advantages
-    assert silent == pytest.approx(released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
+    assert silent == pytest.approx(advantages_as_released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
     assert mars(table([[0.3]] * 5), variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)

@@ -29,14 +29,14 @@ def test_golden():
     assert credit.state == {"game/first": pytest.approx(0.09524, abs=1e-5)}
 
 
-def test_by_hand_roles_have_baselines_of_their_own():
+def test_roles_have_separate_baselines_by_hand():
     credit = rae(table(**BY_HAND), {})
     # first: 3 -> b 0.15, then -1 - 0.15; second: -3 -> b -0.15, then 1 + 0.15
     assert credit.advantages == pytest.approx([3, 3, -3, -1.15, 1.15, 1.15, 1.15])
     assert credit.state == {"game/first": pytest.approx(0.0925), "game/second": pytest.approx(-0.0925)}
 
 
-def test_games_have_baselines_of_their_own():
+def test_games_have_separate_baselines():
     credit = rae(table([[1.0], [1.0]], games=[0, 1]), {})
     assert credit.advantages.tolist() == [1.0, 1.0]
     assert set(credit.state) == {"game/first", "other/first"}
@@ -50,7 +50,7 @@ def test_as_released_games_share_the_baseline_of_a_player():
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
-def test_as_released_one_game_in_seats_of_their_own_is_as_published(returns):
+def test_as_released_one_game_with_fixed_seats_is_as_published(returns):
     seats = [number % 2 for number in range(len(returns))]
     turns = table([[value] for value in returns], seats=seats, roles=seats)
     assert rae(turns, {}, baselines="player").advantages.tolist() == rae(turns, {}).advantages.tolist()
@@ -64,12 +64,12 @@ def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=10), st.data())
 def test_state_carries_over_batches_and_through_json(returns, data):
-    cut = data.draw(st.integers(1, len(returns) - 1))
-    whole = rae(table([[value] for value in returns]), {})
-    first = rae(table([[value] for value in returns[:cut]]), {})
-    second = rae(table([[value] for value in returns[cut:]]), json.loads(json.dumps(first.state)))
-    assert [*first.advantages, *second.advantages] == pytest.approx(whole.advantages)
-    assert second.state == whole.state
+    split_index = data.draw(st.integers(1, len(returns) - 1))
+    credit_of_all = rae(table([[value] for value in returns]), {})
+    first = rae(table([[value] for value in returns[:split_index]]), {})
+    second = rae(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first.state)))
+    assert [*first.advantages, *second.advantages] == pytest.approx(credit_of_all.advantages)
+    assert second.state == credit_of_all.state
 
 
 def test_gamma_weakens_early_turns():
@@ -77,7 +77,7 @@ def test_gamma_weakens_early_turns():
     assert credit.advantages == pytest.approx([0.25, 0.5, 1.0, 0.5, 1.0])
 
 
-def test_its_baselines_are_logged():
+def test_baselines_are_logged():
     assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
 
 
@@ -151,7 +151,7 @@ def test_without_a_baseline_it_is_rebn(rewards, gamma):
 
 
 @given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.integers(0, 1000), st.sampled_from(["none", "group"]))
-def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, baseline):
+def test_over_tokens_equals_whitening_of_the_tokens_in_loops(rewards, seed, baseline):
     size = sum(map(len, rewards))
     tokens = np.random.Generator(np.random.Philox(seed)).integers(0, 4, size).tolist()
     groups = [index // 2 for index in range(len(rewards))]
@@ -159,15 +159,17 @@ def test_over_tokens_equals_a_naive_whitening_of_the_tokens(rewards, seed, basel
     totals = [sum(values) for values in rewards]
     stream = []
     for values, total, number in zip(rewards, totals, groups, strict=True):
-        peers = [other for other, group in zip(totals, groups, strict=True) if group == number]
+        peers = [peer for peer, group in zip(totals, groups, strict=True) if group == number]
         for turn in range(len(values)):
             stream.append(total - sum(peers) / len(peers) if baseline == "group" else sum(values[turn:]))
-    flat = np.repeat(stream, tokens)
+    token_values = np.repeat(stream, tokens)
     advantages = reinforce_plus_plus(turns, baseline=baseline, over="tokens").advantages
-    if len(flat) < 2 or flat.std() < 1e-6:
+    if len(token_values) < 2 or token_values.std() < 1e-6:
         assert np.isfinite(advantages).all()
         return
-    assert advantages == pytest.approx((np.array(stream) - flat.mean()) / np.sqrt(flat.var(ddof=1) + 1e-8), abs=1e-6)
+    assert advantages == pytest.approx(
+        (np.array(stream) - token_values.mean()) / np.sqrt(token_values.var(ddof=1) + 1e-8), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("over", ["turns", "tokens"])
@@ -194,10 +196,10 @@ def test_by_hand_per_agent():
 def test_each_statistic_has_its_own_scope():
     samples = np.array([3, 3, -3, -1, 1, 1, 1])
     own_mean, own_std = np.array([5, 5, 0, 5, 0, 0, 0]) / 3, np.where([1, 1, 0, 1, 0, 0, 0], 4 / 3**0.5, 2)
-    mixed = dr_mas(table(**BY_HAND), std="global").advantages
-    assert mixed == pytest.approx((samples - own_mean) / samples.std(ddof=1), abs=1e-5)
-    mixed = dr_mas(table(**BY_HAND), mean="global").advantages
-    assert mixed == pytest.approx((samples - 5 / 7) / own_std, abs=1e-5)
+    mixed_scopes = dr_mas(table(**BY_HAND), std="global").advantages
+    assert mixed_scopes == pytest.approx((samples - own_mean) / samples.std(ddof=1), abs=1e-5)
+    mixed_scopes = dr_mas(table(**BY_HAND), mean="global").advantages
+    assert mixed_scopes == pytest.approx((samples - 5 / 7) / own_std, abs=1e-5)
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
@@ -209,16 +211,16 @@ def test_per_role_it_is_grpo(rewards, over):
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
 def test_with_global_statistics_it_is_grpo_of_a_team_without_roles(rewards, over):
     turns = team(rewards)
-    alike = dataclasses.replace(turns, role=np.zeros_like(turns.role))
+    without_roles = dataclasses.replace(turns, role=np.zeros_like(turns.role))
     estimate = dr_mas(turns, mean="global", std="global", over=over).advantages
-    assert estimate == pytest.approx(grpo(alike, over=over).advantages, abs=1e-4)
+    assert estimate == pytest.approx(grpo(without_roles, over=over).advantages, abs=1e-4)
 
 
-def test_agents_may_be_told_apart_by_name():
+def test_agents_can_be_distinguished_by_name():
     turns = team([[1.0], [1.0], [2.0], [4.0]])
-    named = dataclasses.replace(turns, agent=np.array([0, 0, 1, 1]), agent_names=("one", "two"))
-    assert dr_mas(named, agent_is="agent").advantages == pytest.approx([0, 0, -(2**-0.5), 2**-0.5], abs=1e-5)
-    assert dr_mas(named).advantages == pytest.approx(np.array([-1, -1, 1, 1]) / 2**0.5, abs=1e-5)
+    with_agent_names = dataclasses.replace(turns, agent=np.array([0, 0, 1, 1]), agent_names=("one", "two"))
+    assert dr_mas(with_agent_names, agent_is="agent").advantages == pytest.approx([0, 0, -(2**-0.5), 2**-0.5], abs=1e-5)
+    assert dr_mas(with_agent_names).advantages == pytest.approx(np.array([-1, -1, 1, 1]) / 2**0.5, abs=1e-5)
 
 
 def test_dr_mas_epsilon_is_added_to_the_deviation():
@@ -238,9 +240,9 @@ def test_offset_is_kept_exactly():
 
 
 @given(REWARDS_OF_OUTCOME)
-def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards):
-    alone = np.concatenate([outcome(table([turns])).advantages for turns in rewards])
-    assert np.array_equal(outcome(table(rewards)).advantages, alone)
+def test_a_trajectorys_outcome_does_not_depend_on_the_batch(rewards):
+    separate_advantages = np.concatenate([outcome(table([turns])).advantages for turns in rewards])
+    assert np.array_equal(outcome(table(rewards)).advantages, separate_advantages)
 
 
 TEAMS = {"first": "attackers", "second": "defenders", "third": "defenders"}
@@ -266,7 +268,7 @@ def test_equals_plain_loops(rows, with_teams, by_group):
         role = turns.role_names[row[1]]
         return (TEAMS[role] if with_teams else role, row[3], row[2] if by_group else 0)
 
-    expected = [row[0] - np.mean([other[0] for other in rows if key(other) == key(row)]) for row in rows]
+    expected = [row[0] - np.mean([other_row[0] for other_row in rows if key(other_row) == key(row)]) for row in rows]
     credit = adv_evo(turns, teams=TEAMS if with_teams else None, over="group" if by_group else "batch")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
 
@@ -284,8 +286,8 @@ def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
 
 def test_whitening():
     turns = table(**BY_HAND)
-    plain, white = adv_evo(turns).advantages, adv_evo(turns, whiten=True).advantages
-    assert white == pytest.approx((plain - plain.mean()) / plain.std(ddof=1))
+    unwhitened, whitened = adv_evo(turns).advantages, adv_evo(turns, whiten=True).advantages
+    assert whitened == pytest.approx((unwhitened - unwhitened.mean()) / unwhitened.std(ddof=1))
 
 
 def test_a_role_without_a_team_is_named():
@@ -329,14 +331,14 @@ def test_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, en
 
 
 @given(RETURNS_OF_MARTI)
-def test_without_a_past_or_without_shaping_it_is_rloo(returns):
+def test_without_history_or_without_shaping_marti_is_rloo(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))
     expected = rloo(turns).advantages
     assert marti(turns, {}, baseline="group").advantages == pytest.approx(expected, abs=1e-9)
     assert marti(turns, STATE, shaping="none", baseline="group").advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_team_tells_roles_apart_by_their_records():
+def test_roles_of_a_team_have_separate_records():
     turns = table([[1.0], [1.0]], roles=[0, 1], groups=[0, 0])
     assert marti(turns, STATE, alpha=1.0).advantages == pytest.approx([-0.75, 0.75])
     assert marti(turns, STATE, alpha=1.0, shaping="margin").advantages == pytest.approx([0.75, -0.75])
@@ -344,15 +346,15 @@ def test_the_team_tells_roles_apart_by_their_records():
 
 
 @given(RETURNS_OF_MARTI, st.data())
-def test_records_sum_up_over_batches_and_through_json(returns, data):
-    cut = data.draw(st.integers(0, len(returns)))
-    whole = marti(table([[value] for value in returns]), {}).state
-    first = marti(table([[value] for value in returns[:cut]]), {}).state
-    second = marti(table([[value] for value in returns[cut:]]), json.loads(json.dumps(first))).state
-    assert second["game/first"] == pytest.approx(whole["game/first"])
+def test_records_accumulate_over_batches_and_survive_json(returns, data):
+    split_index = data.draw(st.integers(0, len(returns)))
+    state_of_all = marti(table([[value] for value in returns]), {}).state
+    first = marti(table([[value] for value in returns[:split_index]]), {}).state
+    second = marti(table([[value] for value in returns[split_index:]]), json.loads(json.dumps(first))).state
+    assert second["game/first"] == pytest.approx(state_of_all["game/first"])
 
 
-def test_marti_all_equal_one_member_offsets_and_no_turns():
+def test_marti_with_equal_returns_one_member_offsets_and_no_turns():
     for turns in (table([[1e6], [1e6]], groups=[0, 0]), table([[3.0]])):
         assert not marti(turns, STATE).advantages.any()
     assert marti(table([]), STATE).state == STATE
@@ -363,8 +365,8 @@ def test_a_win_below_a_loss_is_refused():
         marti(table([[1.0]]), {}, low=1.0, high=1.0)
 
 
-def played(coalitions, worths, seats_get=None):
-    """One episode of one turn per trained seat for each coalition; every seat is paid the episode's worth."""
+def table_of_coalitions(coalitions, worths, seats_get=None):
+    """Return one episode per coalition, with one turn per trained seat; every seat is paid the coalition's value."""
     rewards = [[worth] for coalition, worth in zip(coalitions, worths, strict=True) for _ in coalition]
     seats = [seat for coalition in coalitions for seat in coalition]
     turns = table(rewards if seats_get is None else seats_get, seats=seats, roles=[0] * len(seats))
@@ -375,36 +377,36 @@ def played(coalitions, worths, seats_get=None):
 KNOWN = {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
 
 
-def test_by_hand_two_seats_whose_parts_are_known():
+def test_shapley_shares_of_two_seats_by_hand():
     """v(0) = 1, v(1) = 4, this episode 7: seat 0 adds 1 first or 3 last, seat 1 adds 4 first or 6 last."""
-    credit = shapley(played([(0, 1)], [7.0]), KNOWN)
+    credit = shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN)
     assert credit.advantages == pytest.approx([2.0, 5.0])
-    assert shapley(played([(0, 1)], [7.0]), KNOWN, empty=2.0).advantages == pytest.approx([1.0, 4.0])
+    assert shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN, empty=2.0).advantages == pytest.approx([1.0, 4.0])
 
 
 def test_state_holds_sums_per_coalition_and_metrics_the_values():
-    credit = shapley(played([(0, 1), (1,), (1,)], [7.0, 3.0, 5.0]), KNOWN, decay=0.5)
+    credit = shapley(table_of_coalitions([(0, 1), (1,), (1,)], [7.0, 3.0, 5.0]), KNOWN, decay=0.5)
     assert credit.state == {"game": {"0": [1.0, 1.0], "1": [2.5, 10.0], "0,1": [1.0, 7.0]}}
     assert credit.metrics == {"value/game/0": pytest.approx(2.0), "value/game/1": pytest.approx(5.0)}
     assert KNOWN == {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
 
 
-def test_the_gloves_of_the_textbook():
+def test_the_glove_game_of_the_textbook():
     state = {
         "game": {name: [1.0, worth] for name, worth in {"0": 0, "3": 0, "5": 0, "0,3": 1, "0,5": 1, "3,5": 0}.items()}
     }
-    assert shapley(played([(0, 3, 5)], [1.0]), state).advantages == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+    assert shapley(table_of_coalitions([(0, 3, 5)], [1.0]), state).advantages == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
-def test_unseen_coalitions_go_by_size():
-    """Nothing known of three seats: a straight line from 0 to 6. With the pair 0,1 known all pairs are worth as much."""
-    assert shapley(played([(0, 1, 2)], [6.0]), {}).advantages == pytest.approx([2, 2, 2])
+def test_unseen_coalitions_are_estimated_by_size():
+    """Without records, values rise linearly from 0 to 6. With the record of the pair 0,1, all pairs have its value."""
+    assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), {}).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "0,1": [1.0, 4.0]}}
     # v(0) = 3 stands for 1 and 2 too; v(0,1) = 4 for all pairs: equal seats
-    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx([2, 2, 2])
+    assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), state).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "1": [1.0, 0.0]}}
     # v(2) = 1.5, and pairs lie half-way from the mean of singles 1.5 to 6
-    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(
+    assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(
         naive({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6})
     )
 
@@ -413,50 +415,53 @@ def naive(worth):
     orders = list(permutations(range(3)))
     totals = [0.0] * 3
     for order in orders:
-        inside = 0
+        coalition_value = 0
         for seat in order:
-            totals[seat] += (worth[inside | 1 << seat] - worth.get(inside, 0.0)) / len(orders)
-            inside |= 1 << seat
+            totals[seat] += (worth[coalition_value | 1 << seat] - worth.get(coalition_value, 0.0)) / len(orders)
+            coalition_value |= 1 << seat
     return totals
 
 
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
-def test_shares_of_an_episode_add_up_to_its_worth(means, worth, empty):
+def test_shares_of_an_episode_sum_to_its_value(means, worth, empty):
     state = {
         "game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}
     }
-    credit = shapley(played([(0, 1, 2)], [worth]), state, empty=empty)
+    credit = shapley(table_of_coalitions([(0, 1, 2)], [worth]), state, empty=empty)
     assert credit.advantages.sum() == pytest.approx(worth - empty, abs=1e-8)
     masks = dict(zip([1, 2, 4, 3, 5, 6], means, strict=True))
     assert credit.advantages == pytest.approx(naive({0: empty, **masks, 7: worth}), abs=1e-8)
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=3), max_size=6))
-def test_a_seat_alone_is_the_plain_outcome(rewards):
+def test_for_a_single_seat_the_share_is_the_outcome(rewards):
     turns = table(rewards)
     assert shapley(turns, {}).advantages == pytest.approx(outcome(turns).advantages)
 
 
-def test_worth_is_the_teams_payoff_or_the_sum_of_own_ones():
-    turns = played([(0, 1)], [0.0], seats_get=[[2.0], [4.0]])
+def test_a_coalitions_value_is_the_team_payoff_or_the_sum_of_payoffs():
+    turns = table_of_coalitions([(0, 1)], [0.0], seats_get=[[2.0], [4.0]])
     assert shapley(turns, {}).advantages == pytest.approx([1.5, 1.5])
     assert shapley(turns, {}, worth="sum").advantages == pytest.approx([3.0, 3.0])
 
 
-def test_with_the_baseline_seats_share_what_was_more_than_expected():
+def test_with_a_baseline_seats_share_the_surplus_over_the_expectation():
     state = {"game": {**KNOWN["game"], "0,1": [2.0, 12.0]}}
-    assert shapley(played([(0, 1)], [7.0]), state, baseline=True).advantages == pytest.approx([0.5, 0.5])
-    assert shapley(played([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx(
+    assert shapley(table_of_coalitions([(0, 1)], [7.0]), state, baseline=True).advantages == pytest.approx([0.5, 0.5])
+    assert shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx(
         [3.5, 3.5]
     )  # never seen: 0
-    plain, above = (
-        shapley(played([(0, 1)] * 2, [7.0, 9.0]), state, baseline=flag).advantages for flag in (False, True)
+    without_baseline, with_baseline = (
+        shapley(table_of_coalitions([(0, 1)] * 2, [7.0, 9.0]), state, baseline=flag).advantages
+        for flag in (False, True)
     )
-    assert plain[:2] - above[:2] == pytest.approx(plain[2:] - above[2:])  # the same for every episode: no bias
+    assert without_baseline[:2] - with_baseline[:2] == pytest.approx(
+        without_baseline[2:] - with_baseline[2:]
+    )  # the same for every episode: no bias
 
 
-def test_games_are_kept_apart():
-    turns = dataclasses.replace(played([(0, 1)], [7.0]), game=np.array([1, 1]))
+def test_games_have_separate_records():
+    turns = dataclasses.replace(table_of_coalitions([(0, 1)], [7.0]), game=np.array([1, 1]))
     assert shapley(turns, KNOWN).advantages == pytest.approx([3.5, 3.5])
 
 
@@ -464,6 +469,6 @@ def test_without_turns_the_values_stay():
     assert shapley(table([]), KNOWN, decay=1.0).state == KNOWN
 
 
-def test_nine_learning_seats_are_refused():
+def test_more_than_eight_learning_seats_are_refused():
     with pytest.raises(CreditError, match="9 seats"):
-        shapley(played([tuple(range(9))], [1.0]), {})
+        shapley(table_of_coalitions([tuple(range(9))], [1.0]), {})

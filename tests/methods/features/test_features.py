@@ -15,9 +15,9 @@ def test_centred_logit_by_hand():
 
 def test_impossible_tokens_do_not_count_and_gradients_stay_finite():
     logits = torch.tensor([[1.0, 3.0, -torch.inf], [5.0, -torch.inf, -torch.inf]], requires_grad=True)
-    centred = centred_logit(logits)
-    assert centred.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    centred[0, 1].backward()
+    centred_logits = centred_logit(logits)
+    assert centred_logits.tolist() == [[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    centred_logits[0, 1].backward()
     assert logits.grad.tolist() == [[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
 
 
@@ -41,8 +41,8 @@ def test_impossible_tokens_count_as_probability_zero():
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=6), st.floats(-1e3, 1e3))
-def test_shifts_change_nothing_and_uniform_is_the_most(values, shift):
+def test_entropy_ignores_shifts_and_is_largest_for_uniform_logits(values, shift):
     logits = torch.tensor([values], dtype=torch.float64)
-    measured = entropy(logits)
-    assert torch.allclose(entropy(logits + shift), measured, atol=1e-9)
-    assert -1e-12 <= measured.item() <= math.log(len(values)) + 1e-12
+    entropies = entropy(logits)
+    assert torch.allclose(entropy(logits + shift), entropies, atol=1e-9)
+    assert -1e-12 <= entropies.item() <= math.log(len(values)) + 1e-12

@@ -1,4 +1,4 @@
-"""Plays of rock, paper, scissors, Spock, lizard in which it is given who says what."""
+"""Episodes of rock, paper, scissors, Spock, lizard with given replies."""
 
 from sparring.core.records import Episode, Turn
 from sparring.core.rng import Stream
@@ -10,7 +10,7 @@ GAME, NAME = make_game("rps_spock_lizard"), "rps_spock_lizard"
 STREAM = Stream.from_seed(0)
 
 
-def reply(seat, word, candidate=0, others=(), event="ok", legal=MOVES, index=0):
+def reply(seat, word, candidate=0, candidates=(), event="ok", legal=MOVES, index=0):
     action = word if event == "ok" else None
     return Turn(
         seat,
@@ -23,12 +23,12 @@ def reply(seat, word, candidate=0, others=(), event="ok", legal=MOVES, index=0):
         event,
         {},
         candidate=candidate,
-        candidates=others,
+        candidates=candidates,
     )
 
 
 def episode(number, *replies, game=NAME):
-    """Return a play in which each seat gives these replies, of which the first is played."""
+    """Return an episode in which each seat has these candidate replies; the first one is played."""
     turns = tuple(
         reply(
             seat,
@@ -60,9 +60,9 @@ def request_of(*plays, step=0):
 
 
 def request_in_shares(shares, plays=60, step=0, count=3):
-    """Return plays whose replies are words in these shares, laid out without chance."""
+    """Return episodes whose replies have exactly these shares of words."""
     words = [word for word, share in shares.items() for _ in range(round(share * plays * 2 * count))]
     order = STREAM.child("order").generator().permutation(len(words))
-    words = [words[place] for place in order] + ["rock"] * (plays * 2 * count - len(words))
-    rows = [words[place : place + count] for place in range(0, len(words), count)]
+    words = [words[index] for index in order] + ["rock"] * (plays * 2 * count - len(words))
+    rows = [words[index : index + count] for index in range(0, len(words), count)]
     return request_of(*zip(rows[::2], rows[1::2], strict=True), step=step)

@@ -51,11 +51,11 @@ from sparring.methods.knowledge.statements import (
 PAYOFFS = np.array([[rps_spock_lizard.payoff(move, other) for other in MOVES] for move in MOVES])
 
 
-def exploited(strategy, sentences):
-    full = np.zeros(len(MOVES))
+def exploitability(strategy, sentences):
+    probabilities = np.zeros(len(MOVES))
     for share, word in zip(strategy, sentences, strict=True):
-        full[MOVES.index(word)] += share
-    return max(PAYOFFS @ full)
+        probabilities[MOVES.index(word)] += share
+    return max(PAYOFFS @ probabilities)
 
 
 NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
@@ -66,30 +66,30 @@ BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 
     ("k", "words", "expected"),
     [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)],
 )
-def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, expected):
-    """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
+def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(k, words, expected):
+    """LSPO's paper reports .33, .33, 0 for three iterations on rock, paper, scissors, Spock, lizard."""
     space = LatentSpace(embedding=NGRAMS, names=())
-    kind = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
-    assert sorted(kind.sentences) == sorted(words)
-    strategies = solve_exactly(GAME, {"throw": kind}, 4000)
+    clusters = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
+    assert sorted(clusters.sentences) == sorted(words)
+    strategies = solve_exactly(GAME, {"throw": clusters}, 4000)
     assert sorted(strategies) == ["0 left", "1 right"]
     for row in strategies.values():
-        assert exploited(row, kind.sentences) == pytest.approx(expected, abs=2e-3)
+        assert exploitability(row, clusters.sentences) == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
-    """From what is said alone: 3, 4 and 5 clusters, each iteration keeping the sentences of the one before."""
-    kind, gains = None, []
+def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
+    """Clusters come only from replies: 3, 4 and 5 clusters; each iteration keeps the previous sentences."""
+    clusters, gains = None, []
     for iteration, k in enumerate((3, 4, 5)):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
-        earlier = kind
-        kind = cluster_statements(
-            counts, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration)
+        previous_clusters = clusters
+        clusters = cluster_statements(
+            counts, k, clusters, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration)
         )
-        if earlier is not None:
-            assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
-        gains.append(exploited(solve_exactly(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
+        if previous_clusters is not None:
+            assert clusters.sentences[: len(previous_clusters.sentences)] == previous_clusters.sentences
+        gains.append(exploitability(solve_exactly(GAME, {"throw": clusters}, 2000)["0 left"], clusters.sentences))
     assert gains == pytest.approx([1 / 3, 1 / 3, 0], abs=5e-3)
 
 
@@ -97,14 +97,19 @@ def knowledge(data, state=None, **options):
     return bind("knowledge", "latent_space", options)(data, state or {})
 
 
-def test_by_hand_the_score_is_the_log_of_target_over_share():
+def test_the_score_by_hand_is_the_log_of_target_over_share():
     """12 replies: 6 rock, 4 paper, 2 scissors in both seats alike; the solution plays each with 1/3."""
-    all_three, two = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
-    plays = [(all_three, all_three), (two, two), (two, two), (all_three, all_three)]
+    three_words, repeated_rock = ["rock", "paper", "scissors"], ["rock", "paper", "rock"]
+    plays = [
+        (three_words, three_words),
+        (repeated_rock, repeated_rock),
+        (repeated_rock, repeated_rock),
+        (three_words, three_words),
+    ]
     data = request_of(*plays)
     output = knowledge(data, floor=0.03)
-    target = 0.97 / 3 + 0.01  # of each of three clusters
-    share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # in each state as everywhere
+    target = 0.97 / 3 + 0.01  # target of each of the three clusters
+    share = {"rock": 6 / 12, "paper": 4 / 12, "scissors": 2 / 12}  # equal in each state and over all states
     for scores, rows in zip(output.scores, plays, strict=True):
         for seat in (0, 1):
             assert list(scores[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
@@ -114,17 +119,19 @@ def test_by_hand_the_score_is_the_log_of_target_over_share():
     )
 
 
-def test_a_share_is_that_of_the_state_and_a_little_of_all_states():
+def test_a_share_mixes_the_state_with_a_little_of_all_states():
     data = request_of((["rock"] * 3, ["paper"] * 3), (["rock", "rock", "scissors"], ["paper", "paper", "scissors"]))
     output = knowledge(data, floor=0.03)
-    everywhere, here = {"rock": 5 / 12, "paper": 5 / 12, "scissors": 2 / 12}, {"rock": 5, "scissors": 1}
+    all_states, state_counts = {"rock": 5 / 12, "paper": 5 / 12, "scissors": 2 / 12}, {"rock": 5, "scissors": 1}
     target = 0.97 / 3 + 0.01
-    expected = [math.log(target / ((here[word] + 3 * everywhere[word]) / 9)) for word in ("rock", "rock", "scissors")]
+    expected = [
+        math.log(target / ((state_counts[word] + 3 * all_states[word]) / 9)) for word in ("rock", "rock", "scissors")
+    ]
     assert list(output.scores[1][0]) == pytest.approx(expected)
 
 
-def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominated_is_not():
-    """With Spock among four words rock is dominated: the solution leaves it, whatever it is said.
+def test_actions_that_the_solution_plays_more_are_preferred():
+    """With Spock among four words, rock is dominated, so the solution never plays it.
 
     Update (1) of the paper gives rock the lower regret; to prefer the lower regret, as its text says, would prefer rock.
     """
@@ -142,13 +149,13 @@ def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominate
             assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
 
 
-def test_with_probability_an_even_mixture_prefers_nothing():
+def test_with_score_probability_an_even_mixture_prefers_nothing():
     output = knowledge(request_in_shares({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
     scores = [score for rows in output.scores for row in rows.values() for score in row]
     assert max(scores) - min(scores) < 1e-3
 
 
-def test_what_is_no_action_is_worst_and_is_not_clustered():
+def test_replies_that_are_no_action_score_worst_and_are_not_clustered():
     data = request_of((["rock", "paper", "mumble"], ["scissors", "rock", "paper"]))
     output = knowledge(data)
     first = list(output.scores[0][0])
@@ -156,26 +163,26 @@ def test_what_is_no_action_is_worst_and_is_not_clustered():
     assert "mumble" not in json.dumps(output.state)
 
 
-def test_an_illegal_reply_is_no_statement_whatever_was_played_for_it():
+def test_an_illegal_reply_is_no_statement_even_if_a_substitute_was_played():
     play = episode(0, ["rock", "paper"], ["rock"])
     illegal = play.turns[0]._replace(event="illegal", reply="stone")
     decisions = judged_decisions(GAME, replace(play, turns=(illegal, play.turns[1])))
     assert [decision.actions for decision in decisions] == [(None, "paper"), ("rock",)]
 
 
-def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
-    state, before, seen = {}, {}, []
+def test_an_iteration_lasts_every_steps_then_adds_clusters():
+    state, previous, num_clusters = {}, {}, []
     for step in range(7):
         output = knowledge(request_in_shares(BASE, step=step), state, every=2, iterations=3)
         state = output.state
-        seen.append((output.metrics["iteration"], output.metrics["clusters"]))
+        num_clusters.append((output.metrics["iteration"], output.metrics["clusters"]))
         if step % 2 or step == 6:
-            assert state == before, "centres and strategy stay within an iteration"
-        before = json.loads(json.dumps(state))
-    assert seen == [(1, 3), (1, 3), (2, 4), (2, 4), (3, 5), (3, 5), (3, 5)]
+            assert state == previous, "centres and strategy stay within an iteration"
+        previous = json.loads(json.dumps(state))
+    assert num_clusters == [(1, 3), (1, 3), (2, 4), (2, 4), (3, 5), (3, 5), (3, 5)]
 
 
-def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
+def test_clusters_stay_when_nobody_says_their_sentences_any_more():
     state = knowledge(request_in_shares(BASE), every=1, clusters=5).state
     output = knowledge(
         request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2
@@ -183,7 +190,7 @@ def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
     assert set(output.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
 
 
-def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
+def test_kinds_can_have_separate_initial_numbers_and_must_exist():
     assert knowledge(request_in_shares(BASE), kinds={"throw": 4}).metrics["clusters"] == 4
     with pytest.raises(ConfigError, match="no statements of the kind 'speak'; its kinds are 'throw'"):
         knowledge(request_in_shares(BASE), kinds={"speak": 4})
@@ -191,12 +198,12 @@ def test_kinds_may_begin_with_numbers_of_their_own_and_must_be_there():
         knowledge(request_in_shares(BASE), kinds={"throw": 0})
 
 
-def test_what_it_knows_goes_through_json_bit_for_bit():
+def test_the_state_survives_json_exactly():
     output = knowledge(request_in_shares(BASE))
-    again = json.loads(json.dumps(output.state))
-    assert again == output.state
-    more = request_in_shares(BASE, step=1)
-    assert knowledge(more, again).scores == knowledge(more, output.state).scores
+    restored_state = json.loads(json.dumps(output.state))
+    assert restored_state == output.state
+    next_request = request_in_shares(BASE, step=1)
+    assert knowledge(next_request, restored_state).scores == knowledge(next_request, output.state).scores
     for damage in (
         lambda state: state.pop("space"),
         lambda state: state.pop("iteration"),
@@ -212,11 +219,11 @@ def test_what_it_knows_goes_through_json_bit_for_bit():
         damaged = json.loads(json.dumps(output.state))
         damage(damaged)
         with pytest.raises(CheckpointError, match="latent space of the checkpoint cannot be read"):
-            knowledge(more, damaged)
+            knowledge(next_request, damaged)
 
 
 class Chat:
-    """Two seats speak freely, one after the other, and then seat 0 is paid where seat 1 repeated it."""
+    """Two seats speak freely in turn; seat 0 is paid if seat 1 repeats its sentence."""
 
     name, roles, num_seats, max_turns = "chat", ("asker", "echo"), 2, 2
 
@@ -256,7 +263,7 @@ class ChatPlay:
         return ChatPlay(self.rules, self.lines)
 
 
-def talk(first, second):
+def chat_episode(first, second):
     turns = (reply(0, first, legal=()), reply(1, second, legal=()))
     return Episode(
         episode_id=0,
@@ -274,8 +281,8 @@ def talk(first, second):
 FREE = ("a wolf", "a sheep @")
 
 
-def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters():
-    play = talk("you are a wolf", "no I am not")
+def test_free_text_is_a_kind_per_role_with_states_of_clusters():
+    play = chat_episode("you are a wolf", "no I am not")
     decisions = judged_decisions(Chat(), play)
     asker, echo = (0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)
     assert [(decision.number, decision.kind, decision.actions, decision.has_candidates) for decision in decisions] == [
@@ -283,22 +290,22 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
         echo,
     ]
     few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert locate_decisions(few, play, decisions, lambda kind, line: kind) == {
+    assert locate_decisions(few, play, decisions, lambda name, line: name) == {
         0: AbstractState("0 ", (), ()),
         1: AbstractState("1 asker", FREE, FREE),
     }
-    assert locate_decisions(few, play, decisions, lambda kind, line: None) == {0: AbstractState("0 ", (), ())}
-    assert locate_decisions(few, play, decisions, lambda kind, line: "@") == {
+    assert locate_decisions(few, play, decisions, lambda name, line: None) == {0: AbstractState("0 ", (), ())}
+    assert locate_decisions(few, play, decisions, lambda name, line: "@") == {
         0: AbstractState("0 ", (), ())
-    }  # the rules refuse the sentence
+    }  # the rules do not allow the sentence
     space = LatentSpace(embedding=FEW, names=())
-    kinds = {kind: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
+    kinds = {name: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for name in Chat.roles}
     answer = solve_exactly(Chat(), kinds, 500)
     assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
     assert answer["1 a wolf"][kinds["echo"].sentences.index("a wolf")] < 0.01  # the echo does not want to repeat
 
 
-def test_an_environment_without_a_tree_is_refused():
+def test_an_environment_without_a_game_tree_is_refused():
     class Open:
         name, roles = "open", ("a",)
 
@@ -306,7 +313,7 @@ def test_an_environment_without_a_tree_is_refused():
         solve_exactly(Open(), {}, 10)
 
 
-def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
+def test_scores_belong_to_replies_and_turns_without_candidates_have_none():
     data = request_of((["rock", "paper"], ["scissors"]))
     (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
     assert [(turn.reply, turn.score) for turn in (scored.turns[0], *scored.turns[0].candidates)] == [
@@ -314,8 +321,8 @@ def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
         ("paper", None),
     ]
     assert scored.turns[1].score is None
-    (bare,) = with_scores([scored], [{}])
-    assert bare.turns[0].score is None and bare.turns[0].candidates[0].score is None
+    (without_scores,) = with_scores([scored], [{}])
+    assert without_scores.turns[0].score is None and without_scores.turns[0].candidates[0].score is None
 
 
 @pytest.mark.parametrize(
@@ -329,21 +336,21 @@ def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
         (Knowledge(scores=[{}], state={"a": math.inf}), "must be a JSON value"),
     ],
 )
-def test_what_does_not_fit_is_refused(output, match):
+def test_output_that_does_not_match_the_turns_is_refused(output, match):
     data = request_of((["rock", "paper"], ["scissors"]))
     with pytest.raises(PluginError, match=match):
         check_output(bind("knowledge", "latent_space"), output, data, {})
 
 
-def bluff_turn(seat, key, played, other):
+def bluff_turn(seat, key, played_action, other_action):
     """Return a turn whose other action is a candidate."""
-    legal = tuple(sorted((played, other)))
-    candidate = reply(seat, other, 1, legal=legal)._replace(state_key=key)
-    return reply(seat, played, others=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
+    legal = tuple(sorted((played_action, other_action)))
+    candidate = reply(seat, other_action, 1, legal=legal)._replace(state_key=key)
+    return reply(seat, played_action, others=(candidate,), legal=legal)._replace(state_key=key, moment=seat)
 
 
-def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
-    """Bluff: a high card that claims to be low is dominated; the listener is to call two times in three."""
+def test_actions_that_are_no_statements_are_scored_if_configured():
+    """Bluff: claiming "low" with a high card is dominated; the listener calls with probability 2/3."""
     game, plays = make_game("bluff"), []
     for seed in range(24):
         claim = bluff_turn(0, f"speaker card {game.reset(Stream(seed)).card}", "high", "low")
@@ -365,7 +372,7 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
     assert set(output.state["space"]["strategies"]["bluff"]) == keys
 
 
-def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
+def test_the_share_of_prompts_without_a_preference_is_reported():
     space = LatentSpace(
         embedding=bind("knowledge.embeddings", "ngrams"),
         names=(),
@@ -380,20 +387,22 @@ def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
     assert score_replies([], space, "ratio", 0.02)[1] == {}
 
 
-def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
-    """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
+def test_action_shares_are_pooled_over_states_with_the_same_actions():
+    """Two action lists, "a", "b" and "a", "c": counts of other states are used if the list is the same."""
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
     space = LatentSpace(
         embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}),
         names=(),
         strategies={"g": {key: [0.5, 0.5] for key in states}},
     )
-    placed = [MappedPrompt(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
-    scores, _ = score_replies(placed, space, "ratio", 0.02)
+    prompts = [
+        MappedPrompt(0, number, ("g", pool, key), labels) for number, (key, (pool, labels)) in enumerate(states.items())
+    ]
+    scores, _ = score_replies(prompts, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
     assert [row[0] for row in scores] == pytest.approx([math.log(0.5 / share) for share in shares])
-    alone, _ = score_replies(placed[2:], space, "ratio", 0.02)
-    assert alone == [scores[2]]
+    scores_alone, _ = score_replies(prompts[2:], space, "ratio", 0.02)
+    assert scores_alone == [scores[2]]
 
 
 # -- statements about players -----------------------------------------------------------------------
@@ -412,30 +421,30 @@ CALLED = ("p1", "p2", "p10")
         ("", "", None),
     ],
 )
-def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line, without, whom):
+def test_a_statement_is_split_into_its_pattern_and_the_named_player(line, without, whom):
     assert (pattern(line, CALLED), first_player_name(line, CALLED)) == (without, whom)
     assert (pattern(line, ()), first_player_name(line, ())) == (line, None)
 
 
-def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
+def test_clusters_of_statements_do_not_depend_on_the_named_player():
     space = LatentSpace(embedding=NGRAMS, names=CALLED, player_names=CALLED)
     counts = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
-    kind = cluster_statements(counts, 3, None, space, STREAM)
-    assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
-    whole = replace(space, kinds={"speaks": kind})
+    clusters = cluster_statements(counts, 3, None, space, STREAM)
+    assert sorted(clusters.sentences) == ["seer @ good", "seer @ wolf", "silence"]
+    space_with_clusters = replace(space, kinds={"speaks": clusters})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
-    assert whole.nearest_sentences("speaks", lines) == lines
-    state = json.loads(json.dumps({"iteration": 0, "space": whole.to_json()}))
-    assert LatentSpace.from_state(state, whole.embedding)[1].nearest_sentences("speaks", lines) == lines
-    # a statement that names nobody is of a cluster that names nobody, or of none
-    assert whole.nearest_sentences("speaks", ["seer wolf"]) == ["silence"]
-    some = replace(
+    assert space_with_clusters.nearest_sentences("speaks", lines) == lines
+    state = json.loads(json.dumps({"iteration": 0, "space": space_with_clusters.to_json()}))
+    assert LatentSpace.from_state(state, space_with_clusters.embedding)[1].nearest_sentences("speaks", lines) == lines
+    # a statement without a name belongs to a cluster without a name, or to no cluster
+    assert space_with_clusters.nearest_sentences("speaks", ["seer wolf"]) == ["silence"]
+    other_space = replace(
         space, kinds={"speaks": cluster_statements({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)}
     )
-    assert some.nearest_sentences("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
+    assert other_space.nearest_sentences("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
 
 
-def test_in_other_environments_no_sign_stands_for_a_player():
+def test_in_environments_without_players_names_an_at_sign_is_text():
     space = LatentSpace(
         embedding=FEW,
         names=("left",),
@@ -447,12 +456,12 @@ def test_in_other_environments_no_sign_stands_for_a_player():
 STREAM_OF_HABITS = Stream.from_seed(0)
 
 
-def solver(game, stream=STREAM_OF_HABITS, **more):
-    return MonteCarloSolver(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **more)
+def solver(game, stream=STREAM_OF_HABITS, **options):
+    return MonteCarloSolver(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **options)
 
 
 class Signal:
-    """One seat sees left or right and says x or y; the other hears it and guesses. Both are paid for a right guess."""
+    """Seat 0 sees left or right and says x or y; seat 1 hears it and guesses. Both are paid for a correct guess."""
 
     name, roles, num_seats, max_turns = "signal", ("teller", "guesser"), 2, 2
 
@@ -492,8 +501,8 @@ class SignalPlay:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
-def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
-    """Either word can stand for either side; the habit decides."""
+def test_of_two_conventions_the_solution_takes_that_of_the_policy(left, right, seed):
+    """Either word can mean either side; the empirical policy decides."""
     habits = EmpiricalPolicy(
         by_state={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
         by_kind={"teller": Counter("xy")},
@@ -503,20 +512,20 @@ def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
     assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
 
 
-def test_without_an_anchor_habits_say_nothing():
+def test_without_an_anchor_the_empirical_policy_has_no_effect():
     habits = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
-    plain, informed = (solver(Signal(), **more).solve(20) for more in ({}, {"empirical": habits}))
-    assert plain == informed
+    without_habits, with_habits = (solver(Signal(), **options).solve(20) for options in ({}, {"empirical": habits}))
+    assert without_habits == with_habits
 
 
 THROWS = ("paper", "rock", "scissors")
-WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # of the first against the second, in this order
+WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # row against column, in the order of THROWS
 
 
-def anchored(anchor, shares, steps=3000, seed=0):
+def solve_with_anchor(anchor, shares, steps=3000, seed=0):
     """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
-    keys, called = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
+    keys, action_names = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
     counts = {
         key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)})
         for key, row in zip(keys, shares, strict=True)
@@ -524,24 +533,24 @@ def anchored(anchor, shares, steps=3000, seed=0):
     strategies = solver(game, Stream.from_seed(seed), empirical=EmpiricalPolicy(by_state=counts), anchor=anchor).solve(
         steps
     )
-    return [[strategies[key][called.index(throw)] for throw in THROWS] for key in keys]
+    return [[strategies[key][action_names.index(throw)] for throw in THROWS] for key in keys]
 
 
 @pytest.mark.parametrize("anchor", [0.5, 2.0])
-def test_at_rest_it_is_the_logit_equilibrium(anchor):
-    """Against the fixed point of q exp(u / lambda), found by small steps towards it."""
+def test_the_fixed_point_is_the_logit_equilibrium(anchor):
+    """Compare with the fixed point of q exp(u / lambda), computed by damped iteration."""
     shares = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
     exact = shares.copy()
     for _ in range(5000):
-        worth = np.array([WORTH @ exact[1], WORTH @ exact[0]])
-        answer = shares * np.exp(worth / anchor)
+        action_values = np.array([WORTH @ exact[1], WORTH @ exact[0]])
+        answer = shares * np.exp(action_values / anchor)
         exact += 0.02 * (answer / answer.sum(1, keepdims=True) - exact)
     assert np.abs(exact - shares).max() > 0.05
-    assert np.array(anchored(anchor, shares)) == pytest.approx(exact, abs=0.03)
+    assert np.array(solve_with_anchor(anchor, shares)) == pytest.approx(exact, abs=0.03)
 
 
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
-def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
+def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
     size = len(regrets)
     row = _StateRow(
         labels=tuple("abcd"[:size]),
@@ -555,28 +564,28 @@ def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     assert chances.sum() == pytest.approx(1) and (chances >= 0).all()
 
 
-def test_shares_by_hand():
+def test_shares_of_the_empirical_policy_by_hand():
     habits = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
-    whole = np.array([3.1, 0.1, 1.1]) / 4.3
-    assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * whole) / 6)
-    assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(whole)
+    pooled_shares = np.array([3.1, 0.1, 1.1]) / 4.3
+    assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * pooled_shares) / 6)
+    assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(pooled_shares)
     assert habits.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
 
 
-def test_habits_of_recorded_plays_and_the_option():
+def test_the_empirical_policy_of_recorded_episodes_and_its_option():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     episodes = play_episodes(game, ["werewolf_bot style=accuser"] * 4, plays=8)
-    gathered = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
+    request = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
     decisions = [judged_decisions(game, item, actions=True) for item in episodes]
-    anchored_output = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
-    even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
+    anchored_output = latent_space(request, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
+    even = latent_space(request, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
     assert (
         anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
     )
     _, space = LatentSpace.from_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
-    (first, *_), *_ = placed = map_decisions(gathered, decisions, space, gists=True)
-    assert len(placed) == 8 and first.game == game.name
-    habits = empirical_policy(item for row in placed for item in row)
+    (first, *_), *_ = mapped = map_decisions(request, decisions, space, gists=True)
+    assert len(mapped) == 8 and first.game == game.name
+    habits = empirical_policy(item for row in mapped for item in row)
     labels = habits.by_kind["wolf speaks"]
     assert sum(labels.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in labels)
     assert sum(habits.by_kind[""].values()) > 30
@@ -584,7 +593,7 @@ def test_habits_of_recorded_plays_and_the_option():
 
 @pytest.mark.parametrize("speech", ["words", "text"])
 @pytest.mark.parametrize(
-    "more",
+    "solver_options",
     [
         {},
         {"gists": False},
@@ -595,7 +604,7 @@ def test_habits_of_recorded_plays_and_the_option():
     ],
     ids=str,
 )
-def test_an_anchor_goes_with_other_options(speech, more):
+def test_an_anchor_works_with_other_options(speech, solver_options):
     options = {
         "players": 4,
         "rounds": 1,
@@ -607,24 +616,31 @@ def test_an_anchor_goes_with_other_options(speech, more):
     game, states = make_game("werewolf", options=options), []
     episodes = play_episodes(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
-        gathered = KnowledgeRequest(
+        request = KnowledgeRequest(
             episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS
         )
         states.append(
             latent_space(
-                gathered,
+                request,
                 states[-1] if states else {},
-                **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more},
+                **{
+                    "clusters": 3,
+                    "actions": True,
+                    "solver": "sampled",
+                    "cfr_steps": 4,
+                    "anchor": 0.2,
+                    **solver_options,
+                },
             ).state
         )
-    assert states[1]["iteration"] == (1 if "every" in more else 0)
+    assert states[1]["iteration"] == (1 if "every" in solver_options else 0)
     for strategy in states[1]["space"]["strategies"].values():
         assert strategy and all(sum(row) == pytest.approx(1) for row in strategy.values())
 
 
-def test_an_anchor_of_a_walked_tree_is_refused():
-    gathered = KnowledgeRequest(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
+def test_an_anchor_with_the_full_tree_solver_is_refused():
+    request = KnowledgeRequest(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
     with pytest.raises(
         ConfigError, match=r"anchor=0\.1 applies to sampled episodes only.*write solver: sampled, or leave anchor out"
     ):
-        latent_space(gathered, {}, anchor=0.1)
+        latent_space(request, {}, anchor=0.1)

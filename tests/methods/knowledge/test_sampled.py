@@ -23,8 +23,8 @@ def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_bluff_is_solved_as_the_whole_tree_is(depth):
-    """Every seat decides once, so that this is external sampling."""
+def test_bluff_has_the_same_solution_as_on_the_full_tree(depth):
+    """Every seat decides once, so this is external sampling."""
     exact, sampled = solve_exactly(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
     assert sampled.keys() <= exact.keys() and len(sampled) == len(exact)
     for key, row in sampled.items():
@@ -32,7 +32,7 @@ def test_bluff_is_solved_as_the_whole_tree_is(depth):
 
 
 class Ladder:
-    """One seat says "up" or "stop", three times at most, against one who has one word; up, up, stop is worth most."""
+    """Seat 0 says "up" or "stop" at most three times; seat 1 has one word. Up, up, stop pays most."""
 
     name, roles, num_seats, max_turns = "ladder", ("climber", "other"), 2, 6
 
@@ -70,23 +70,23 @@ class LadderPlay:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
+def test_consecutive_decisions_are_learned_at_any_depth(depth):
     strategies = MonteCarloSolver(
         AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True
     ).solve(400)
     assert strategies["1 "] == [1.0]
-    assert [strategies[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
+    assert [strategies[f"0 {index}"][right] > 0.95 for index, right in enumerate((0, 0, 1))] == [True] * 3
 
 
-def played(moments, seed, **options):
+def random_play(moments, seed, **options):
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
     play = AbstractedPlay(AbstractedEnvironment(game, {}), game.reset(Stream.from_seed(seed)))
     for number in range(moments):
-        due = play.due()
+        seats_to_act = play.due()
         if play.done:
             break
         stream = Stream.from_seed(seed).child(number)
-        play.step({seat: random_reply(play.inner, seat, play.legal(seat), stream.child(seat)) for seat in due})
+        play.step({seat: random_reply(play.inner, seat, play.legal(seat), stream.child(seat)) for seat in seats_to_act})
     return play
 
 
@@ -95,29 +95,35 @@ def played(moments, seed, **options):
     moments=st.integers(0, 24),
     options=st.sampled_from(({}, {"players": 7, "wolves_talk": True})),
 )
-def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments, options):
-    play = played(moments, seed, **options)
+def test_players_with_one_label_are_interchangeable_and_every_action_has_a_label(seed, moments, options):
+    play = random_play(moments, seed, **options)
     for seat in play.due():
-        place = abstract_state_of(play, seat, gists=True)
-        assert len(place.labels) == len(place.legal) and set(place.distinct_labels) == set(place.labels)
-        assert not any(
-            name in word for word in place.distinct_labels for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7")
+        abstract_state = abstract_state_of(play, seat, gists=True)
+        assert len(abstract_state.labels) == len(abstract_state.legal) and set(abstract_state.distinct_labels) == set(
+            abstract_state.labels
         )
-        assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
-        assert [place.distinct_labels[place.index_of(action)] for action in place.legal] == list(place.labels)
+        assert not any(
+            name in word
+            for word in abstract_state.distinct_labels
+            for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7")
+        )
+        assert abstract_state.key.split()[0] in ("wolf", "seer", "doctor", "villager")
+        assert [
+            abstract_state.distinct_labels[abstract_state.index_of(action)] for action in abstract_state.legal
+        ] == list(abstract_state.labels)
 
 
 @given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), order=st.permutations(range(5)))
-def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
-    """The same play with other numbers has the same gists, and each player the same label."""
+def test_an_abstract_state_does_not_depend_on_player_numbers(seed, moments, order):
+    """The same play with permuted numbers has the same abstract states (gists) and labels."""
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "order": "simultaneous"})
 
-    def renamed(text):
+    def permute_numbers(text):
         return "".join(
             f"p{order[int(letter) - 1] + 1}"
-            if before == "p" and letter.isdigit()
-            else ("" if letter == "p" and after.isdigit() else letter)
-            for before, letter, after in zip(" " + text, text, text[1:] + " ", strict=False)
+            if previous_char == "p" and letter.isdigit()
+            else ("" if letter == "p" and next_char.isdigit() else letter)
+            for previous_char, letter, next_char in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
     first = game.begin(tuple(range(5)), STREAM)
@@ -125,24 +131,24 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
     for number in range(moments):
         if first.done:
             break
-        due = first.due()
-        if due != second.due():  # the wolf with the smallest number proposes: another one may
+        seats_to_act = first.due()
+        if seats_to_act != second.due():  # the wolf with the smallest number proposes, so another wolf may act
             return
         stream = Stream.from_seed(seed).child(number)
-        replies = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in due}
-        for seat in due:
-            mine, theirs = first.gist(seat), second.gist(seat)
-            assert mine.key == theirs.key
-            assert {renamed(name): label for name, label in mine.labels.items()} == dict(theirs.labels)
+        replies = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in seats_to_act}
+        for seat in seats_to_act:
+            gist, permuted_gist = first.gist(seat), second.gist(seat)
+            assert gist.key == permuted_gist.key
+            assert {permute_numbers(name): label for name, label in gist.labels.items()} == dict(permuted_gist.labels)
         first.step(replies)
-        second.step({seat: renamed(word) for seat, word in replies.items()})
+        second.step({seat: permute_numbers(word) for seat, word in replies.items()})
 
 
-def test_a_gist_by_hand():
+def test_an_abstract_state_by_hand():
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True})
     assert game.roles == ("wolf", "seer", "doctor", "villager1", "villager2")
     play = game.begin((0, 1, 2, 3, 4), STREAM)
-    play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
+    play.step({0: "p5", 1: "p1", 2: "p5"})  # the seer sees the wolf, and the doctor saves its target
     assert play.due() == (0,)
     play.step({0: "seer p2 wolf"})
     assert play.gist(1) == Gist(
@@ -150,10 +156,12 @@ def test_a_gist_by_hand():
     )
     play.step({1: "seer p1 wolf"})
     play.step({2: "accuse p1"})
-    place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
-    assert place.key == "villager speak plain - / plain / seer"
+    abstract_state = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
+    assert abstract_state.key == "villager speak plain - / plain / seer"
     assert {
-        action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")
+        action: label
+        for action, label in zip(abstract_state.legal, abstract_state.labels, strict=True)
+        if action.startswith("accuse")
     } == {
         "accuse p1": "accuse #seer",
         "accuse p2": "accuse #seer",
@@ -164,7 +172,7 @@ def test_a_gist_by_hand():
         "werewolf",
         options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"},
     )
-    free = text.begin((0, 1, 2, 3, 4), STREAM)
+    free_text_play = text.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
     for replies in (
         night,
@@ -172,11 +180,11 @@ def test_a_gist_by_hand():
         {1: "I'm the seer and p1 is the wolf"},
         {2: "I, p3, do not trust p1."},
     ):
-        free.step(replies)
-    assert free.gist(3)[:2] == play.gist(3)[:2]  # what is meant counts, in whatever words
+        free_text_play.step(replies)
+    assert free_text_play.gist(3)[:2] == play.gist(3)[:2]  # the meaning counts, not the wording
 
 
-def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_marked():
+def test_proposed_players_are_known_and_the_top_living_suspect_is_marked():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3})
     play = game.begin(tuple(range(7)), STREAM)
     assert game.roles[:2] == ("wolf1", "wolf2")
@@ -195,10 +203,10 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
         "p7": "#top",
         "p6": "me",
     }
-    assert play.gist(6).key == "villager speak top dead / plain / trusted"  # nobody is as suspicious as oneself
+    assert play.gist(6).key == "villager speak top dead / plain / trusted"  # the player itself is never the top suspect
 
 
-def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
+def test_talking_wolves_use_the_last_name_said_in_this_night():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
     play = game.begin(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
     first = play.gist(0)
@@ -218,7 +226,7 @@ def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
     assert play.position.phase == "whisper" and "!" not in play.gist(0).key  # another night
 
 
-def test_texts_of_one_meaning_are_one_action():
+def test_texts_with_one_meaning_share_a_label():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     lines = (
         "I think that @ is a werewolf.",
@@ -228,14 +236,24 @@ def test_texts_of_one_meaning_are_one_action():
     )
     play = game.begin((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
-    place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
-    assert place.distinct_labels == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
-    assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
-    assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
-    assert place.labels.count("claim seer") == 2
-    assert place.index_of("I do not trust p2.") == place.index_of("I think that p3 is a werewolf.") == 0
-    whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
-    assert whole.labels == whole.legal
+    abstract_state = abstract_state_of(
+        AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True
+    )
+    assert abstract_state.distinct_labels == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
+    assert (
+        len(abstract_state.legal) == 13 and abstract_state.labels.count("accuse #plain") == 4
+    )  # two wordings, two players
+    assert (
+        abstract_state.labels.count("silence") == 5
+    )  # statements about itself and about dead players count as silence
+    assert abstract_state.labels.count("claim seer") == 2
+    assert (
+        abstract_state.index_of("I do not trust p2.") == abstract_state.index_of("I think that p3 is a werewolf.") == 0
+    )
+    state_without_gists = abstract_state_of(
+        AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False
+    )
+    assert state_without_gists.labels == state_without_gists.legal
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(
         tuple(range(7)), STREAM
     )
@@ -248,15 +266,15 @@ def test_texts_of_one_meaning_are_one_action():
     assert night.gist(0).means is None and play.gist(0).means("") == "silence"
 
 
-def test_few_plays_of_werewolf_teach_the_village_to_win_more():
+def test_a_solution_from_few_episodes_makes_the_village_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     few = AbstractedEnvironment(game, {})
     solver = MonteCarloSolver(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
     strategies = solver.solve(300)
-    assert len(strategies) < 200  # so that most states are come to
+    assert len(strategies) < 200  # so most states are visited
 
-    def won(solved):
-        """Return in how many of 200 plays the wolf wins, the village by the solution or at random."""
+    def count_wolf_wins(solved):
+        """Return how many of 200 episodes the wolf wins; the village plays the solution or at random."""
         total = 0
         for number in range(200):
             stream = STREAM.child(number)
@@ -264,28 +282,32 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
             while not play.done:
                 replies = {}
                 for seat in play.due():
-                    place = abstract_state_of(play, seat, gists=True)
-                    chances = strategies.get(place.key) if solved and game.teams[seat] else None
-                    label = draw.choice(place.distinct_labels, p=chances)
+                    abstract_state = abstract_state_of(play, seat, gists=True)
+                    chances = strategies.get(abstract_state.key) if solved and game.teams[seat] else None
+                    label = draw.choice(abstract_state.distinct_labels, p=chances)
                     replies[seat] = str(
                         draw.choice(
-                            [action for action, name in zip(place.legal, place.labels, strict=True) if name == label]
+                            [
+                                action
+                                for action, name in zip(abstract_state.legal, abstract_state.labels, strict=True)
+                                if name == label
+                            ]
                         )
                     )
                 play.step(replies)
             total += play.returns[0] > 0
         return total
 
-    assert won(solved=False) - won(solved=True) > 30
+    assert count_wolf_wins(solved=False) - count_wolf_wins(solved=True) > 30
 
 
-def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
+def test_free_text_without_known_clusters_is_refused():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "deduce": True})
     with pytest.raises(GameError, match="may say any text in werewolf, and the step has no statement of that kind"):
         MonteCarloSolver(AbstractedEnvironment(game, {}), STREAM, depth=1, actions=True, gists=True).solve(1)
 
 
-def test_free_text_may_name_who_is_dead():
+def test_free_text_can_name_dead_players():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
     statements = dict.fromkeys(
         ("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say.")
@@ -298,6 +320,6 @@ def test_free_text_may_name_who_is_dead():
     }  # nothing, one or two kinds of others
     play = AbstractedPlay(AbstractedEnvironment(game, statements), game.begin((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
-    place = abstract_state_of(play, 0, gists=True)
+    abstract_state = abstract_state_of(play, 0, gists=True)
     labels = ("silence", "accuse #plain", "accuse #plain", "silence", "silence")
-    assert place.labels == labels and place.key in strategies
+    assert abstract_state.labels == labels and abstract_state.key in strategies

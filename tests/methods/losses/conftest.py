@@ -26,8 +26,8 @@ def make_batch():
 
 
 @pytest.fixture(scope="session")
-def make_whole():
-    """Return a function that makes a minibatch from plain lists, cut into forward passes; it gives the batches and the free log-probabilities."""
+def make_minibatch():
+    """Return a function that makes a minibatch from lists: its forward passes (split at ``cut``) and the leaf tensor of log-probabilities."""
 
     def make(logprobs, *, old=None, advantages=None, trajectory=None, group=None, outcome=None, cut=(), **columns):
         def numbers(values):
@@ -36,13 +36,13 @@ def make_whole():
         size = len(logprobs)
         trajectory = torch.tensor(trajectory if trajectory is not None else [0] * size)
         trajectories = int(trajectory.max()) + 1
-        free = numbers(logprobs).requires_grad_(True)
+        leaf = numbers(logprobs).requires_grad_(True)
         turn_index = torch.tensor(columns.pop("turn_index", [0] * size))
         uniform = numbers(columns.pop("uniform", [0.5] * size))
         prompt = torch.tensor(columns.pop("prompt", list(range(size))))
         extra = {name: numbers(values) for name, values in columns.items()}
-        whole = WholeMinibatch(
-            logprobs=free.detach().clone(),
+        minibatch = WholeMinibatch(
+            logprobs=leaf.detach().clone(),
             old_logprobs=numbers(old if old is not None else logprobs),
             advantages=numbers(advantages if advantages is not None else [1.0] * size),
             uniform=uniform,
@@ -55,32 +55,32 @@ def make_whole():
         )
         batches = []
         for index in torch.tensor_split(torch.arange(size), list(cut)):
-            present, sequence = torch.unique(trajectory[index], return_inverse=True)
+            sequences, sequence = torch.unique(trajectory[index], return_inverse=True)
             batches.append(
                 LossBatch(
-                    logprobs=free[index],
-                    old_logprobs=whole.old_logprobs[index],
-                    sampler_logprobs=whole.old_logprobs[index],
-                    advantages=whole.advantages[index],
+                    logprobs=leaf[index],
+                    old_logprobs=minibatch.old_logprobs[index],
+                    sampler_logprobs=minibatch.old_logprobs[index],
+                    advantages=minibatch.advantages[index],
                     sequence=sequence,
                     turn=trajectory[index] * 100 + turn_index[index],
-                    num_sequences=len(present),
-                    whole=whole,
+                    num_sequences=len(sequences),
+                    whole=minibatch,
                     index=index,
                     **{name: column[index] for name, column in extra.items()},
                 )
             )
-        return batches, free
+        return batches, leaf
 
     return make
 
 
 @pytest.fixture(scope="session")
 def gradient_of():
-    """Return a function from a loss and a minibatch's batches and free tensor to the gradient of the sum of the loss's values."""
+    """Return a function that computes the gradient of a loss, summed over forward passes, in the leaf tensor."""
 
-    def gradient(loss, batches, free):
-        (slopes,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free, retain_graph=True)
+    def gradient(loss, batches, leaf):
+        (slopes,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), leaf, retain_graph=True)
         return slopes
 
     return gradient

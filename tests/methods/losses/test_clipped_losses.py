@@ -30,21 +30,21 @@ def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "loss", "cut"),
+    ("ratio", "advantage", "loss", "is_clipped"),
     [
-        (1.5, 1.0, -1.2, True),  # gained enough: held at 1 + clip_high
-        (0.5, 1.0, -0.5, False),  # lost ground it should win back
-        (0.5, -1.0, 0.8, True),  # fell enough: held at 1 - clip_low
-        (1.5, -1.0, 1.5, False),  # rose though it should fall
+        (1.5, 1.0, -1.2, True),  # clipped at 1 + clip_high
+        (0.5, 1.0, -0.5, False),  # ratio fell though it should rise: not clipped
+        (0.5, -1.0, 0.8, True),  # clipped at 1 - clip_low
+        (1.5, -1.0, 1.5, False),  # ratio rose though it should fall: not clipped
         (1.1, 1.0, -1.1, False),
     ],
 )
-def test_four_corners(make_batch, ratio, advantage, loss, cut):
+def test_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage, loss, is_clipped):
     batch = make_batch([math.log(ratio)], old=[0.0], advantages=[advantage])
     term = ppo_clip(batch)
     assert term.values.item() == pytest.approx(loss)
-    assert term.metrics["clip_fraction"].item() == cut
-    assert gradient(batch)[0] == pytest.approx(0.0 if cut else -ratio * advantage)
+    assert term.metrics["clip_fraction"].item() == is_clipped
+    assert gradient(batch)[0] == pytest.approx(0.0 if is_clipped else -ratio * advantage)
 
 
 def test_dapo_preset_clips_higher(make_batch):
@@ -67,7 +67,7 @@ def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
     )
 
 
-def test_dual_clip_bounds_a_ratio_run_wild(make_batch):
+def test_dual_clip_bounds_an_extreme_ratio(make_batch):
     batch = make_batch([math.log(10.0)], old=[0.0], advantages=[-1.0])
     assert ppo_clip(batch).values.item() == pytest.approx(10.0)
     dual = bind("losses", "ppo_clip", preset="dual_clip")
@@ -75,7 +75,7 @@ def test_dual_clip_bounds_a_ratio_run_wild(make_batch):
     assert dual(batch).metrics["clip_fraction"].item() == 1.0
 
 
-def test_ratios_beyond_reason_stay_finite(make_batch):
+def test_extreme_ratios_stay_finite(make_batch):
     term = ppo_clip(make_batch([0.0, -500.0], old=[-500.0, 0.0], advantages=[-1.0, -1.0]))
     assert torch.isfinite(term.values).all()
     assert term.values[0].item() == pytest.approx(math.exp(20))
@@ -89,7 +89,7 @@ def test_the_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, ad
     assert loss >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
 
 
-def test_metrics_are_raw(make_batch):
+def test_metrics_use_unclipped_ratios(make_batch):
     metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
     assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
     assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
@@ -98,11 +98,11 @@ def test_metrics_are_raw(make_batch):
 ROWS_OF_GSPO = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=9)
 
 
-def test_gspo_by_hand(make_whole):
+def test_gspo_by_hand(make_minibatch):
     """Mean log-ratio of the first sequence (0.4 + 0.2) / 2 = 0.3, of the second -0.1."""
-    (batch,), _ = make_whole([0.4, 0.2, -0.1], old=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1])
-    wide = gspo(batch, clip_low=0.5, clip_high=0.5)
-    assert wide.values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-2 * math.exp(-0.1)])
+    (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old=[0.0] * 3, advantages=[1.0, 1.0, 2.0], trajectory=[0, 0, 1])
+    with_wide_clip = gspo(batch, clip_low=0.5, clip_high=0.5)
+    assert with_wide_clip.values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-2 * math.exp(-0.1)])
     assert gspo(batch).values.tolist() == pytest.approx([-1.0004] * 2 + [-2 * math.exp(-0.1)])
     assert gspo(batch).metrics["clip_fraction"].item() == pytest.approx(2 / 3)
     assert gspo(batch).metrics["ratio_max"].item() == pytest.approx(math.exp(0.3))
@@ -110,31 +110,31 @@ def test_gspo_by_hand(make_whole):
 
 
 @given(ROWS_OF_GSPO, st.booleans())
-def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, length_normalised):
+def test_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_of, rows, length_normalised):
     """With one advantage per sequence, reduced by sequence: the mean over sequences of -s A, differentiated directly."""
     names = sorted({row[1] for row in rows})
     rows = sorted(rows, key=lambda row: row[1])
     trajectory = [names.index(row[1]) for row in rows]
     gains = [1.0, -2.0, 0.5]
-    batches, free = make_whole(
+    batches, leaf = make_minibatch(
         [r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory
     )
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
-    gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
+    gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), leaf)[0]
     direct = 0.0
     for number in range(len(names)):
-        log_ratios = free[[t == number for t in trajectory]] - 0.1
+        log_ratios = leaf[[t == number for t in trajectory]] - 0.1
         ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
         direct = direct - gains[number] * ratio / len(names)
-    assert torch.allclose(gradient, torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient, torch.autograd.grad(direct, leaf)[0])
 
 
 @given(
     st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6),
     st.sampled_from(["sequence", "turn"]),
 )
-def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level):
-    batches, free = make_whole(
+def test_with_segments_of_one_token_gspo_is_ppo_clip(make_minibatch, gradient_of, rows, level):
+    batches, leaf = make_minibatch(
         [r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], trajectory=list(range(len(rows)))
     )
 
@@ -142,107 +142,111 @@ def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level
         return gspo(batch, level=level, clip_low=0.2, clip_high=0.3)
 
     assert torch.allclose(loss(batches[0]).values, ppo_clip(batches[0], clip_low=0.2, clip_high=0.3).values)
-    plain = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.3), batches, free)
-    assert torch.allclose(gradient_of(loss, batches, free), plain)
+    ppo_gradient = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.3), batches, leaf)
+    assert torch.allclose(gradient_of(loss, batches, leaf), ppo_gradient)
 
 
-def test_the_turn_is_the_segment_if_asked(make_whole):
-    (batch,), _ = make_whole([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
-    wide = {"clip_low": 0.9, "clip_high": 9.0}
-    assert gspo(batch, level="turn", **wide).values.tolist() == pytest.approx([-math.exp(0.3)] * 2 + [-math.exp(-0.1)])
-    assert gspo(batch, **wide).values.tolist() == pytest.approx([-math.exp(0.5 / 3)] * 3)
+def test_option_level_makes_a_turn_the_segment(make_minibatch):
+    (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
+    wide_clip = {"clip_low": 0.9, "clip_high": 9.0}
+    assert gspo(batch, level="turn", **wide_clip).values.tolist() == pytest.approx(
+        [-math.exp(0.3)] * 2 + [-math.exp(-0.1)]
+    )
+    assert gspo(batch, **wide_clip).values.tolist() == pytest.approx([-math.exp(0.5 / 3)] * 3)
     seeupo = bind("losses", "gspo", preset="seeupo")(batch)
-    assert seeupo.values.tolist() == pytest.approx([-1.2] * 2 + [-math.exp(-0.1)])  # exp(0.6) is held at 1.2
+    assert seeupo.values.tolist() == pytest.approx([-1.2] * 2 + [-math.exp(-0.1)])  # exp(0.6) is clipped at 1.2
 
 
-def test_sums_run_wild_stay_finite(make_whole):
-    (batch,), _ = make_whole([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
+def test_extreme_sums_stay_finite(make_minibatch):
+    (batch,), _ = make_minibatch([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
     assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
 
 
 ROWS_OF_GMPO = st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 2)), min_size=1, max_size=8)
 
 
-def gmpo_naive(free, advantages, trajectory, low, high):
+def gmpo_naive(leaf, advantages, trajectory, low, high):
     """Return the mean over sequences of -mean(A) times the product of clipped ratios to the power 1 / length."""
     total = 0.0
     for number in sorted(set(trajectory)):
-        product, members = 0.0 * free.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
+        product, members = 0.0 * leaf.sum() + 1.0, [i for i, t in enumerate(trajectory) if t == number]
         for i in members:
-            ratio, bound = free[i].exp(), free[i].clamp(-low, high).exp()
+            ratio, bound = leaf[i].exp(), leaf[i].clamp(-low, high).exp()
             clipped_ratio = torch.minimum(ratio, bound) if advantages[i] > 0 else torch.maximum(ratio, bound)
             product = product * (clipped_ratio if advantages[i] != 0 else 1.0)
         total = total - sum(advantages[i] for i in members) / len(members) * product ** (1 / len(members))
     return total / len(set(trajectory))
 
 
-def test_gmpo_by_hand(make_whole):
-    """Log-ratios 1 (held at 0.4) and -0.2: geometric mean exp(0.1); for A < 0: 1 and -0.2, exp(0.4)."""
+def test_gmpo_by_hand(make_minibatch):
+    """Log-ratios 1 (clipped at 0.4) and -0.2: geometric mean exp(0.1); for A < 0: 1 and -0.2, exp(0.4)."""
     for advantage, value in ((2.0, -2 * math.exp(0.1)), (-2.0, 2 * math.exp(0.4))):
-        (batch,), _ = make_whole([1.0, -0.2], old=[0.0, 0.0], advantages=[advantage] * 2)
+        (batch,), _ = make_minibatch([1.0, -0.2], old=[0.0, 0.0], advantages=[advantage] * 2)
         term = gmpo(batch)
         assert term.values.tolist() == pytest.approx([value] * 2)
         assert term.metrics["clip_fraction"].item() == (0.5 if advantage > 0 else 0.0)
 
 
 @given(ROWS_OF_GMPO)
-def test_value_and_gradient_are_those_of_a_loop(make_whole, rows):
+def test_value_and_gradient_are_those_of_a_loop(make_minibatch, rows):
     names = sorted({row[2] for row in rows})
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
-    (batch,), free = make_whole(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
+    (batch,), leaf = make_minibatch(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
     result = reduce(gmpo(batch, clip_low=0.3).values, batch.sequence, len(names), "sequence_mean")
-    direct = gmpo_naive(free, advantages, trajectory, 0.3, 0.4)
+    direct = gmpo_naive(leaf, advantages, trajectory, 0.3, 0.4)
     assert result.item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    (expected,) = torch.autograd.grad(direct, free, retain_graph=True)
-    assert torch.allclose(torch.autograd.grad(result, free)[0], expected, atol=1e-12)
+    (expected,) = torch.autograd.grad(direct, leaf, retain_graph=True)
+    assert torch.allclose(torch.autograd.grad(result, leaf)[0], expected, atol=1e-12)
 
 
-def test_advantages_by_turn_ask_for_the_turn_level(make_whole):
-    (batch,), _ = make_whole([0.2, 0.0], old=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
+def test_gmpo_with_turn_level_advantages_needs_level_turn(make_minibatch):
+    (batch,), _ = make_minibatch([0.2, 0.0], old=[0.0, 0.0], advantages=[1.0, -1.0], turn_index=[0, 1])
     assert gmpo(batch, level="turn").values.tolist() == pytest.approx([-math.exp(0.2), 1.0])
     assert gmpo(batch).values.tolist() == pytest.approx([0.0, 0.0])
 
 
-def test_a_token_without_advantage_is_not_cut_and_does_not_move_its_segment(make_whole):
-    (batch,), _ = make_whole([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
+def test_a_token_with_zero_advantage_is_not_clipped_and_does_not_count(make_minibatch):
+    (batch,), _ = make_minibatch([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
     assert gmpo(batch).values.tolist() == pytest.approx([-math.exp(0.1)] * 2)
     assert gmpo(batch).metrics["clip_fraction"].item() == 0.0
 
 
-def test_widths_both_ways(make_whole):
-    (batch,), _ = make_whole([3.0], old=[0.0])
+def test_each_clip_width_has_an_effect(make_minibatch):
+    (batch,), _ = make_minibatch([3.0], old=[0.0])
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
-    (batch,), _ = make_whole([-3.0], old=[0.0], advantages=[-1.0])
+    (batch,), _ = make_minibatch([-3.0], old=[0.0], advantages=[-1.0])
     assert gmpo(batch, clip_low=1.0).values.item() == pytest.approx(1 / math.e)
 
 
-def test_cispo_by_hand(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0], old=[-1.0 - math.log(3.0), -2.0 - math.log(0.5)], advantages=[2.0, -4.0])
+def test_cispo_by_hand(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch(
+        [-1.0, -2.0], old=[-1.0 - math.log(3.0), -2.0 - math.log(0.5)], advantages=[2.0, -4.0]
+    )
     term = cispo(batches[0])
     assert term.values.tolist() == pytest.approx([1.2 * 2.0 * 1.0, -0.5 * 4.0 * 2.0])
-    assert gradient_of(cispo, batches, free).tolist() == pytest.approx([-2.4, 2.0])
+    assert gradient_of(cispo, batches, leaf).tolist() == pytest.approx([-2.4, 2.0])
     assert term.metrics["clip_fraction"].item() == 0.5
     assert term.metrics["ratio_max"].item() == pytest.approx(3.0)
     assert term.weighted and term.level == "token"
 
 
-def test_bounds_both_ways(make_whole):
-    (batch,), _ = make_whole([-1.0, -1.0], old=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
+def test_each_bound_has_an_effect(make_minibatch):
+    (batch,), _ = make_minibatch([-1.0, -1.0], old=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
     assert cispo(batch, clip_high=5.0).values.tolist() == pytest.approx([3.0, 0.5])
     assert cispo(batch, clip_low=0.1).values.tolist() == pytest.approx([1.2, 0.9])
 
 
 @given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-3, 3)), min_size=1, max_size=6))
-def test_at_ratio_one_it_is_the_policy_gradient(make_whole, rows):
-    (batch,), _ = make_whole([row[0] for row in rows], advantages=[row[1] for row in rows])
+def test_at_ratio_one_it_is_the_policy_gradient(make_minibatch, rows):
+    (batch,), _ = make_minibatch([row[0] for row in rows], advantages=[row[1] for row in rows])
     assert torch.equal(cispo(batch).values, policy_gradient(batch).values)
 
 
 @given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-3, 3)), min_size=1, max_size=6))
-def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_whole, gradient_of, rows):
-    batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
+def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_minibatch, gradient_of, rows):
+    batches, leaf = make_minibatch([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
     expected = [-min(math.exp(max(x, -20.0)), 1.2) * advantage for x, advantage in rows]
-    assert gradient_of(cispo, batches, free).tolist() == pytest.approx(expected)
+    assert gradient_of(cispo, batches, leaf).tolist() == pytest.approx(expected)
 
 
 def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
@@ -250,8 +254,8 @@ def sapo_naive(ratio, advantage, positive=1.0, negative=1.05):
     return -4 / (tau * (1 + (-tau * (ratio - 1)).exp())) * advantage
 
 
-def test_sapo_by_hand(make_whole):
-    (batch,), _ = make_whole([math.log(2.0), 0.0, 0.0], old=[0.0] * 3, advantages=[1.0, 1.0, -2.1])
+def test_sapo_by_hand(make_minibatch):
+    (batch,), _ = make_minibatch([math.log(2.0), 0.0, 0.0], old=[0.0] * 3, advantages=[1.0, 1.0, -2.1])
     term = sapo(batch)
     assert term.values.tolist() == pytest.approx([-4 / (1 + math.exp(-1)), -2.0, 4.0])
     gate = 1 / (1 + math.exp(-1))
@@ -263,23 +267,23 @@ def test_sapo_by_hand(make_whole):
     st.floats(0.1, 5),
     st.floats(0.1, 5),
 )
-def test_value_and_gradient_are_those_of_the_formula(make_whole, gradient_of, rows, positive, negative):
-    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+def test_value_and_gradient_are_those_of_the_formula(make_minibatch, gradient_of, rows, positive, negative):
+    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
 
     def loss(batch):
         return sapo(batch, temperature_positive=positive, temperature_negative=negative)
 
-    direct = sum(sapo_naive(free[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
+    direct = sum(sapo_naive(leaf[i].exp(), rows[i][1], positive, negative) for i in range(len(rows)))
     assert loss(batches[0]).values.sum().item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
-def test_wild_ratios_have_no_gradient(make_whole, gradient_of):
-    batches, free = make_whole([1e9, -1e9], old=[0.0, 0.0])
-    assert gradient_of(sapo, batches, free).tolist() == [0.0, 0.0]
+def test_extreme_ratios_have_no_gradient(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch([1e9, -1e9], old=[0.0, 0.0])
+    assert gradient_of(sapo, batches, leaf).tolist() == [0.0, 0.0]
 
 
-def test_widths_may_differ_by_token():
-    ratio, ones = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
-    loss, cut = clip_loss(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
-    assert (loss.tolist(), cut.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])
+def test_clip_widths_can_differ_by_token():
+    ratio, signs = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
+    loss, is_clipped = clip_loss(ratio, signs, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
+    assert (loss.tolist(), is_clipped.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])

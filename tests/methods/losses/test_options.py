@@ -3,7 +3,7 @@ import pytest
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
 
-BAD = {
+INVALID_VALUES = {
     "aepo_clip": {"clip_low": -1.0},
     "cispo": {"clip_low": 1.5},
     "clip_cov": {"share": 1.5},
@@ -30,7 +30,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("name", "option"), [(name, option) for name, options in BAD.items() for option in options])
+@pytest.mark.parametrize(
+    ("name", "option"), [(name, option) for name, options in INVALID_VALUES.items() for option in options]
+)
 def test_values_outside_their_range_are_refused_by_the_option_s_name(make_batch, name, option):
     with pytest.raises(ConfigError, match=option):
-        bind("losses", name, {option: BAD[name][option]})(make_batch([0.0]))
+        bind("losses", name, {option: INVALID_VALUES[name][option]})(make_batch([0.0]))

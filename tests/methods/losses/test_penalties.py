@@ -22,7 +22,7 @@ from sparring.methods.losses.legal_magnet import legal_magnet
 from sparring.methods.losses.value_loss import value_loss
 
 
-def test_it_is_minus_the_entropy(make_batch):
+def test_the_entropy_bonus_is_minus_the_entropy(make_batch):
     term = entropy_bonus(make_batch([0.0, 0.0], entropy=torch.tensor([1.0, 3.0])))
     assert term.values.tolist() == [-1.0, -3.0]
     assert term.metrics["entropy"].item() == 2.0
@@ -49,7 +49,7 @@ def test_values_by_hand(make_batch, estimator, value):
     assert kl_penalty(batch, estimator=estimator).values.item() == pytest.approx(value)
 
 
-def test_wild_differences_stay_finite(make_batch):
+def test_extreme_differences_stay_finite(make_batch):
     term = kl_penalty(make_batch([-1000.0, 0.0], reference_logprobs=torch.tensor([0.0, -1000.0], dtype=torch.float64)))
     assert term.values.abs().max().item() <= 20.0
 
@@ -60,14 +60,15 @@ PAIRS = st.lists(st.tuples(st.floats(-2, 0), st.floats(-2, 0)), min_size=1, max_
 def penalty(make_batch, pairs, estimator):
     """Return the values for pairs of log-probabilities, of the policy and of the reference."""
     batch = make_batch(
-        [new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64)
+        [logprob for logprob, _ in pairs],
+        reference_logprobs=torch.tensor([reference for _, reference in pairs], dtype=torch.float64),
     )
     return kl_penalty(batch, estimator=estimator).values
 
 
 @given(PAIRS)
-def test_k2_and_k3_are_never_negative_and_k1_changes_its_sign_with_the_direction(make_batch, pairs):
-    swapped = [(old, new) for new, old in pairs]
+def test_k2_and_k3_are_never_negative_and_swapping_flips_the_sign_of_k1(make_batch, pairs):
+    swapped = [(reference, logprob) for logprob, reference in pairs]
     assert (penalty(make_batch, pairs, "k2") >= 0).all()
     assert (penalty(make_batch, pairs, "k3") >= -1e-15).all()
     assert torch.equal(penalty(make_batch, pairs, "k1"), -penalty(make_batch, swapped, "k1"))
@@ -92,14 +93,15 @@ def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(mak
 def test_gradients_by_hand(make_batch, estimator, pairs):
     """With d = log pi_ref - log pi: 1, -d and 1 - exp(d)."""
     batch = make_batch(
-        [new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64)
+        [logprob for logprob, _ in pairs],
+        reference_logprobs=torch.tensor([reference for _, reference in pairs], dtype=torch.float64),
     )
     (gradient,) = torch.autograd.grad(kl_penalty(batch, estimator=estimator).values.sum(), batch.logprobs)
     exact = {"k1": lambda d: 1.0, "k2": lambda d: -d, "k3": lambda d: 1.0 - math.exp(d)}[estimator]
-    assert gradient.tolist() == pytest.approx([exact(old - new) for new, old in pairs], abs=1e-12)
+    assert gradient.tolist() == pytest.approx([exact(reference - logprob) for logprob, reference in pairs], abs=1e-12)
 
 
-def test_where_a_clamp_acts_a_token_is_not_pulled(make_batch):
+def test_a_clamped_token_has_no_gradient(make_batch):
     """exp(d) - d - 1 passes 10 at d = 2.6."""
     batch = make_batch([-2.4, -2.7, -3.0], reference_logprobs=torch.zeros(3, dtype=torch.float64))
     term = kl_penalty(batch)
@@ -120,21 +122,21 @@ def divergences(distributions, logits):
     return magnet(distributions).divergences(logprobs, torch.arange(len(logits)))
 
 
-def test_the_next_token_is_that_of_a_reply_drawn_uniformly():
+def test_next_token_probabilities_are_those_of_a_uniform_legal_reply():
     assert next_tokens((2, 9), "pass", "bet", "bet all", "fold") == (
         ((1, 0.25), (2, 0.5), (4, 0.25)),
         ((3, 0.5), (9, 0.5)),
     )
 
 
-def test_where_no_legal_reply_begins_so_there_is_nothing():
+def test_prefixes_of_no_legal_reply_have_no_next_token():
     assert next_tokens((7, 9, 1), "pass", "bet") == (((1, 0.5), (2, 0.5)), (), ())
-    assert next_tokens((1, 9, 9), "pass") == (((1, 1.0),), ((9, 1.0),), ())  # said on after its end
+    assert next_tokens((1, 9, 9), "pass") == (((1, 1.0),), ((9, 1.0),), ())  # tokens after the end of the reply
     assert next_tokens((1,)) == ((),)  # nothing is legal
 
 
 @given(st.lists(st.sampled_from(sorted(WORDS)), min_size=1, unique=True), st.lists(st.integers(1, 9), max_size=4))
-def test_each_is_a_distribution_and_the_product_along_a_reply_is_its_share(legal, ids):
+def test_next_token_distributions_multiply_to_the_share_of_a_reply(legal, ids):
     for options in next_tokens(tuple(ids), *legal):
         assert not options or sum(share for _, share in options) == pytest.approx(1)
     for action in legal:
@@ -154,7 +156,9 @@ def test_legal_magnet_by_hand():
 
 
 def test_the_forward_gradient_is_the_policy_less_the_magnet_and_does_not_vanish():
-    logits = torch.tensor([[50.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)  # the second is as good as gone
+    logits = torch.tensor(
+        [[50.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True
+    )  # the second token has probability almost 0
     values = magnet([((0, 0.5), (1, 0.5))]).divergences(logits.log_softmax(-1), torch.tensor([0]))
     (gradient,) = torch.autograd.grad(values["forward"].sum(), logits, retain_graph=True)
     assert gradient[0].tolist() == pytest.approx([0.5, -0.5, 0.0], abs=1e-12)
@@ -163,7 +167,7 @@ def test_the_forward_gradient_is_the_policy_less_the_magnet_and_does_not_vanish(
 
 
 @given(st.lists(st.floats(-700, 700), min_size=4, max_size=4))
-def test_both_are_divergences_and_reduce_to_known_forms(logits):
+def test_both_divergences_are_nonnegative_and_reduce_to_known_forms(logits):
     values = divergences([((0, 0.25), (1, 0.25), (2, 0.25), (3, 0.25)), (), ((2, 1.0),)], [logits] * 3)
     assert torch.isfinite(torch.stack([*values.values()])).all()
     assert (values["forward"] >= -1e-9).all() and (values["reverse"] >= -1e-9).all()
@@ -184,7 +188,7 @@ def test_the_loss_is_the_divergence_at_each_token(make_batch, divergence):
 
 
 @pytest.mark.parametrize("rollout", [{}, {"top_k": 3}, {"temperature": 1.5}], ids=str)
-def test_by_itself_it_teaches_uniform_legal_play(rollout):
+def test_training_with_only_the_magnet_gives_uniform_legal_replies(rollout):
     environment = {"name": "kuhn_poker", "illegal": {"penalty": 1.0}}
     changes = {"losses": [{"name": "legal_magnet"}], "learner": {"learning_rate": 0.03}}
     model = {"hidden_size": 16, "layers": 1, "heads": 2}
@@ -193,15 +197,15 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
         specs = step_specs(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
                        members=(), root=run.root, progress=0.0)  # fmt: skip
         batch = run.batch(run.play(specs).episodes, progress=0.0)
-        nothing = Credit(advantages=np.zeros(len(batch.turns.reward)))
-        metrics = run.learn(batch, nothing, step=step, progress=0.0)
+        zero_credit = Credit(advantages=np.zeros(len(batch.turns.reward)))
+        metrics = run.learn(batch, zero_credit, step=step, progress=0.0)
     assert metrics["legal_magnet/divergence"] < 0.05
     policy, illegal = query_policy(run.agents["learner"], enumerate_info_states(run.environments[0][0]))
     assert illegal.max() < 0.05
     assert max(abs(row - 0.5).max() for row in policy) < 0.15
 
 
-def test_thoughts_are_refused():
+def test_a_renderer_with_reasoning_text_is_refused():
     class ThinkingRenderer:
         scorable = False
 
@@ -234,12 +238,12 @@ ROWS = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=
 
 def term_of(make_batch, rows, shift=0.0):
     """Return the loss for pairs of value and target, both moved by ``shift``."""
-    values, targets = (torch.tensor([row[place] + shift for row in rows], dtype=torch.float64) for place in (0, 1))
+    values, targets = (torch.tensor([row[index] + shift for row in rows], dtype=torch.float64) for index in (0, 1))
     return value_loss(make_batch([0.0], values=values.requires_grad_(True), value_targets=targets)), values
 
 
 @given(ROWS)
-def test_it_is_half_the_square_and_its_gradient_the_difference(make_batch, rows):
+def test_the_value_loss_is_half_the_square_and_its_gradient_the_difference(make_batch, rows):
     term, values = term_of(make_batch, rows)
     assert term.values.tolist() == pytest.approx([(value - target) ** 2 / 2 for value, target in rows])
     assert (term.values >= 0).all()

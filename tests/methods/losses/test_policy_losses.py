@@ -27,13 +27,13 @@ def test_value_and_gradient_by_hand(make_batch):
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.floats(-5, 5))
-def test_a_constant_advantage_pushes_nowhere_on_average(make_batch, logits, constant):
-    """Summed over all actions by their probability the gradient in the logits is 0: why baselines do not bias."""
-    free = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    log_p = free.log_softmax(-1)
+def test_a_constant_advantage_has_zero_mean_gradient(make_batch, logits, constant):
+    """The expected gradient in the logits is 0, which is why baselines do not bias."""
+    leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    log_p = leaf.log_softmax(-1)
     batch = make_batch(log_p.tolist(), advantages=[constant] * len(logits))
     (log_p.detach().exp() * policy_gradient(batch).values).sum().backward()
-    (through,) = torch.autograd.grad(log_p, free, batch.logprobs.grad)
+    (through,) = torch.autograd.grad(log_p, leaf, batch.logprobs.grad)
     assert through.abs().max().item() < 1e-9
 
 
@@ -51,16 +51,16 @@ def batch_of(make_batch, logits, *, old=None, advantages=None):
     (1.9, 3.0, -6.0), (2.0, 3.0, 0.0), (2.5, -3.0, 6.0), (-2.5, 3.0, -6.0), (-2.0, -3.0, 0.0), (-1.9, -3.0, 6.0),
 ])  # fmt: skip
 def test_neurd_by_hand(make_batch, logit, advantage, slope):
-    batch, free = batch_of(make_batch, [logit], old=[math.log(0.5)], advantages=[advantage])
+    batch, leaf = batch_of(make_batch, [logit], old=[math.log(0.5)], advantages=[advantage])
     term = neurd(batch)
     assert term.values.item() == pytest.approx(slope * logit)
     assert term.metrics["held_fraction"].item() == (slope == 0.0)
     assert term.metrics["centred_logit_max"].item() == abs(logit)
     term.values.sum().backward()
-    assert free.grad.item() == pytest.approx(slope)
+    assert leaf.grad.item() == pytest.approx(slope)
 
 
-def test_options(make_batch):
+def test_options_of_neurd(make_batch):
     batch, _ = batch_of(make_batch, [3.0], old=[math.log(0.01)])
     assert neurd(batch).values.item() == 0.0
     assert neurd(batch, threshold=4.0).values.item() == pytest.approx(-30.0)
@@ -72,28 +72,30 @@ def test_options(make_batch):
 @given(LOGITS_OF_NEURD, LOGITS_OF_NEURD)
 def test_expectation_over_samples_is_the_all_action_rule(make_batch, logits, gains):
     """Without cap and threshold, the mean over samples of the policy is the gradient of sum_a A(a) y(a)."""
-    free = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    y, log_p = centred_logit(free[None])[0], free.detach().log_softmax(0)
+    leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+    y, log_p = centred_logit(leaf[None])[0], leaf.detach().log_softmax(0)
     batch = make_batch(log_p.tolist(), advantages=gains)
     batch = dataclasses.replace(batch, features={"centred_logit": y})
     mean = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1e9).values).sum()
-    direct = -(torch.tensor(gains, dtype=torch.float64) * (free - free.mean())).sum()
-    expected = torch.autograd.grad(direct, free)[0]
-    assert torch.allclose(torch.autograd.grad(mean, free, retain_graph=True)[0], expected)
-    plain = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1.0).values).sum()
-    weighted = -(log_p.exp() * torch.tensor(gains, dtype=torch.float64) * (free - free.mean())).sum()
-    assert torch.allclose(torch.autograd.grad(plain, free)[0], torch.autograd.grad(weighted, free)[0])
+    direct = -(torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
+    expected = torch.autograd.grad(direct, leaf)[0]
+    assert torch.allclose(torch.autograd.grad(mean, leaf, retain_graph=True)[0], expected)
+    surrogate = (log_p.exp() * neurd(batch, threshold=1e9, importance_cap=1.0).values).sum()
+    weighted = -(log_p.exp() * torch.tensor(gains, dtype=torch.float64) * (leaf - leaf.mean())).sum()
+    assert torch.allclose(torch.autograd.grad(surrogate, leaf)[0], torch.autograd.grad(weighted, leaf)[0])
 
 
 @given(LOGITS_OF_NEURD, st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(0.1, 2))
-def test_nothing_is_pushed_further_out_than_the_threshold(make_batch, advantages, logits, threshold):
-    batch, free = batch_of(make_batch, logits, advantages=advantages)
+def test_neurd_pushes_no_logit_beyond_the_threshold(make_batch, advantages, logits, threshold):
+    batch, leaf = batch_of(make_batch, logits, advantages=advantages)
     neurd(batch, threshold=threshold).values.sum().backward()
-    outside = free.detach().abs() >= threshold
-    assert (free.grad * free.detach())[outside].min().item() >= 0.0 if outside.any() else True  # descent goes inwards
+    is_outside = leaf.detach().abs() >= threshold
+    assert (
+        (leaf.grad * leaf.detach())[is_outside].min().item() >= 0.0 if is_outside.any() else True
+    )  # gradient descent moves it inwards
 
 
-def test_impossible_samples_stay_finite(make_batch):
+def test_samples_of_probability_zero_stay_finite(make_batch):
     batch, _ = batch_of(make_batch, [0.0], old=[-1e9])
     assert neurd(batch, importance_cap=1e9).metrics["weight_mean"].item() == pytest.approx(1e9)
 
@@ -125,12 +127,10 @@ def test_magnetic_mirror_descent_by_hand(make_batch):
     st.floats(0, 2),
     st.floats(0, 2),
 )
-def test_expectation_over_samples_is_the_objective_in_value_and_gradient(
-    make_batch, new, old, reference, gains, magnet, proximity
-):
-    """Weighing every action by its old probability gives the exact objective of the whole distribution."""
-    free = torch.tensor(new, dtype=torch.float64, requires_grad=True)
-    log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (free, old, reference))
+def test_the_expectation_over_samples_is_the_exact_objective(make_batch, new, old, reference, gains, magnet, proximity):
+    """The mean over actions under the old policy gives the exact objective."""
+    leaf = torch.tensor(new, dtype=torch.float64, requires_grad=True)
+    log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (leaf, old, reference))
     batch = make_batch([0.0] * 3, old=log_old.tolist(), advantages=gains, reference_logprobs=log_ref)
     object.__setattr__(batch, "logprobs", log_p)
     mean = (log_old.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=proximity).values).sum()
@@ -138,11 +138,11 @@ def test_expectation_over_samples_is_the_objective_in_value_and_gradient(
     exact = -(p * torch.tensor(gains, dtype=torch.float64)).sum()
     exact = exact + magnet * (p * (log_p - log_ref)).sum() + proximity * (p * (log_p - log_old)).sum()
     assert mean.item() == pytest.approx(exact.item(), abs=1e-9)
-    expected = torch.autograd.grad(exact, free, retain_graph=True)[0]
-    assert torch.allclose(torch.autograd.grad(mean, free)[0], expected, atol=1e-9)
+    expected = torch.autograd.grad(exact, leaf, retain_graph=True)[0]
+    assert torch.allclose(torch.autograd.grad(mean, leaf)[0], expected, atol=1e-9)
 
 
-def test_the_magnet_attracts_from_the_first_update_and_the_old_policy_from_the_second(make_batch):
+def test_the_magnet_acts_from_the_first_update_and_proximity_from_the_second(make_batch):
     for options, slope in (
         ({"magnet": 1.0, "proximity": 0.0}, math.log(2.0)),
         ({"magnet": 0.0, "proximity": 1.0}, 0.0),
@@ -152,7 +152,7 @@ def test_the_magnet_attracts_from_the_first_update_and_the_old_policy_from_the_s
         assert batch.logprobs.grad.item() == pytest.approx(slope, abs=1e-7)
 
 
-def test_it_stands_still_where_exact_steps_of_the_published_rule_end():
+def test_mmd_has_zero_gradient_at_the_exact_published_update():
     """Self-play of a biased rock-paper-scissors: new logits are (old + step (gains + magnet log uniform)) / (1 + step magnet)."""
     payoff = torch.tensor([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]], dtype=torch.float64)
     magnet, step = 0.2, 0.1
@@ -164,23 +164,25 @@ def test_it_stands_still_where_exact_steps_of_the_published_rule_end():
 
     for _ in range(2000):
         x, y = improved(x, payoff @ y.exp()), improved(y, -payoff.T @ x.exp())
-    free = x.clone().requires_grad_(True)
-    p = free.log_softmax(0)
+    leaf = x.clone().requires_grad_(True)
+    p = leaf.log_softmax(0)
     index = torch.arange(3)
     batch = LossBatch(logprobs=p, old_logprobs=x, sampler_logprobs=x, advantages=payoff @ y.exp(), sequence=index, turn=index,
                       num_sequences=3, reference_logprobs=uniform)  # fmt: skip
     loss = (x.exp() * magnetic_mirror_descent(batch, magnet=magnet, proximity=1 / step).values).sum()
-    assert torch.autograd.grad(loss, free)[0].abs().max().item() < 1e-6
+    assert torch.autograd.grad(loss, leaf)[0].abs().max().item() < 1e-6
 
 
 ROWS_OF_SELF_IMITATION = st.lists(st.tuples(st.floats(-3, 3), st.floats(0, 3)), min_size=1, max_size=8)
 
 
-def test_self_imitation_by_hand(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -2.0, -3.0], old=[-1.0 - math.log(2.0), -2.0, -3.0], advantages=[2.0, -4.0, 0.0])
+def test_self_imitation_by_hand(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch(
+        [-1.0, -2.0, -3.0], old=[-1.0 - math.log(2.0), -2.0, -3.0], advantages=[2.0, -4.0, 0.0]
+    )
     term = self_imitation(batches[0])
     assert term.values.tolist() == [2.0, 0.0, 0.0]
-    assert gradient_of(self_imitation, batches, free).tolist() == [-2.0, 0.0, 0.0]
+    assert gradient_of(self_imitation, batches, leaf).tolist() == [-2.0, 0.0, 0.0]
     assert term.metrics["imitated_fraction"].item() == pytest.approx(1 / 3)
     assert term.metrics["ratio_max"].item() == pytest.approx(2.0)
     assert bind("losses", "self_imitation", preset="spear")(batches[0]).values.tolist() == pytest.approx(
@@ -189,8 +191,8 @@ def test_self_imitation_by_hand(make_whole, gradient_of):
 
 
 @given(ROWS_OF_SELF_IMITATION)
-def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_whole, gradient_of, rows):
-    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
+def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
+    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
     assert torch.equal(self_imitation(batches[0]).values, policy_gradient(batches[0]).values)
 
     def ours(batch):
@@ -200,21 +202,21 @@ def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_whole, gra
         return ppo_clip(batch, clip_high=0.3)
 
     assert torch.equal(ours(batches[0]).values, ppo(batches[0]).values)
-    assert torch.equal(gradient_of(ours, batches, free), gradient_of(ppo, batches, free))
+    assert torch.equal(gradient_of(ours, batches, leaf), gradient_of(ppo, batches, leaf))
 
 
 @given(ROWS_OF_SELF_IMITATION, st.sampled_from([None, 0.2]))
-def test_failures_never_have_a_gradient(make_whole, gradient_of, rows, clip_high):
-    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[-r[1] for r in rows])
+def test_failures_have_no_gradient_in_self_imitation(make_minibatch, gradient_of, rows, clip_high):
+    batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[-r[1] for r in rows])
     assert (
-        gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, free).abs().max().item() == 0.0
+        gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, leaf).abs().max().item() == 0.0
     )
 
 
 VALUES, SEQUENCE = torch.tensor([1.0, 2.0, 3.0, 10.0]), torch.tensor([0, 0, 0, 1])
 
 
-def test_by_hand_on_uneven_lengths():
+def test_reductions_by_hand_on_uneven_lengths():
     assert reduce(VALUES, SEQUENCE, 2, "token_mean").item() == pytest.approx(4.0)
     assert reduce(VALUES, SEQUENCE, 2, "sequence_mean").item() == pytest.approx((2 + 10) / 2)
     assert reduce(VALUES, SEQUENCE, 2, "constant", 8.0).item() == pytest.approx(16 / 16)
@@ -224,13 +226,13 @@ def test_a_sequence_without_tokens_counts_as_zero():
     assert reduce(VALUES, SEQUENCE, 3, "sequence_mean").item() == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("how", ["token_mean", "sequence_mean", "agent_mean", "constant"])
-def test_no_tokens_give_zero(how):
-    assert reduce(torch.zeros(0), torch.zeros(0, dtype=torch.int64), 2, how).item() == 0.0
+@pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean", "agent_mean", "constant"])
+def test_no_tokens_give_zero(reduction):
+    assert reduce(torch.zeros(0), torch.zeros(0, dtype=torch.int64), 2, reduction).item() == 0.0
 
 
-def test_a_play_of_one_agent_weighs_as_much_as_one_of_three():
-    """Two plays, of one agent that said 2 tokens, and of three that said 1, 4 and 5."""
+def test_episodes_weigh_the_same_with_one_agent_as_with_three():
+    """Two episodes: one agent with 2 tokens, and three agents with 1, 4 and 5."""
     sequence = torch.repeat_interleave(torch.arange(4), torch.tensor([2, 1, 4, 5]))
     weight = torch.from_numpy(agent_weights(np.array([7, 3, 3, 3])))
     losses = torch.ones(12, dtype=torch.float64, requires_grad=True)
@@ -241,7 +243,7 @@ def test_a_play_of_one_agent_weighs_as_much_as_one_of_three():
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(0, 1000))
-def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversations(plays, seed):
+def test_the_agent_mean_averages_conversations_then_episodes(plays, seed):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, len(plays))
     values = [torch.from_numpy(generator.normal(size=length)) for length in lengths]
@@ -253,7 +255,7 @@ def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversati
         play: [losses.mean() for losses, which in zip(values, plays, strict=True) if which == play] for play in plays
     }
     assert result.item() == pytest.approx(np.mean([np.mean(losses) for losses in means.values()]))
-    if len(set(plays)) == len(plays):  # one agent in each play
+    if len(set(plays)) == len(plays):  # one agent in each episode
         assert result.item() == pytest.approx(reduce(torch.cat(values), sequence, len(plays), "sequence_mean").item())
 
 

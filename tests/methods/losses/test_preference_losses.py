@@ -15,24 +15,24 @@ TOKENS = st.lists(st.tuples(st.integers(0, 4), st.floats(-3, 0), st.floats(-3, 0
 GAMES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
 
 
-def laid_out(make_whole, tokens, games, cut=()):
-    """Return the minibatch of these tokens, the trajectories that have any renumbered."""
-    present = sorted({token[0] for token in tokens})
+def minibatch_of(make_minibatch, tokens, games, cut=()):
+    """Return the minibatch of these tokens; trajectories with tokens are renumbered."""
+    trajectories_with_tokens = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
-    return make_whole(
+    return make_minibatch(
         [t[1] for t in tokens],
         reference_logprobs=[t[2] for t in tokens],
-        trajectory=[present.index(t[0]) for t in tokens],
-        group=[games[i][0] for i in present],
-        outcome=[games[i][1] for i in present],
+        trajectory=[trajectories_with_tokens.index(t[0]) for t in tokens],
+        group=[games[i][0] for i in trajectories_with_tokens],
+        outcome=[games[i][1] for i in trajectories_with_tokens],
         cut=[c for c in cut if c < len(tokens)],
     )
 
 
-def dpo_naive(whole, free, beta, pairs, smoothing):
-    size = len(whole.outcome)
-    gain = [(free - whole.reference_logprobs)[whole.trajectory == i].sum() for i in range(size)]
-    outcome, group = whole.outcome.tolist(), whole.group.tolist()
+def dpo_naive(minibatch, leaf, beta, pairs, smoothing):
+    size = len(minibatch.outcome)
+    gain = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(size)]
+    outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
     groups = {}
     for i in range(size):
         for j in range(size):
@@ -42,26 +42,28 @@ def dpo_naive(whole, free, beta, pairs, smoothing):
     for name, ordered in groups.items():
         top = max(o for o, g in zip(outcome, group, strict=True) if g == name)
         low = min(o for o, g in zip(outcome, group, strict=True) if g == name)
-        chosen = ordered if pairs == "all" else [(i, j) for i, j in ordered if outcome[i] == top and outcome[j] == low]
+        compared = (
+            ordered if pairs == "all" else [(i, j) for i, j in ordered if outcome[i] == top and outcome[j] == low]
+        )
         losses = []
-        for i, j in chosen:
+        for i, j in compared:
             p = torch.sigmoid(beta * (gain[i] - gain[j]))
             losses.append(-(1 - smoothing) * p.log() - smoothing * (1 - p).log())
         means.append(losses if pairs == "all" else [sum(losses) / len(losses)])
-    flat = [loss for losses in means for loss in losses]
-    return sum(flat) / len(flat) if flat else 0.0 * free.sum()
+    pair_losses = [loss for losses in means for loss in losses]
+    return sum(pair_losses) / len(pair_losses) if pair_losses else 0.0 * leaf.sum()
 
 
-def test_dpo_by_hand(make_whole, gradient_of):
+def test_dpo_by_hand(make_minibatch, gradient_of):
     """S = 1 for the winner (two tokens), -0.5 for the loser: margin 0.1 * 1.5."""
-    batches, free = make_whole(
+    batches, leaf = make_minibatch(
         [-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], outcome=[1.0, -1.0]
     )
     term = dpo(batches[0])
     assert term.level == "sum"
     assert term.values.sum().item() == pytest.approx(math.log(1 + math.exp(-0.15)))
     slope = 0.1 / (1 + math.exp(0.15))
-    assert gradient_of(dpo, batches, free).tolist() == pytest.approx([-slope, -slope, slope])
+    assert gradient_of(dpo, batches, leaf).tolist() == pytest.approx([-slope, -slope, slope])
     assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
     assert term.metrics["margin"].item() == pytest.approx(0.15)
 
@@ -74,37 +76,37 @@ def test_dpo_by_hand(make_whole, gradient_of):
     st.sampled_from([0.0, 0.2]),
     st.integers(1, 13),
 )
-def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(
-    make_whole, gradient_of, tokens, games, pairs, beta, smoothing, cut
+def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
+    make_minibatch, gradient_of, tokens, games, pairs, beta, smoothing, cut
 ):
-    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, games, cut=(cut,))
 
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
 
-    direct = dpo_naive(batches[0].whole, free, beta, pairs, smoothing)
+    direct = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
-def test_accuracy_and_margin_are_means_over_pairs(make_whole):
+def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
-    (batch,), _ = make_whole(
+    (batch,), _ = make_minibatch(
         [2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0]
     )
     metrics = dpo(batch, pairs="all", beta=0.5).metrics
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
 
 
-def test_wild_margins_stay_finite(make_whole, gradient_of):
-    batches, free = make_whole([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
+def test_extreme_margins_stay_finite(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert dpo(batches[0], beta=1.0).values.sum().item() == pytest.approx(2e9)
-    assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, free).tolist() == pytest.approx([-1.0, 1.0])
+    assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, leaf).tolist() == pytest.approx([-1.0, 1.0])
 
 
-def kto_naive(whole, free, beta, desirable, good_weight, bad_weight):
-    outcome, group = whole.outcome.tolist(), whole.group.tolist()
-    gain = [(free - whole.reference_logprobs)[whole.trajectory == i].sum() for i in range(len(outcome))]
+def kto_naive(minibatch, leaf, beta, desirable, good_weight, bad_weight):
+    outcome, group = minibatch.outcome.tolist(), minibatch.group.tolist()
+    gain = [(leaf - minibatch.reference_logprobs)[minibatch.trajectory == i].sum() for i in range(len(outcome))]
     z = max(0.0, sum(g.item() for g in gain) / len(gain))
     losses = []
     for i, value in enumerate(outcome):
@@ -114,23 +116,23 @@ def kto_naive(whole, free, beta, desirable, good_weight, bad_weight):
             losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
         elif value < bar - 1e-8:
             losses.append(bad_weight * (1 - torch.sigmoid(beta * (z - gain[i]))))
-    return sum(losses) / len(losses) if losses else 0.0 * free.sum()
+    return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
 
-def test_kto_by_hand(make_whole, gradient_of):
+def test_kto_by_hand(make_minibatch, gradient_of):
     """S = 2 and -1: z = 0.5."""
-    batches, free = make_whole([-1.0, -3.0], reference_logprobs=[-3.0, -2.0], trajectory=[0, 1], outcome=[1.0, 0.0])
+    batches, leaf = make_minibatch([-1.0, -3.0], reference_logprobs=[-3.0, -2.0], trajectory=[0, 1], outcome=[1.0, 0.0])
     term = kto(batches[0], beta=1.0)
     good = bad = 1 / (1 + math.exp(1.5))
     assert (term.level, term.values.sum().item()) == ("sum", pytest.approx((good + bad) / 2))
     slope = good * (1 - good) / 2
-    assert gradient_of(lambda batch: kto(batch, beta=1.0), batches, free).tolist() == pytest.approx([-slope, slope])
+    assert gradient_of(lambda batch: kto(batch, beta=1.0), batches, leaf).tolist() == pytest.approx([-slope, slope])
     assert term.metrics["baseline"].item() == pytest.approx(0.5)
     assert term.metrics["margin"].item() == pytest.approx(3.0)
     assert term.metrics["desirable_fraction"].item() == 0.5
     assert kto(batches[0], beta=1.0, desirable_weight=3.0).values.sum().item() == pytest.approx((3 * good + bad) / 2)
     assert kto(batches[0], beta=1.0, undesirable_weight=3.0).values.sum().item() == pytest.approx((good + 3 * bad) / 2)
-    positive = kto(batches[0], beta=1.0, desirable="positive")  # an outcome of 0 is neither
+    positive = kto(batches[0], beta=1.0, desirable="positive")  # an outcome of 0 is neither desirable nor undesirable
     assert positive.values.sum().item() == pytest.approx(good)
     assert positive.metrics["desirable_fraction"].item() == 1.0
 
@@ -143,24 +145,24 @@ def test_kto_by_hand(make_whole, gradient_of):
     st.floats(0, 2),
     st.integers(1, 11),
 )
-def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(
-    make_whole, gradient_of, tokens, games, desirable, good, bad, cut
+def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
+    make_minibatch, gradient_of, tokens, games, desirable, good, bad, cut
 ):
-    batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, games, cut=(cut,))
 
     def loss(batch):
         return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)
 
-    direct = kto_naive(batches[0].whole, free, 0.5, desirable, good, bad)
+    direct = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
 @pytest.mark.parametrize(
     ("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)]
-)  # means above, below and below by rounding
-def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, size):
-    (batch,), _ = make_whole(
+)  # rounding puts these means above, below and below
+def test_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
+    (batch,), _ = make_minibatch(
         [-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size
     )
     term = kto(batch)
@@ -168,9 +170,9 @@ def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, siz
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_far_from_the_reference_the_gradient_vanishes(make_whole, gradient_of):
-    batches, free = make_whole([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
-    assert gradient_of(kto, batches, free).tolist() == [0.0, 0.0]
+def test_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
+    assert gradient_of(kto, batches, leaf).tolist() == [0.0, 0.0]
 
 
 # a token: its trajectory, turn, log-probability now and by the reference
@@ -180,43 +182,43 @@ TOKENS_OF_TRAJECTORY_DPO = st.lists(
 OUTCOMES = st.lists(st.integers(-1, 1), min_size=4, max_size=4)
 
 
-def trajectory_dpo_laid_out(make_whole, tokens, outcomes, cut=()):
-    tokens, present = sorted(tokens), sorted({token[0] for token in tokens})
-    return make_whole(
+def minibatch_of_turns(make_minibatch, tokens, outcomes, cut=()):
+    tokens, trajectories_with_tokens = sorted(tokens), sorted({token[0] for token in tokens})
+    return make_minibatch(
         [t[2] for t in tokens],
         reference_logprobs=[t[3] for t in tokens],
-        trajectory=[present.index(t[0]) for t in tokens],
+        trajectory=[trajectories_with_tokens.index(t[0]) for t in tokens],
         turn_index=[t[1] for t in tokens],
-        outcome=[outcomes[i] for i in present],
+        outcome=[outcomes[i] for i in trajectories_with_tokens],
         cut=[c for c in cut if c < len(tokens)],
     )
 
 
-def trajectory_dpo_naive(whole, free, beta, normalised, discount):
-    gain, outcome = [], whole.outcome.tolist()
+def trajectory_dpo_naive(minibatch, leaf, beta, normalised, discount):
+    gain, outcome = [], minibatch.outcome.tolist()
     for number in range(len(outcome)):
-        tokens = [m for m, t in enumerate(whole.trajectory.tolist()) if t == number]
-        turns = 1 + max(int(whole.turn_index[m]) for m in tokens)
+        tokens = [m for m, t in enumerate(minibatch.trajectory.tolist()) if t == number]
+        turns = 1 + max(int(minibatch.turn_index[m]) for m in tokens)
         total = 0.0
         for m in tokens:
-            t = int(whole.turn_index[m])
+            t = int(minibatch.turn_index[m])
             phi = 1.0
-            if discount is not None:  # sum of discount^k over k = t .. T-1, over the same from 0
+            if discount is not None:  # sum of discount^k for k = t .. T-1, divided by the sum for k = 0 .. T-1
                 phi = sum(discount**k for k in range(t, turns)) / sum(discount**k for k in range(turns))
-            total = total + phi * (free[m] - whole.reference_logprobs[m])
+            total = total + phi * (leaf[m] - minibatch.reference_logprobs[m])
         gain.append(total / len(tokens) if normalised else total)
     losses = [-torch.sigmoid(beta * (gain[i] - gain[j])).log()
               for i in range(len(gain)) for j in range(len(gain)) if outcome[i] > outcome[j]]  # fmt: skip
-    return sum(losses) / len(losses) if losses else 0.0 * free.sum()
+    return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
 
 def margin(batch, **options):
     return trajectory_dpo(batch, beta=1.0, **options).metrics["margin"].item()
 
 
-def test_trajectory_dpo_by_hand(make_whole):
+def test_trajectory_dpo_by_hand(make_minibatch):
     """The winner has log-ratios 3, 2, 1 in three turns, the loser 1."""
-    (batch,), _ = make_whole([0.0, 0.0, 0.0, 0.0], reference_logprobs=[-3.0, -2.0, -1.0, -1.0], trajectory=[0, 0, 0, 1],
+    (batch,), _ = make_minibatch([0.0, 0.0, 0.0, 0.0], reference_logprobs=[-3.0, -2.0, -1.0, -1.0], trajectory=[0, 0, 0, 1],
                              turn_index=[0, 1, 2, 0], outcome=[1.0, 0.0])  # fmt: skip
     assert margin(batch) == pytest.approx(2.0 - 1.0)
     assert margin(batch, length_normalised=False) == pytest.approx(6.0 - 1.0)
@@ -230,28 +232,30 @@ def test_trajectory_dpo_by_hand(make_whole):
 
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.booleans(), st.sampled_from([None, 0.5, 0.9, 1.0]), st.integers(1, 13))
-def test_trajectory_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(
-    make_whole, gradient_of, tokens, outcomes, normalised, discount, cut
+def test_the_trajectory_dpo_gradient_is_that_of_the_formula_for_any_split(
+    make_minibatch, gradient_of, tokens, outcomes, normalised, discount, cut
 ):
-    batches, free = trajectory_dpo_laid_out(make_whole, tokens, outcomes, cut=(cut,))
+    batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes, cut=(cut,))
 
     def loss(batch):
         return trajectory_dpo(batch, beta=0.5, pairs="all", length_normalised=normalised, discount=discount)
 
-    direct = trajectory_dpo_naive(batches[0].whole, free, 0.5, normalised, discount)
+    direct = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.sampled_from(["best_worst", "all"]))
-def test_without_normalisation_and_discount_it_is_dpo(make_whole, gradient_of, tokens, outcomes, pairs):
-    batches, free = trajectory_dpo_laid_out(make_whole, tokens, outcomes)
-    ours = gradient_of(lambda batch: trajectory_dpo(batch, pairs=pairs, length_normalised=False), batches, free)
-    assert torch.allclose(ours, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, free))
+def test_without_normalisation_and_discount_it_is_dpo(make_minibatch, gradient_of, tokens, outcomes, pairs):
+    batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes)
+    trajectory_dpo_gradient = gradient_of(
+        lambda batch: trajectory_dpo(batch, pairs=pairs, length_normalised=False), batches, leaf
+    )
+    assert torch.allclose(trajectory_dpo_gradient, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, leaf))
 
 
-def test_preset_of_dmpo(make_whole):
-    (batch,), _ = make_whole(
+def test_preset_of_dmpo(make_minibatch):
+    (batch,), _ = make_minibatch(
         [0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0]
     )
     preset = bind("losses", "trajectory_dpo", preset="dmpo")(batch)

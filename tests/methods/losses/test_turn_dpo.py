@@ -11,10 +11,10 @@ from sparring.methods.losses.dpo import dpo
 from sparring.methods.losses.minibatch import pair_metrics
 from sparring.methods.losses.turn_dpo import turn_dpo
 
-# a token: which reply it is of, log-probability now, by the reference and before the step; a reply: its prompt and value
+# a token: its reply and its log-probability now, by the reference and before the step; a reply: its prompt and value
 TOKENS = st.lists(st.tuples(st.integers(0, 4), *[st.floats(-3, 0)] * 3), min_size=1, max_size=14)
 REPLIES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
-EVERY = [
+OPTION_SETS = [
     (labels, pairs, reference)
     for labels in ("hard", "soft")
     for pairs in ("best_worst", "all")
@@ -22,53 +22,54 @@ EVERY = [
 ]
 
 
-def laid_out(make_whole, tokens, replies, cut=()):
+def minibatch_of(make_minibatch, tokens, replies, cut=()):
     """Return the minibatch of these tokens; each reply is the only turn of a trajectory."""
-    present = sorted({token[0] for token in tokens})
+    replies_with_tokens = sorted({token[0] for token in tokens})
     tokens = sorted(tokens)
-    return make_whole(
+    return make_minibatch(
         [t[1] for t in tokens],
         reference_logprobs=[t[2] for t in tokens],
         old=[t[3] for t in tokens],
-        trajectory=[present.index(t[0]) for t in tokens],
+        trajectory=[replies_with_tokens.index(t[0]) for t in tokens],
         prompt=[40 + replies[t[0]][0] for t in tokens],
         advantages=[float(replies[t[0]][1]) for t in tokens],
         cut=[c for c in cut if c < len(tokens)],
     )
 
 
-def naive(whole, free, beta, labels, pairs, reference, smoothing):
-    anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
-    replies = sorted(set(whole.trajectory.tolist()))
-    masks = [whole.trajectory == i for i in replies]
+def naive(minibatch, leaf, beta, labels, pairs, reference, smoothing):
+    anchor = minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
+    replies = sorted(set(minibatch.trajectory.tolist()))
+    masks = [minibatch.trajectory == i for i in replies]
     gain, value, prompt = (
-        [(free - anchor)[o].sum() for o in masks],
-        [whole.advantages[o][0].item() for o in masks],
-        [whole.prompt[o][0].item() for o in masks],
+        [(leaf - anchor)[o].sum() for o in masks],
+        [minibatch.advantages[o][0].item() for o in masks],
+        [minibatch.prompt[o][0].item() for o in masks],
     )
     terms = []
     for name in sorted(set(prompt)):
-        mine = [i for i in replies if prompt[i] == name]
+        replies_of_prompt = [i for i in replies if prompt[i] == name]
         losses = []
-        for i in mine:
-            for j in mine:
+        for i in replies_of_prompt:
+            for j in replies_of_prompt:
                 tie = labels == "soft" and value[i] == value[j] and i < j
                 if not (value[i] > value[j] or tie):
                     continue
                 if pairs == "best_worst" and (
-                    value[i] < max(value[k] for k in mine) or value[j] > min(value[k] for k in mine)
+                    value[i] < max(value[k] for k in replies_of_prompt)
+                    or value[j] > min(value[k] for k in replies_of_prompt)
                 ):
                     continue
                 right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
                 p = torch.sigmoid(beta * (gain[i] - gain[j]))
                 losses.append(-right * p.log() - (1 - right) * (1 - p).log())
         terms += losses if pairs == "all" or not losses else [sum(losses) / len(losses)]
-    return sum(terms) / len(terms) if terms else 0.0 * free.sum()
+    return sum(terms) / len(terms) if terms else 0.0 * leaf.sum()
 
 
-def test_by_hand(make_whole, gradient_of):
+def test_by_hand(make_minibatch, gradient_of):
     """S = 1 for the better reply (two tokens), -0.5 for the worse: margin 0.1 * 1.5."""
-    batches, free = make_whole(
+    batches, leaf = make_minibatch(
         [-1.0, -1.0, -2.0],
         reference_logprobs=[-1.5, -1.5, -1.5],
         trajectory=[0, 0, 1],
@@ -79,17 +80,19 @@ def test_by_hand(make_whole, gradient_of):
     assert term.level == "sum"
     assert term.values.sum().item() == pytest.approx(math.log(1 + math.exp(-0.15)))
     slope = 0.1 / (1 + math.exp(0.15))
-    assert gradient_of(turn_dpo, batches, free).tolist() == pytest.approx([-slope, -slope, slope])
+    assert gradient_of(turn_dpo, batches, leaf).tolist() == pytest.approx([-slope, -slope, slope])
     assert (term.metrics["pairs"], term.metrics["accuracy"].item()) == (1.0, 1.0)
     assert term.metrics["margin"].item() == pytest.approx(0.15)
-    soft = turn_dpo(batches[0], labels="soft", reference="step")  # at the reference: log 2 whatever is preferred
+    soft = turn_dpo(
+        batches[0], labels="soft", reference="step"
+    )  # at the reference the loss is log 2 for any preference
     assert soft.values.sum().item() == pytest.approx(math.log(2))
     right = 1 / (1 + math.exp(-0.1))
-    gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, free)
+    gradient = gradient_of(lambda batch: turn_dpo(batch, labels="soft", reference="step"), batches, leaf)
     assert gradient.tolist() == pytest.approx([-0.1 * (right - 0.5)] * 2 + [0.1 * (right - 0.5)])
 
 
-@pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
+@pytest.mark.parametrize(("labels", "pairs", "reference"), OPTION_SETS)
 @given(
     tokens=TOKENS,
     replies=REPLIES,
@@ -97,17 +100,17 @@ def test_by_hand(make_whole, gradient_of):
     smoothing=st.sampled_from([0.0, 0.2]),
     cut=st.integers(1, 13),
 )
-def test_gradient_is_the_direct_formula_s_however_it_is_cut(
-    make_whole, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut
+def test_the_gradient_is_that_of_the_formula_for_any_split(
+    make_minibatch, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut
 ):
-    batches, free = laid_out(make_whole, tokens, replies, cut=(cut,))
+    batches, leaf = minibatch_of(make_minibatch, tokens, replies, cut=(cut,))
 
     def loss(batch):
         return turn_dpo(batch, beta=beta, labels=labels, pairs=pairs, reference=reference, label_smoothing=smoothing)
 
-    direct = naive(batches[0].whole, free, beta, labels, pairs, reference, smoothing)
+    direct = naive(batches[0].whole, leaf, beta, labels, pairs, reference, smoothing)
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
 @given(
@@ -117,24 +120,24 @@ def test_gradient_is_the_direct_formula_s_however_it_is_cut(
     beta=st.floats(0.05, 2),
     smoothing=st.sampled_from([0.0, 0.2]),
 )
-def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies, pairs, beta, smoothing):
-    batches, free = laid_out(make_whole, tokens, replies)
-    present = sorted({token[0] for token in tokens})
-    games, also = make_whole(
-        free.tolist(),
+def test_with_one_turn_per_game_it_is_dpo(make_minibatch, gradient_of, tokens, replies, pairs, beta, smoothing):
+    batches, leaf = minibatch_of(make_minibatch, tokens, replies)
+    replies_with_tokens = sorted({token[0] for token in tokens})
+    games, also = make_minibatch(
+        leaf.tolist(),
         reference_logprobs=batches[0].whole.reference_logprobs.tolist(),
         trajectory=batches[0].whole.trajectory.tolist(),
-        group=[replies[i][0] for i in present],
-        outcome=[float(replies[i][1]) for i in present],
+        group=[replies[i][0] for i in replies_with_tokens],
+        outcome=[float(replies[i][1]) for i in replies_with_tokens],
     )
     options = {"beta": beta, "pairs": pairs, "label_smoothing": smoothing}
-    gradient = gradient_of(lambda batch: turn_dpo(batch, **options), batches, free)
+    gradient = gradient_of(lambda batch: turn_dpo(batch, **options), batches, leaf)
     assert torch.allclose(gradient, gradient_of(lambda batch: dpo(batch, **options), games, also))
 
 
-def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradient_of):
-    """A game of two turns with a further reply to each: the replies of different turns are not compared."""
-    batches, free = make_whole(
+def test_replies_to_different_turns_are_not_compared(make_minibatch, gradient_of):
+    """The game has two turns with one more candidate reply each."""
+    batches, leaf = make_minibatch(
         [-1.0] * 4,
         reference_logprobs=[-1.0] * 4,
         trajectory=[0, 0, 1, 2],
@@ -143,44 +146,44 @@ def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradien
         advantages=[1.0, 9.0, 2.0, 8.0],
     )
     assert turn_dpo(batches[0]).metrics["pairs"] == 2.0
-    assert gradient_of(turn_dpo, batches, free).sign().tolist() == [1.0, -1.0, -1.0, 1.0]
+    assert gradient_of(turn_dpo, batches, leaf).sign().tolist() == [1.0, -1.0, -1.0, 1.0]
 
 
 @pytest.mark.parametrize("pairs", ["best_worst", "all"])
-def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs):
+def test_the_minimum_with_soft_labels_is_the_reweighted_reference(make_minibatch, pairs):
     """Three replies of one token: descent on the logits ends at pi_ref exp(A), normalised."""
-    before, advantages = (
+    reference_logprobs, advantages = (
         torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64),
         torch.tensor([-0.7, 0.2, 1.5], dtype=torch.float64),
     )
-    logits = before.log().clone().requires_grad_(True)
+    logits = reference_logprobs.log().clone().requires_grad_(True)
     optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-12, tolerance_change=0)
 
     def closure():
         optimizer.zero_grad()
-        now = logits.log_softmax(0)
+        logprobs = logits.log_softmax(0)
         total = 0.0
-        for pair in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
-            batches, free = make_whole(
-                now[list(pair)].tolist(),
-                old=before[list(pair)].log().tolist(),
+        for pair in ((0, 1), (1, 2), (0, 2)):  # so best_worst also compares every pair
+            batches, leaf = make_minibatch(
+                logprobs[list(pair)].tolist(),
+                old=reference_logprobs[list(pair)].log().tolist(),
                 trajectory=[0, 1],
                 prompt=[0, 0],
                 advantages=advantages[list(pair)].tolist(),
             )
             value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
-            (grad,) = torch.autograd.grad(value, free)
-            (now[list(pair)] * grad).sum().backward(retain_graph=True)
+            (grad,) = torch.autograd.grad(value, leaf)
+            (logprobs[list(pair)] * grad).sum().backward(retain_graph=True)
             total = total + value.detach()
         return total
 
     optimizer.step(closure)
-    tilted = before * advantages.exp()
+    tilted = reference_logprobs * advantages.exp()
     assert torch.allclose(logits.softmax(0), tilted / tilted.sum(), atol=1e-6)
 
 
-def test_wild_margins_and_advantages_stay_finite(make_whole, gradient_of):
-    batches, free = make_whole(
+def test_extreme_margins_and_advantages_stay_finite(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch(
         [-1e9, 0.0],
         old=[0.0, -1e9],
         reference_logprobs=[0.0, -1e9],
@@ -190,16 +193,16 @@ def test_wild_margins_and_advantages_stay_finite(make_whole, gradient_of):
     )
     for loss in (partial(turn_dpo, beta=1.0), partial(turn_dpo, beta=1.0, labels="soft")):
         assert loss(batches[0]).values.sum().item() == pytest.approx(2e9)
-        assert gradient_of(loss, batches, free).tolist() == pytest.approx([-1.0, 1.0])
+        assert gradient_of(loss, batches, leaf).tolist() == pytest.approx([-1.0, 1.0])
 
 
-def test_the_reference_of_the_run_is_asked_for_where_it_is_compared_with():
+def test_the_runs_reference_is_required_only_if_the_loss_uses_it():
     assert bind("losses", "turn_dpo").needs == {"whole", "reference_logprobs"}
     assert bind("losses", "turn_dpo", {"reference": "step"}).needs == {"whole"}
     assert bind("losses", "turn_dpo", preset="lspo").needs == {"whole"}
 
 
-def test_accuracy_is_of_pairs_with_a_better_one():
+def test_accuracy_counts_pairs_with_different_values():
     margins, weight = torch.tensor([1.0, -1.0, 5.0]), torch.full((3,), 1 / 3)
     assert pair_metrics(margins, weight, torch.tensor([True, True, False]))["accuracy"].item() == pytest.approx(0.5)
     assert pair_metrics(margins, weight)["accuracy"].item() == pytest.approx(2 / 3)

@@ -31,7 +31,7 @@ def test_masked_is_by_hand(make_batch):
     assert not term.values.requires_grad
 
 
-def test_options(make_batch):
+def test_options_of_masked_is(make_batch):
     batch = masked_is_batch_of(make_batch, [*RATIOS, 6.0])
     assert masked_is(batch, low=0.0, high=3.0).values.tolist() == [1.0] * 5 + [0.0]
     assert masked_is(batch, low=0.9).values.tolist() == [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]
@@ -47,7 +47,7 @@ def test_within_the_bounds_kept_ratios_are_those_of_truncated_is(make_batch, rat
     assert torch.equal(mask, mask**2)
 
 
-def test_the_same_engine_leaves_everything(make_batch):
+def test_equal_probabilities_keep_every_token(make_batch):
     assert masked_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
 
 
@@ -68,11 +68,16 @@ LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1,
 
 
 @given(LOGPROBS, st.floats(0.01, 100))
-def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
+def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, LOG_RATIO_ROWS, cap):
     weights = truncated_is(
-        make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows]), cap=cap
+        make_batch(
+            [0.0] * len(LOG_RATIO_ROWS),
+            old=[row[0] for row in LOG_RATIO_ROWS],
+            sampler=[row[1] for row in LOG_RATIO_ROWS],
+        ),
+        cap=cap,
     ).values
-    expected = [min(math.exp(min(max(old - sampled, -20.0), 20.0)), cap) for old, sampled in rows]
+    expected = [min(math.exp(min(max(logprob - sampled, -20.0), 20.0)), cap) for logprob, sampled in LOG_RATIO_ROWS]
     assert weights.tolist() == pytest.approx(expected)
 
 
@@ -90,85 +95,91 @@ def test_probability_mask_by_hand(make_batch):
     assert not term.values.requires_grad
 
 
-def test_it_is_the_old_probability_that_counts(make_batch):
+def test_the_mask_uses_the_old_probability(make_batch):
     assert probability_mask(make_batch([math.log(0.1)], old=[math.log(0.95)])).values.item() == 0.0
 
 
 @given(st.lists(P, min_size=1, max_size=8), P, P)
 def test_a_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, probabilities, first, second):
     batch = probability_mask_batch_of(make_batch, probabilities)
-    few, more = (probability_mask(batch, below=limit).values for limit in sorted((first, second)))
-    assert (few <= more).all()
+    fewer_kept, more_kept = (probability_mask(batch, below=limit).values for limit in sorted((first, second)))
+    assert (fewer_kept <= more_kept).all()
     assert probability_mask(batch, below=1.1).values.all()
 
 
-def test_certain_tokens_are_all_left_out(make_batch):
+def test_tokens_of_probability_one_are_masked(make_batch):
     assert probability_mask(make_batch([0.0, 0.0])).values.tolist() == [0.0, 0.0]
 
 
-def test_log_ratio_clip_by_hand(make_whole, gradient_of):
+def test_log_ratio_clip_by_hand(make_minibatch, gradient_of):
     """Log-ratios 0.1 (inside), 0.5 (above) and -0.5 (below), with advantages of both signs."""
-    batches, free = make_whole([-1.0, -1.0, -1.0, -1.0], old=[-1.1, -1.5, -0.5, -0.5], advantages=[2.0, 3.0, 5.0, -5.0])
+    batches, leaf = make_minibatch(
+        [-1.0, -1.0, -1.0, -1.0], old=[-1.1, -1.5, -0.5, -0.5], advantages=[2.0, 3.0, 5.0, -5.0]
+    )
     term = log_ratio_clip(batches[0])
-    outside = 0.1 * 0.25
+    penalty = 0.1 * 0.25
     assert term.values.tolist() == pytest.approx(
         [
             -2 * math.exp(0.1) + 0.001,
-            -3 * math.exp(0.2) + outside,
-            -5 * math.exp(-0.2) + outside,
-            5 * math.exp(-0.2) + outside,
+            -3 * math.exp(0.2) + penalty,
+            -5 * math.exp(-0.2) + penalty,
+            5 * math.exp(-0.2) + penalty,
         ],
         rel=1e-5,
     )
-    # the advantage trains the first alone; the penalty pulls all back
-    assert gradient_of(log_ratio_clip, batches, free).tolist() == pytest.approx(
+    # the advantage trains only the first token; the penalty pulls all back
+    assert gradient_of(log_ratio_clip, batches, leaf).tolist() == pytest.approx(
         [-2 * math.exp(0.1) + 0.02, 0.1, -0.1, -0.1], rel=1e-4
     )
     assert term.metrics["clip_fraction"].item() == 0.75 and term.metrics["low_fraction"].item() == 0.5
     assert term.weighted and term.level == "token"
 
 
-def test_divided_scales_the_advantage_and_has_no_penalty(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
-    gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, free)
+def test_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
+    gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, leaf)
     assert gradient.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
     preset = bind("losses", "log_ratio_clip", {}, preset="divided")(batches[0], progress=0.0)
     assert preset.values.tolist() == pytest.approx([-2 * math.exp(0.1), -3 * math.exp(0.2)], rel=1e-5)
 
 
-def test_bounds_both_ways(make_whole, gradient_of):
-    batches, free = make_whole([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
+def test_each_bound_has_an_effect(make_minibatch, gradient_of):
+    batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
     for bounds, expected in (({"high": 0.6}, [-math.exp(0.5), 0.0]), ({"low": -0.6}, [0.0, -math.exp(-0.5)])):
-        gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, free)
+        gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, leaf)
         assert gradient.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-rows = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=6)
+LOG_RATIO_ROWS = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=1, max_size=6)
 
 
-@given(rows)
-def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_whole, gradient_of, rows):
-    batches, free = make_whole([row[0] for row in rows], advantages=[row[1] for row in rows])
-    assert torch.allclose(gradient_of(log_ratio_clip, batches, free), gradient_of(policy_gradient, batches, free))
+@given(LOG_RATIO_ROWS)
+def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_minibatch, gradient_of, LOG_RATIO_ROWS):
+    batches, leaf = make_minibatch([row[0] for row in LOG_RATIO_ROWS], advantages=[row[1] for row in LOG_RATIO_ROWS])
+    assert torch.allclose(gradient_of(log_ratio_clip, batches, leaf), gradient_of(policy_gradient, batches, leaf))
 
 
-@given(rows)
-def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole, gradient_of, rows):
-    """Reduction: without a penalty a token's gradient is PPO's, or 0 where PPO's clip looks away by the advantage's sign."""
-    batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
-    ours = gradient_of(
-        lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, free
+@given(LOG_RATIO_ROWS)
+def test_it_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_minibatch, gradient_of, LOG_RATIO_ROWS):
+    """Without a penalty a token's gradient is PPO's, or 0 where PPO does not clip because of the advantage's sign."""
+    batches, leaf = make_minibatch(
+        [row[0] for row in LOG_RATIO_ROWS],
+        old=[0.0] * len(LOG_RATIO_ROWS),
+        advantages=[row[1] for row in LOG_RATIO_ROWS],
     )
-    theirs = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, free)
-    for slope, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
-        inside = math.log(0.8) <= x <= math.log(1.2)
-        assert slope == (pytest.approx(other, abs=1e-5) if inside else pytest.approx(0.0, abs=1e-5))
+    slopes = gradient_of(
+        lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, leaf
+    )
+    ppo_slopes = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, leaf)
+    for slope, ppo_slope, (x, _) in zip(slopes.tolist(), ppo_slopes.tolist(), LOG_RATIO_ROWS, strict=True):
+        is_inside = math.log(0.8) <= x <= math.log(1.2)
+        assert slope == (pytest.approx(ppo_slope, abs=1e-5) if is_inside else pytest.approx(0.0, abs=1e-5))
 
 
 @pytest.mark.parametrize("old", [-1e6, 1e6])
-def test_ratios_far_away_stay_finite(make_whole, gradient_of, old):
-    batches, free = make_whole([-1.0], old=[old], advantages=[1e6])
+def test_extreme_ratios_stay_finite(make_minibatch, gradient_of, old):
+    batches, leaf = make_minibatch([-1.0], old=[old], advantages=[1e6])
     assert (
         torch.isfinite(log_ratio_clip(batches[0]).values).all()
-        and torch.isfinite(gradient_of(log_ratio_clip, batches, free)).all()
+        and torch.isfinite(gradient_of(log_ratio_clip, batches, leaf)).all()
     )

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pyspiel
 import pytest
-from tests.methods.oracles.positions import played
+from tests.methods.oracles.positions import random_states
 
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, OracleError
@@ -17,7 +17,7 @@ def make_oracle(name="cfr", **options):
     return registry.bind("oracles", name, options)()
 
 
-def at(*ids, game=KUHN):
+def kuhn_state(*ids, game=KUHN):
     state = game.state_of(game.spiel.new_initial_state())
     for index in ids:
         state.apply_index(index)
@@ -35,14 +35,14 @@ def naive(game, policies):
             return sum(p * visit(state.child(a), reach * p) for a, p in state.chance_outcomes())
         seat, legal = state.current_player(), state.legal_actions()
         key = (seat, state.information_state_string(seat))
-        row, worths = policies[seat](*key, state), []
-        for action, probability in zip(legal, row, strict=True):
+        policy, action_returns = policies[seat](*key, state), []
+        for action, probability in zip(legal, policy, strict=True):
             factor = np.full(game.num_seats, probability)
             factor[seat] = 1.0
-            worths.append(visit(state.child(action), reach * factor))
+            action_returns.append(visit(state.child(action), reach * factor))
         total = sums.setdefault(key, np.zeros((len(legal), 2)))
-        total += [[reach[seat] * worth[seat], reach[seat]] for worth in worths]
-        return sum(p * worth for p, worth in zip(row, worths, strict=True))
+        total += [[reach[seat] * returns[seat], reach[seat]] for returns in action_returns]
+        return sum(p * returns for p, returns in zip(policy, action_returns, strict=True))
 
     root = visit(game.spiel.new_initial_state(), np.ones(game.num_seats))
     return {key: total[:, 0] / total[:, 1] if total[0, 1] > 0 else None for key, total in sums.items()}, root
@@ -54,7 +54,7 @@ def average_of(oracle, game):
 
 
 def plans(seat):
-    keys = [key for who, key in walk(KUHN).number if who == seat]
+    keys = [key for player, key in walk(KUHN).number if player == seat]
     for choices in itertools.product((0, 1), repeat=len(keys)):
         table = dict(zip(keys, choices, strict=True))
         yield lambda seat, key, state, table=table: np.eye(2)[table[key]]
@@ -63,11 +63,11 @@ def plans(seat):
 @pytest.mark.parametrize(
     ("name", "iterations"), [("kuhn_poker", 3), ("kuhn_poker", 100), ("leduc_poker", 3), ("tiny_hanabi", 20)]
 )
-def test_the_recursion_says_the_same(name, iterations):
+def test_values_equal_a_plain_recursion(name, iterations):
     game = make_game(name)
     oracle = make_oracle(iterations=iterations, variant="cfr")
     expected, _ = naive(game, [average_of(oracle, game)] * game.num_seats)
-    for state in played(game, 30):
+    for state in random_states(game, 30):
         verdict = oracle.judge([state])[0]
         values = expected[state.seat, state.spiel.information_state_string(state.seat)]
         assert verdict.values == pytest.approx(values, abs=1e-9)
@@ -75,20 +75,22 @@ def test_the_recursion_says_the_same(name, iterations):
 
 
 @pytest.mark.always
-def test_the_known_values_of_kuhn_poker():
+def test_values_of_kuhn_poker_are_the_published_ones():
     oracle = make_oracle(iterations=2000)
-    openings = oracle.judge([at(card, (card + 1) % 3) for card in range(3)])
+    openings = oracle.judge([kuhn_state(card, (card + 1) % 3) for card in range(3)])
     assert np.mean([max(verdict.values) for verdict in openings]) == pytest.approx(-1 / 18, abs=1e-3)
-    jack, queen, king = oracle.judge([at(2, 0, 1), at(2, 1, 1), at(0, 2, 1)])  # the second seat faces a bet
+    jack, queen, king = oracle.judge(
+        [kuhn_state(2, 0, 1), kuhn_state(2, 1, 1), kuhn_state(0, 2, 1)]
+    )  # the second seat faces a bet
     assert jack.values == pytest.approx((-1.0, -2.0))
     assert jack.best == {"pass"}
     assert king.values == pytest.approx((-1.0, 2.0))
     assert king.best == {"bet"}
     assert queen.values == pytest.approx((-1.0, -1.0), abs=0.05)  # indifferent in equilibrium
-    assert make_oracle(iterations=2000, margin=0.1).judge([at(2, 1, 1)])[0].best == {"pass", "bet"}
+    assert make_oracle(iterations=2000, margin=0.1).judge([kuhn_state(2, 1, 1)])[0].best == {"pass", "bet"}
     assert 0.0 <= queen.bound < 1e-3
     assert openings[2].values == pytest.approx(
-        make_oracle("best_response", iterations=2000).judge([at(2, 0)])[0].values, abs=0.01
+        make_oracle("best_response", iterations=2000).judge([kuhn_state(2, 0)])[0].values, abs=0.01
     )
 
 
@@ -97,10 +99,10 @@ def test_a_best_response_is_the_best_of_all_plans(iterations):
     oracle = make_oracle("best_response", iterations=iterations, variant="cfr")
     average = average_of(oracle, KUHN)
     for seat in (0, 1):
-        tried = [naive(KUHN, [plan, average] if seat == 0 else [average, plan])[0] for plan in plans(seat)]
-        for state in (state for state in played(KUHN, 40) if state.seat == seat):
+        values_of_plans = [naive(KUHN, [plan, average] if seat == 0 else [average, plan])[0] for plan in plans(seat)]
+        for state in (state for state in random_states(KUHN, 40) if state.seat == seat):
             key = seat, state.spiel.information_state_string(seat)
-            expected = np.max([values[key] for values in tried], axis=0)
+            expected = np.max([values[key] for values in values_of_plans], axis=0)
             assert oracle.judge([state])[0].values == pytest.approx(expected, abs=1e-9)
 
 
@@ -108,25 +110,23 @@ def test_a_best_response_is_the_best_of_all_plans(iterations):
 def test_a_best_response_earns_what_openspiel_says(name, options):
     game = make_game(name, options=options)
     oracle = make_oracle("best_response", iterations=3, variant="cfr")
-    oracle.judge(played(game, 1))
+    oracle.judge(random_states(game, 1))
     values, table = oracle._solved[str(game.spiel)], oracle.solver.policy(game)
     gained = 0.0
     for seat in range(game.num_seats):
         response = pyspiel.TabularBestResponse(game.spiel, seat, table)
         gained += response.value_from_state(game.spiel.new_initial_state())
-    assert values.nash_conv == pytest.approx(
-        gained, abs=1e-9
-    )  # zero-sum: what all earn on the average policy is nothing
+    assert values.nash_conv == pytest.approx(gained, abs=1e-9)  # zero-sum: the values of the average policy sum to 0
 
 
 def test_against_best_responses_the_others_do_not_play_the_average():
     oracle = make_oracle(against="best_response", iterations=5, variant="cfr")
-    average, states = average_of(oracle, KUHN), played(KUHN, 60)
+    average, states = average_of(oracle, KUHN), random_states(KUHN, 60)
     verdicts = oracle.judge(states)
-    rows, walked = {}, walk(KUHN)
+    rows, history_tree = {}, walk(KUHN)
     response = make_oracle("best_response", iterations=5, variant="cfr")
-    for (seat, key), index in walked.number.items():
-        verdict = response.judge([KUHN.state_of(walked.examples[index])])[0]
+    for (seat, key), index in history_tree.number.items():
+        verdict = response.judge([KUHN.state_of(history_tree.examples[index])])[0]
         rows[seat, key] = np.eye(2)[int(np.argmax(verdict.values))]
 
     def best(seat, key, state):
@@ -143,21 +143,21 @@ def test_against_best_responses_the_others_do_not_play_the_average():
     assert [v for v in verdicts if v] != [v for v in make_oracle(iterations=5, variant="cfr").judge(states) if v]
 
 
-def test_one_information_state_has_one_verdict_whatever_is_hidden():
+def test_states_with_one_information_state_have_one_verdict():
     oracle = make_oracle(iterations=20)
-    first, second = oracle.judge([at(1, 0), at(1, 2)])
+    first, second = oracle.judge([kuhn_state(1, 0), kuhn_state(1, 2)])
     assert first is second
     assert oracle.metrics["searched"] == 1.0
 
 
 @pytest.mark.parametrize("name", ["cfr", "best_response"])
-def test_what_they_cannot_judge_is_refused(name):
+def test_games_that_the_oracle_cannot_solve_are_refused(name):
     with pytest.raises(OracleError, match="max_histories=1000"):
-        make_oracle(name, max_histories=1000).judge(played(make_game("tic_tac_toe"), 1))
+        make_oracle(name, max_histories=1000).judge(random_states(make_game("tic_tac_toe"), 1))
     with pytest.raises(OracleError, match="no information states"):
-        make_oracle(name).judge(played(make_game("hanabi"), 1)[:1])
+        make_oracle(name).judge(random_states(make_game("hanabi"), 1)[:1])
     with pytest.raises(OracleError, match="waits for chance"):
-        make_oracle(name, iterations=1).judge([at(0)])
+        make_oracle(name, iterations=1).judge([kuhn_state(0)])
     for option in ("iterations", "max_histories"):
         with pytest.raises(ConfigError, match=option):
             make_oracle(name, **{option: 0})

@@ -4,7 +4,7 @@ from operator import xor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.oracles.positions import after, played, solved_actions
+from tests.methods.oracles.positions import brute_force_action_values, random_states, state_after
 
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, OracleError
@@ -15,17 +15,17 @@ from sparring.environments.openspiel.solve import Search
 from sparring.methods.oracles.base import Judgement, verdict_of
 
 
-def minimax_made(**options):
+def make_minimax(**options):
     return registry.bind("oracles", "minimax", options)()
 
 
 TIC = make_game("tic_tac_toe")
-ORACLE = minimax_made()
+ORACLE = make_minimax()
 SMALL_FOUR = openspiel_game("connect_four", {"rows": 3, "columns": 3, "x_in_row": 3})
 
 
 @pytest.mark.parametrize(
-    ("game", "least"),
+    ("game", "min_plies"),
     [
         (TIC, 3),
         (make_game("nim", options={"pile_sizes": "1;2;3"}), 0),
@@ -36,10 +36,10 @@ SMALL_FOUR = openspiel_game("connect_four", {"rows": 3, "columns": 3, "x_in_row"
     ],
     ids=["tic_tac_toe", "nim_misere", "nim_normal", "connect_four", "dots_and_boxes", "hex"],
 )
-def test_brute_force_says_the_same(game, least):
-    states = played(game, 12, least=least)
-    for state, verdict in zip(states, minimax_made().judge(states), strict=True):
-        assert verdict.values == solved_actions(state)
+def test_minimax_equals_brute_force(game, min_plies):
+    states = random_states(game, 12, min_plies=min_plies)
+    for state, verdict in zip(states, make_minimax().judge(states), strict=True):
+        assert verdict.values == brute_force_action_values(state)
         assert verdict.actions == state.legal_actions()
         assert verdict.best == {
             a for a, value in zip(verdict.actions, verdict.values, strict=True) if value == max(verdict.values)
@@ -48,15 +48,15 @@ def test_brute_force_says_the_same(game, least):
 
 
 def test_the_known_values_of_tic_tac_toe():
-    opening, centre, fork = ORACLE.judge([after(TIC), after(TIC, "b2"), after(TIC, "a1", "b1")])
+    opening, centre, fork = ORACLE.judge([state_after(TIC), state_after(TIC, "b2"), state_after(TIC, "a1", "b1")])
     assert opening.values == (0.0,) * 9
     assert centre.best == {"a1", "c1", "a3", "c3"}
     assert set(centre.values) == {0.0, -1.0}
     assert fork.best == {"a2", "b2", "a3"}
 
 
-def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
-    oracle = minimax_made()
+def test_four_by_four_connect_four_is_a_draw():
+    oracle = make_minimax()
     verdict = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
     assert set(verdict.values) == {0.0}
 
@@ -68,24 +68,26 @@ def test_finished_positions_count_against_the_budget():
     assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.is_incomplete
     widest = 2 + len(trade.first_node().legal_actions())
     assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * widest
-    whole = Search(TIC, 4520 + 2862)  # positions where play goes on, and ends of play from these
-    assert whole.bounds(TIC.first_node()) == (0.0, 0.0) and not whole.is_incomplete
-    short = Search(TIC, 7000)
-    short.bounds(TIC.first_node())
-    assert short.is_incomplete
+    large_enough = Search(TIC, 4520 + 2862)  # decision positions and the final positions after them
+    assert large_enough.bounds(TIC.first_node()) == (0.0, 0.0) and not large_enough.is_incomplete
+    too_small = Search(TIC, 7000)
+    too_small.bounds(TIC.first_node())
+    assert too_small.is_incomplete
 
 
-def test_a_position_is_judged_once_however_it_was_reached():
-    oracle = minimax_made()
-    first, second = oracle.judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
+def test_a_position_reached_in_two_ways_is_judged_once():
+    oracle = make_minimax()
+    first, second = oracle.judge([state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")])
     assert first is second
-    assert oracle.judge([after(make_game("tic_tac_toe", options={"style": "full"}), "a1", "b2", "c3")])[0] == first
+    assert (
+        oracle.judge([state_after(make_game("tic_tac_toe", options={"style": "full"}), "a1", "b2", "c3")])[0] == first
+    )
     assert oracle.metrics == {"judged": 3.0, "abstained": 0.0, "searched": 1.0}
 
 
 @pytest.mark.parametrize("max_states", [1, 5, 40, 300])
 def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
-    oracle, states = minimax_made(max_states=max_states), played(TIC, 10)
+    oracle, states = make_minimax(max_states=max_states), random_states(TIC, 10)
     verdicts = oracle.judge(states)
     for state, verdict, exact in zip(states, verdicts, ORACLE.judge(states), strict=True):
         assert verdict is None or verdict == exact
@@ -99,8 +101,8 @@ def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
 
 @settings(max_examples=15, deadline=None)
 @given(max_states=st.integers(1, 3000), seed=st.integers(0, 1000))
-def test_bounds_hold_the_truth(max_states, seed):
-    oracle, states = minimax_made(max_states=max_states, over_budget="bound"), played(TIC, 2, seed)
+def test_bounds_contain_the_exact_value(max_states, seed):
+    oracle, states = make_minimax(max_states=max_states, over_budget="bound"), random_states(TIC, 2, seed)
     for verdict, exact in zip(oracle.judge(states), ORACLE.judge(states), strict=True):
         assert all(abs(a - b) <= verdict.bound + 1e-12 for a, b in zip(verdict.values, exact.values, strict=True))
         assert 0.0 <= verdict.certainty <= 1.0
@@ -110,77 +112,79 @@ def test_bounds_hold_the_truth(max_states, seed):
 
 
 @pytest.mark.parametrize("over_budget", ["abstain", "bound"])
-def test_the_verdict_does_not_depend_on_what_was_asked_before(over_budget):
-    states = played(TIC, 8)
+def test_a_verdict_does_not_depend_on_earlier_questions(over_budget):
+    states = random_states(TIC, 8)
     options = {"max_states": 60, "over_budget": over_budget}
-    together, backwards = minimax_made(**options).judge(states), minimax_made(**options)
+    together, backwards = make_minimax(**options).judge(states), make_minimax(**options)
     assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert [minimax_made(**options).judge([state])[0] for state in states] == together
+    assert [make_minimax(**options).judge([state])[0] for state in states] == together
 
 
-def test_long_games_and_games_with_cycles_end_by_their_budget():
+def test_long_games_and_cycles_stop_at_the_budget():
     for name in ("chess", "nine_mens_morris"):
         game = make_game(name)
-        oracle = minimax_made(max_states=700)
+        oracle = make_minimax(max_states=700)
         assert oracle.judge([game.reset(Stream.from_seed(0))]) == [None]
         assert oracle.metrics["over_budget"] == 1.0
 
 
-def test_minimax_what_it_cannot_judge_is_refused():
-    for name, why in [("kuhn_poker", "hidden"), ("pig", "chance")]:
-        with pytest.raises(OracleError, match=f"'{name}': .*{why}.*use oracle mcts"):
+def test_minimax_refuses_hidden_information_and_chance():
+    for name, reason in [("kuhn_poker", "hidden"), ("pig", "chance")]:
+        with pytest.raises(OracleError, match=f"'{name}': .*{reason}.*use oracle mcts"):
             ORACLE.judge([make_game(name).reset(Stream.from_seed(0))])
     assert "two opposed seats" in ORACLE.covers(make_game("chinese_checkers", options={"players": 3}))
     assert ORACLE.covers(TIC) == ""
     for option, value in [("max_states", 0), ("over_budget", "guess")]:
         with pytest.raises(ConfigError, match=option):
-            minimax_made(**{option: value})
+            make_minimax(**{option: value})
 
 
-def test_forgetting_changes_no_verdict(monkeypatch):
-    states = played(TIC, 10)
+def test_clearing_the_cache_changes_no_verdict(monkeypatch):
+    states = random_states(TIC, 10)
     monkeypatch.setattr("sparring.methods.oracles.base.MAX_CACHED", 5)
     monkeypatch.setattr("sparring.methods.oracles.minimax.MAX_CACHED_BOUNDS", 50)
-    oracle = minimax_made()
+    oracle = make_minimax()
     for start in range(30):
         assert oracle.judge(states[start : start + 3]) == ORACLE.judge(states[start : start + 3])
     assert oracle.metrics["searched"] > len({oracle.key(state) for state in states[:32]})
 
 
-def mcts_made(**options):
+def make_mcts(**options):
     return registry.bind("oracles", "mcts", options)()
 
 
-def test_what_it_proves_is_what_brute_force_says():
-    oracle, states = mcts_made(simulations=3000), played(TIC, 12, least=5)
+def test_values_that_mcts_proves_equal_brute_force():
+    oracle, states = make_mcts(simulations=3000), random_states(TIC, 12, min_plies=5)
     verdicts = oracle.judge(states)
     proven = [(state, verdict) for state, verdict in zip(states, verdicts, strict=True) if verdict.certainty == 1.0]
     assert len(proven) > 15
     for state, verdict in proven:
-        assert verdict.values == solved_actions(state)
+        assert verdict.values == brute_force_action_values(state)
         assert verdict.bound == 0.0
     assert oracle.metrics["proven"] == len({oracle.key(state) for state, _ in proven})
 
 
 def test_nothing_is_certain_without_proof():
-    for verdict in mcts_made(solve=False, simulations=50).judge([state for state in played(TIC, 5) if state.plies < 7]):
+    for verdict in make_mcts(solve=False, simulations=50).judge(
+        [state for state in random_states(TIC, 5) if state.plies < 7]
+    ):
         assert 0.0 <= verdict.certainty < 1.0
         assert verdict.bound == 2.0
 
 
-def test_its_best_action_is_mostly_a_best_one_and_more_simulations_help():
-    states = played(TIC, 25)
+def test_mcts_mostly_finds_a_best_action_and_more_simulations_help():
+    states = random_states(TIC, 25)
     right = []
     for simulations in (10, 1000):
-        pairs = zip(mcts_made(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
+        pairs = zip(make_mcts(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
         right.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
     assert right[1] > 0.93
     assert right[0] < right[1] - 0.05
 
 
 def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
-    oracle = mcts_made(simulations=60, solve=False)
-    state = after(TIC, "b2", "a1")
+    oracle = make_mcts(simulations=60, solve=False)
+    state = state_after(TIC, "b2", "a1")
     verdict = oracle.judge([state])[0]
     root = oracle.searcher.search(state, oracle._stream.child(str(TIC.spiel)).child(oracle.key(state)))
     by_action = {child.action: child for child in root.children}
@@ -191,15 +195,15 @@ def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
     assert verdict.certainty == pytest.approx(best.explore_count / (1 + sum(child.explore_count for child in children)))
 
 
-def test_an_action_never_tried_is_worth_least():
-    verdict = mcts_made(simulations=4, solve=False).judge([after(TIC)])[0]
+def test_an_untried_action_has_the_lowest_value():
+    verdict = make_mcts(simulations=4, solve=False).judge([state_after(TIC)])[0]
     assert sorted(verdict.values)[:5] == [-1.0] * 5
 
 
-def test_a_margin_lets_near_equals_be_best():
-    state = after(TIC, "b2")
+def test_a_margin_makes_nearly_equal_actions_best():
+    state = state_after(TIC, "b2")
     strict, lenient = (
-        mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2)
+        make_mcts(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2)
     )
     assert len(strict.best) == 1
     assert lenient.values == strict.values
@@ -213,45 +217,47 @@ def test_a_margin_lets_near_equals_be_best():
 
 
 def test_the_verdict_is_a_function_of_seed_and_position():
-    states = played(TIC, 4)
-    assert mcts_made(simulations=40, seed=1).judge(states) != mcts_made(simulations=40).judge(states)
-    first, second = mcts_made(simulations=40).judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
+    states = random_states(TIC, 4)
+    assert make_mcts(simulations=40, seed=1).judge(states) != make_mcts(simulations=40).judge(states)
+    first, second = make_mcts(simulations=40).judge(
+        [state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")]
+    )
     assert first is second
 
 
-def test_games_of_chance_are_judged_and_states_that_wait_for_chance_refused():
+def test_games_of_chance_are_judged_but_chance_nodes_are_refused():
     game = make_game("pig")
-    verdict = mcts_made(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
+    verdict = make_mcts(simulations=50).judge([game.reset(Stream.from_seed(0))])[0]
     assert len(verdict.values) == 2
-    waiting = game.state_of(game.spiel.new_initial_state())
-    waiting.apply_index(0)
-    assert waiting.seat == -1
+    chance_node = game.state_of(game.spiel.new_initial_state())
+    chance_node.apply_index(0)
+    assert chance_node.seat == -1
     with pytest.raises(OracleError, match="waits for chance"):
-        mcts_made().judge([waiting])
+        make_mcts().judge([chance_node])
 
 
-def test_mcts_what_it_cannot_judge_is_refused():
+def test_mcts_refuses_games_that_it_cannot_search():
     with pytest.raises(OracleError, match="hidden information; use oracle cfr"):
-        mcts_made().judge([make_game("kuhn_poker").reset(Stream.from_seed(0))])
+        make_mcts().judge([make_game("kuhn_poker").reset(Stream.from_seed(0))])
     for option, value in [("simulations", 0), ("rollouts", 0), ("uct_c", -1.0), ("margin", -0.1)]:
         with pytest.raises(ConfigError, match=option):
-            mcts_made(**{option: value})
+            make_mcts(**{option: value})
 
 
-def lost(piles, misere):
-    """Return whether the seat to act loses: by the exclusive or of the piles, and by their number if none has more than one stone."""
+def is_lost(piles, misere):
+    """Return whether the seat to act loses Nim: by the exclusive or of the piles, or by their number if all have at most one stone."""
     if misere and max(piles) <= 1:
         return sum(piles) % 2 == 1
     return reduce(xor, piles) == 0
 
 
 def theory(state, misere):
-    """Return the value of each legal action: taking to a position that is lost for the other seat wins."""
+    """Return the value of each legal action: a move to a position that the other seat loses wins."""
     values = []
     for word in state.legal_actions():
         piles = list(state.game.piles(state))
         piles["abcdefgh".index(word[0])] -= int(word[1:])
-        values.append(1.0 if lost(piles, misere) else -1.0)
+        values.append(1.0 if is_lost(piles, misere) else -1.0)
     return tuple(values)
 
 
@@ -259,22 +265,22 @@ def theory(state, misere):
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4), misere=st.booleans(), seed=st.integers(0, 999))
 def test_the_best_moves_of_any_piles_are_those_of_the_theory(sizes, misere, seed):
     game = make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
-    states = played(game, 4, seed=seed)
-    for state, verdict in zip(states, minimax_made().judge(states), strict=True):
+    states = random_states(game, 4, seed=seed)
+    for state, verdict in zip(states, make_minimax().judge(states), strict=True):
         assert verdict.values == theory(state, misere)
 
 
-def test_the_best_are_those_of_the_largest_value_unless_the_judgement_says_otherwise():
-    plain = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
-    assert plain.best == {"b", "c"} and plain.values == (1.0, 3.0, 3.0)
-    assert (plain.certainty, plain.bound, plain.entropy) == (0.25, 0.5, None)
+def test_best_actions_have_the_largest_value_unless_the_judgement_names_others():
+    verdict = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3, 3.0], bound=0.5, certainty=0.25))
+    assert verdict.best == {"b", "c"} and verdict.values == (1.0, 3.0, 3.0)
+    assert (verdict.certainty, verdict.bound, verdict.entropy) == (0.25, 0.5, None)
     explicit = verdict_of(("a", "b", "c"), Judgement(values=[1.0, 3.0, 3.0], best=[True, False, False], entropy=0.7))
     assert explicit.best == {"a"} and explicit.entropy == 0.7 and (explicit.certainty, explicit.bound) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    "wrong", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"]
+    "judgement", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"]
 )
-def test_a_judgement_of_another_length_is_refused(wrong):
+def test_a_judgement_of_another_length_is_refused(judgement):
     with pytest.raises(ValueError, match="argument"):
-        verdict_of(("a", "b"), wrong)
+        verdict_of(("a", "b"), judgement)

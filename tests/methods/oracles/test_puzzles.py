@@ -3,7 +3,7 @@ import sys
 
 import pytest
 from tests.cases import every_case
-from tests.methods.oracles.positions import played
+from tests.methods.oracles.positions import random_states
 from tests.methods.small_runs import config_of, play_step
 
 from sparring.config.plugins import registry
@@ -30,8 +30,8 @@ def constraint_oracle(**options):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["default", "forced", "lost"])
 @pytest.mark.parametrize("name", solved_by("constraint"))
-def test_it_passes_on_what_the_file_of_the_game_says(name, options):
-    states, judge, abstained = played(make_game(name), number=6), constraint_oracle(**options), 0
+def test_the_verdict_is_that_of_the_games_file(name, options):
+    states, judge, abstained = random_states(make_game(name), number=6), constraint_oracle(**options), 0
     solve = registry.with_options(load_part("environments", name, "solver"), options)
     for state, verdict in zip(states, judge.judge(states), strict=True):
         judgement = solve(state)
@@ -75,24 +75,24 @@ def graded(state, **options):
     return None if verdict is None else dict(zip(verdict.actions, verdict.values, strict=True))
 
 
-def digits_left(size, cells, place):
-    """The digits that stand in no row, column and box of a cell, looked up one by one."""
+def digits_left(size, digits, cell):
+    """Return the digits absent from the cell's row, column and box."""
     high = 2
-    wide = size // high
-    row, column = divmod(place, size)
-    seen = set()
-    for other, digit in enumerate(cells):
-        r, c = divmod(other, size)
-        if digit and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
-            seen.add(digit)
-    return set(range(1, size + 1)) - seen
+    box_width = size // high
+    row, column = divmod(cell, size)
+    used_digits = set()
+    for index, digit in enumerate(digits):
+        r, c = divmod(index, size)
+        if digit and (r == row or c == column or (r // high == row // high and c // box_width == column // box_width)):
+            used_digits.add(digit)
+    return set(range(1, size + 1)) - used_digits
 
 
 @pytest.mark.parametrize("options", [{"blanks": 6}, {"blanks": 10, "level": "any"}, {"size": 6, "blanks": 14}])
-def test_sudoku_by_counting_candidates(options):
+def test_sudoku_grades_equal_counted_candidates(options):
     game = make_game("sudoku", options={**options, "puzzles": 40})
     grades = set()
-    for state in played(game):
+    for state in random_states(game):
         table, size = state.table, state.table.size
         candidates = {
             cell: len(digits_left(size, table.cells, cell))
@@ -129,7 +129,7 @@ def test_sudoku_without_a_forced_cell_pays_the_fewest_candidates():
     pytest.fail("every puzzle had a forced cell")
 
 
-def around(table, cell):
+def neighbour_cells(table, cell):
     row, column = divmod(cell, table.columns)
     return {
         r * table.columns + c
@@ -138,27 +138,27 @@ def around(table, cell):
     }
 
 
-def layouts(table):
-    closed = [cell for cell in range(table.cells) if cell not in table.opened]
+def mine_layouts(table):
+    covered_cells = [cell for cell in range(table.cells) if cell not in table.opened]
     return [
         mined
-        for mined in map(set, itertools.combinations(closed, table.mines))
+        for mined in map(set, itertools.combinations(covered_cells, table.mines))
         if table.flagged <= mined
-        and all(len(mined & around(table, cell)) == table.number(cell) for cell in table.opened)
+        and all(len(mined & neighbour_cells(table, cell)) == table.number(cell) for cell in table.opened)
     ]
 
 
-def test_minesweeper_by_enumerating_layouts():
+def test_minesweeper_grades_equal_enumerated_layouts():
     game = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 3, "flags": True, "layouts": 200})
     grades = set()
-    for state in played(game, 30):
+    for state in random_states(game, 30):
         table = state.table
         if not table.opened:
             assert set(graded(state).values()) == {2.0}
             continue
-        worlds = layouts(table)
-        closed = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
-        risk = {cell: sum(cell in mined for mined in worlds) / len(worlds) for cell in closed}
+        worlds = mine_layouts(table)
+        covered_cells = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
+        risk = {cell: sum(cell in mined for mined in worlds) / len(worlds) for cell in covered_cells}
         for action, value in graded(state).items():
             cell = (int(action[1]) - 1) * table.columns + int(action[3]) - 1
             if action[0] == "f":
@@ -172,45 +172,45 @@ def test_minesweeper_by_enumerating_layouts():
     assert grades == {("r", 2.0), ("r", 1.0), ("r", 0.0), ("f", 1.0), ("f", -1.0)}
 
 
-def solved_in(table, most=30):
-    """The least moves to a solved room, by a search forwards; None without any."""
-    layer, seen = [table], {(table.agent, table.boxes)}
-    for depth in range(most):
+def num_moves_to_solve(table, max_moves=30):
+    """Return the fewest moves that solve the room by breadth-first search, or None."""
+    layer, visited = [table], {(table.agent, table.boxes)}
+    for depth in range(max_moves):
         if any(room.solved for room in layer):
             return depth
         following = []
         for room in layer:
             for move in room.legal():
                 child = room.after(move)
-                if (child.agent, child.boxes) not in seen:
-                    seen.add((child.agent, child.boxes))
+                if (child.agent, child.boxes) not in visited:
+                    visited.add((child.agent, child.boxes))
                     following.append(child)
         layer = following
     return None
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
-def test_sokoban_by_a_search_forwards(boxes):
+def test_sokoban_grades_equal_a_breadth_first_search(boxes):
     game = make_game("sokoban", options={"boxes": boxes, "rooms": 20, "moves": 12})
-    seen = set()
-    for state in played(game, 25):
+    visited = set()
+    for state in random_states(game, 25):
         children = {state.game.words[index]: state.table.after(index) for index in state.legal_indices()}
-        ways = {word: solved_in(child) for word, child in children.items()}
-        known = [way for way in ways.values() if way is not None]
-        grades, released = graded(state, pay={"deadlock": -2.0}), graded(state)
-        if not known:
-            assert grades is None and released is None
-            seen.add(None)
+        ways = {word: num_moves_to_solve(child) for word, child in children.items()}
+        distances = [distance for distance in ways.values() if distance is not None]
+        grades, default_grades = graded(state, pay={"deadlock": -2.0}), graded(state)
+        if not distances:
+            assert grades is None and default_grades is None
+            visited.add(None)
             continue
-        for word, way in ways.items():
-            expected = -2.0 if way is None else 2.0 if way == min(known) else 0.0
+        for word, distance in ways.items():
+            expected = -2.0 if distance is None else 2.0 if distance == min(distances) else 0.0
             assert grades[word] == expected
-            assert released[word] == max(expected, 0.0), "released: any move but a shortest one pays 0"
-            seen.add(expected)
-    assert seen == {None, 2.0, 0.0, -2.0}
+            assert default_grades[word] == max(expected, 0.0), "released: any move but a shortest one pays 0"
+            visited.add(expected)
+    assert visited == {None, 2.0, 0.0, -2.0}
 
 
-def test_tiers_may_pay_otherwise_and_unknown_ones_are_refused():
+def test_tier_payments_are_options_and_unknown_tiers_are_refused():
     game = make_game("sokoban", options={"rooms": 4})
     state = game.reset(Stream.from_seed(0))
     assert set(graded(state, pay={"shortest": 7.0}).values()) >= {7.0}
@@ -218,16 +218,16 @@ def test_tiers_may_pay_otherwise_and_unknown_ones_are_refused():
         graded_oracle(pay={"shortst": 1.0}).covers(game)
 
 
-def test_other_games_are_refused_with_the_games_that_have_tiers():
+def test_games_without_tiers_are_refused_with_a_list_of_games():
     game = make_game("tic_tac_toe")
     assert "minesweeper, sokoban, sudoku" in graded_oracle().covers(game)
     with pytest.raises(OracleError, match="defines no tiers"):
         graded_oracle().judge([game.reset(Stream.from_seed(0))])
 
 
-def test_an_oracle_that_errs_calls_one_of_the_best_another():
+def test_a_noisy_oracle_replaces_one_of_the_best_actions():
     game = make_game("sokoban", options={"rooms": 4})
-    state = next(position for position in played(game) if len(set((graded(position) or {}).values())) > 1)
+    state = next(position for position in random_states(game) if len(set((graded(position) or {}).values())) > 1)
     clear = graded_oracle().judge([state])[0]
     noisy = registry.bind("oracles", "noisy", {"oracle": "graded", "flip": 1.0})()
     assert noisy.judge([state])[0].best != clear.best
@@ -241,13 +241,13 @@ def game(**options):
     return make_game("minesweeper", options=options)
 
 
-def careful(game, number):
-    """Return states of plays in which losing actions are avoided, so that plays are long."""
-    out, root = [], Stream.from_seed(3)
+def careful_states(game, number):
+    """Return states of games that avoid losing actions, so games are long."""
+    states, root = [], Stream.from_seed(3)
     for episode in range(number):
         state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
+            states.append(state.clone())
             table, legal = state.spiel.table, state.spiel.legal_actions()
             safe = [
                 index
@@ -255,17 +255,17 @@ def careful(game, number):
                 if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)
             ]
             state.apply_index(safe[draws.integer(state.plies, len(safe))])
-    return out
+    return states
 
 
-def agreeing(table, layouts):
+def consistent_layouts(table, mine_layouts):
     shows = {cell: int(table.sign(cell)) for cell in table.opened}
     return [
         mined
-        for mined in layouts
+        for mined in mine_layouts
         if not mined & table.opened
         and mined >= table.flagged
-        and all(len(around(table, cell) & mined) == count for cell, count in shows.items())
+        and all(len(neighbour_cells(table, cell) & mined) == count for cell, count in shows.items())
     ]
 
 
@@ -273,23 +273,23 @@ def agreeing(table, layouts):
 @pytest.mark.parametrize("flags", [False, True])
 @every_case(("rows", "columns", "mines"), [(4, 4, 3), (3, 5, 5), (2, 6, 2), (1, 7, 3)])
 @every_case("prior", ["uniform", "bank"])
-def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, flags, pay):
+def test_mine_probabilities_equal_enumerated_layouts(prior, rows, columns, mines, flags, pay):
     board = game(rows=rows, columns=columns, mines=mines, flags=flags, pay=pay, layouts=200)
-    states = [state for state in careful(board, 6) if state.plies]
-    cells = rows * columns
+    states = [state for state in careful_states(board, 6) if state.plies]
+    num_cells = rows * columns
     for state, verdict in zip(states, posterior_oracle(prior=prior).judge(states), strict=True):
         table = state.spiel.table
         if prior == "bank":
-            layouts = [mines_of(order_of(cells, 0, index), mines, table.moves[0]) for index in range(200)]
+            mine_layouts = [mines_of(order_of(num_cells, 0, index), mines, table.moves[0]) for index in range(200)]
         else:
-            layouts = map(frozenset, itertools.combinations(range(cells), mines))
-        layouts = agreeing(table, layouts)
-        lost = len(table.opened) / (cells - mines) if pay == "share" else 0.0
+            mine_layouts = map(frozenset, itertools.combinations(range(num_cells), mines))
+        mine_layouts = consistent_layouts(table, mine_layouts)
+        loss = len(table.opened) / (num_cells - mines) if pay == "share" else 0.0
         safe = [
-            sum((index % cells in mined) == (index >= cells) for mined in layouts) / len(layouts)
+            sum((index % num_cells in mined) == (index >= num_cells) for mined in mine_layouts) / len(mine_layouts)
             for index in state.spiel.legal_actions()
         ]
-        assert verdict.values == pytest.approx([chance + (1 - chance) * lost for chance in safe], abs=1e-12)
+        assert verdict.values == pytest.approx([chance + (1 - chance) * loss for chance in safe], abs=1e-12)
         assert verdict.best == {
             word for word, chance in zip(verdict.actions, safe, strict=True) if chance > max(safe) - 1e-9
         }
@@ -297,7 +297,7 @@ def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, fla
         assert verdict.certainty == 1.0
 
 
-def test_posterior_by_hand():
+def test_posterior_mine_probabilities_by_hand():
     board = game(rows=1, columns=5, mines=1, layouts=64, flags=True)
     for seed in range(64):
         state = board.reset(Stream.from_seed(seed))
@@ -324,9 +324,9 @@ def test_the_first_reveal_is_safe_everywhere():
     assert set(verdict.values) == {1.0} and verdict.best == set(state.legal_actions()) and verdict.bound == 1.0
 
 
-def test_the_largest_board_is_counted_and_what_is_sure_is_true():
+def test_the_largest_board_is_solved_and_certain_cells_are_right():
     board = game(rows=8, columns=8, mines=10, flags=True)
-    states = [state for state in careful(board, 3) if state.plies]
+    states = [state for state in careful_states(board, 3) if state.plies]
     for state, verdict in zip(states, posterior_oracle().judge(states), strict=True):
         mined = state.spiel.table.mined
         values = dict(zip(state.spiel.legal_actions(), verdict.values, strict=True))
@@ -335,7 +335,7 @@ def test_the_largest_board_is_counted_and_what_is_sure_is_true():
         assert sum(reveals) == pytest.approx(10 - len(state.spiel.table.flagged))  # expected mines
 
 
-def test_options_reach_the_games_file_and_are_checked():
+def test_options_are_checked_and_passed_to_the_games_file():
     board = game(rows=3, columns=4, mines=2)
     state = board.reset(Stream.from_seed(0))
     assert posterior_oracle(options={"worlds": 55}).judge([state])[0].best == {
@@ -355,7 +355,7 @@ def test_options_reach_the_games_file_and_are_checked():
         posterior_oracle(options={"prior": "bank"})
 
 
-# 3 takes long and needs 1, which is short; 2 is long: 1 goes first and alone
+# task 3 is long and needs the short task 1; task 2 is long: the best plan runs 1 first, alone
 WORLD = DagWorld(
     (("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")),
     ("red", "blue", "gold"),
@@ -368,7 +368,7 @@ def planning_oracle():
 
 
 def first_decision():
-    """Return the game and its play in the world above, at the lead's first decision."""
+    """Return the game and its live episode in WORLD, at the lead's first decision."""
     game = make_game("dag_search", options={"tasks": 3, "workers": 3, "pages": 4})
     return game, Dag(game, WORLD)
 
@@ -381,15 +381,15 @@ def test_planning_by_hand():
     assert (verdict.certainty, verdict.bound, verdict.entropy) == (1.0, 0.0, None)
 
 
-def test_workers_are_not_judged_and_the_play_is_left_alone():
+def test_workers_are_not_judged_and_the_episode_is_not_changed():
     game, play = first_decision()
     play.step({0: "call 2"})
-    before = dict(vars(play))
+    original_fields = dict(vars(play))
     assert planning_oracle().judge([decision_of(game, play, seat) for seat in (1, 2)]) == [None, None]
-    assert vars(play) == before and planning_oracle().judge([]) == []
+    assert vars(play) == original_fields and planning_oracle().judge([]) == []
 
 
-def test_what_is_refused():
+def test_games_and_options_without_a_plan_are_refused():
     game, play = first_decision()
     play.ended = True
     with pytest.raises(OracleError, match="finished"):
@@ -398,16 +398,16 @@ def test_what_is_refused():
     assert "has no planning solver" in planning_oracle().covers(kuhn) and "dag_search" in planning_oracle().covers(kuhn)
     with pytest.raises(OracleError, match="kuhn_poker"):
         planning_oracle().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
-    wide = make_game("wide_search")
-    assert hindrance(planning_oracle(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith(
-        "it has no rules"
-    )
+    wide_search = make_game("wide_search")
+    assert hindrance(planning_oracle(), wide_search) and hindrance(
+        registry.bind("oracles", "minimax")(), game
+    ).startswith("it has no rules")
     assert not hindrance(planning_oracle(), game)
     with pytest.raises(OracleError, match="judge episodes of dag_search"):
-        solver(Situation(wide, wide.reset(Stream.from_seed(0)), 0))
+        solver(Situation(wide_search, wide_search.reset(Stream.from_seed(0)), 0))
 
 
-def test_a_state_of_openspiels_is_asked_about_as_it_is():
+def test_a_state_of_openspiel_is_judged_without_conversion():
     kuhn = make_game("kuhn_poker")
     state = kuhn.reset(Stream.from_seed(0))
     assert decision_of(kuhn, state, 0) is state
@@ -423,7 +423,7 @@ def test_a_state_of_openspiels_is_asked_about_as_it_is():
 
 @pytest.mark.parametrize(("player", "optimal"), [(scheduler(), 1.0), (scheduler(width=4), 0.0)])
 def test_it_measures_a_lead_in_matches(player, optimal):
-    """In a chain the best schedule has no regret, and four workers are never best while steps are short."""
+    """In a chain the best schedule has no regret, and four workers are never best with few steps."""
     game = make_game("dag_search", options={"shape": "chain", "workers": 4})
     report = play_matches(
         game, player, scheduler(), games_per_seat=4, stream=Stream.from_seed(0), judge=Judge(oracle=planning_oracle())
@@ -449,7 +449,7 @@ def test_it_judges_a_run_whose_rewards_read_it():
     assert all(("best_action" in turn.rewards) == (turn.seat == 0) for turn in turns)
 
 
-def test_a_run_names_it_for_no_other_environment():
+def test_a_run_refuses_it_for_other_environments():
     config = configured({"name": "wide_search"})
     with pytest.raises(ConfigError, match="'wide_search' has the oracle 'planning', which cannot judge it"):
         play_step(config)

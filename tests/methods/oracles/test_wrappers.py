@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.methods.oracles.positions import after, played
+from tests.methods.oracles.positions import random_states, state_after
 from tests.play import plays
 
 from sparring.config import EnvironmentConfig
@@ -24,28 +24,28 @@ from sparring.play.replay import replay
 from sparring.play.rollout import play
 
 
-def noisy_made(**options):
+def make_noisy(**options):
     return registry.bind("oracles", "noisy", options)()
 
 
 TIC = make_game("tic_tac_toe")
 EXACT = registry.bind("oracles", "minimax")()
-STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in played(TIC, 700)}.values())
+STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in random_states(TIC, 700)}.values())
 TRUE = EXACT.judge(STATES_OF_NOISY)
 
 
-def wrong(opinion):
+def wrong_actions(opinion):
     return [action for action in opinion.actions if action not in opinion.best]
 
 
-def test_without_noise_it_is_the_oracle_within():
-    assert noisy_made(flip=0.0).judge(STATES_OF_NOISY) == TRUE
+def test_without_noise_it_equals_the_wrapped_oracle():
+    assert make_noisy(flip=0.0).judge(STATES_OF_NOISY) == TRUE
 
 
-def test_a_sure_flip_names_the_others_best_where_there_are_any():
-    for flipped, exact in zip(noisy_made(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
-        assert flipped.best == (set(wrong(exact)) or exact.best)
-        if wrong(exact):
+def test_with_flip_one_the_other_actions_are_called_best():
+    for flipped, exact in zip(make_noisy(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+        assert flipped.best == (set(wrong_actions(exact)) or exact.best)
+        if wrong_actions(exact):
             assert set(flipped.values) == {min(exact.values), max(exact.values)}
         else:
             assert flipped == exact
@@ -55,10 +55,10 @@ def test_a_sure_flip_names_the_others_best_where_there_are_any():
         assert (flipped.actions, flipped.certainty, flipped.bound) == (exact.actions, exact.certainty, exact.bound)
 
 
-def test_a_sure_bias_calls_all_best_and_a_sure_abstention_says_nothing():
-    for biased, exact in zip(noisy_made(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+def test_with_bias_one_all_actions_are_best_and_abstain_one_gives_none():
+    for biased, exact in zip(make_noisy(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
         assert biased.best == set(biased.actions) and set(biased.values) == {max(exact.values)}
-    oracle = noisy_made(abstain=1.0)
+    oracle = make_noisy(abstain=1.0)
     assert oracle.judge(STATES_OF_NOISY) == [None] * len(STATES_OF_NOISY)
     assert oracle.metrics["abstained"] == len(STATES_OF_NOISY)
 
@@ -72,17 +72,17 @@ def streams(count, seed=0):
     ("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.9, 0.0, 0.0), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)]
 )
 def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
-    oracle = noisy_made(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
+    oracle = make_noisy(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
     pairs = [
         (f, t)
         for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True)
-        if wrong(t)
+        if wrong_actions(t)
     ]
     judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
     assert len(judged) > 1000
     assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
     true_positive = sum(min(t.best) in f.best for f, t in judged) / len(judged)
-    false_positive = sum(min(wrong(t)) in f.best for f, t in judged) / len(judged)
+    false_positive = sum(min(wrong_actions(t)) in f.best for f, t in judged) / len(judged)
     assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
     assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
@@ -90,53 +90,57 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
 
 @pytest.mark.parametrize("per", ["position", "turn"])
 @pytest.mark.parametrize(("tpr", "fpr"), [(1.0, 0.2), (0.8, 0.0), (0.6, 0.2), (0.5, 0.5), (0.0, 1.0)])
-def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, per):
-    oracle = noisy_made(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
+def test_true_and_false_positive_rates_apply_to_right_and_wrong_actions(tpr, fpr, per):
+    oracle = make_noisy(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
     pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True))
-    right = [action in noisy.best for noisy, true in pairs for action in true.best]
-    passed = [action in noisy.best for noisy, true in pairs for action in wrong(true)]
-    assert min(len(right), len(passed)) > 1000
-    assert sum(right) / len(right) == pytest.approx(tpr, abs=0.03)
+    are_right = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in true.best]
+    passed = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in wrong_actions(true)]
+    assert min(len(are_right), len(passed)) > 1000
+    assert sum(are_right) / len(are_right) == pytest.approx(tpr, abs=0.03)
     assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
-    for noisy, true in pairs:
+    for noisy_verdict, true in pairs:
         highest = {
-            action for action, value in zip(noisy.actions, noisy.values, strict=True) if value == max(true.values)
+            action
+            for action, value in zip(noisy_verdict.actions, noisy_verdict.values, strict=True)
+            if value == max(true.values)
         }
-        assert noisy.best == highest or len(set(true.values)) == 1
-    assert oracle.metrics["missed"] == len(right) - sum(right)
+        assert noisy_verdict.best == highest or len(set(true.values)) == 1
+    assert oracle.metrics["missed"] == len(are_right) - sum(are_right)
     assert oracle.metrics["false_alarms"] == sum(passed)
 
 
 def test_actions_of_one_position_err_independently():
-    state, number = after(TIC, "a1"), 4000
+    state, number = state_after(TIC, "a1"), 4000
     (exact,) = EXACT.judge([state])
-    verdicts = noisy_made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
-    first, other = wrong(exact)[:2]
-    both = sum({first, other} <= verdict.best for verdict in verdicts) / number
-    assert both == pytest.approx(0.09, abs=0.02)
+    verdicts = make_noisy(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
+    first, other_action = wrong_actions(exact)[:2]
+    share_of_both = sum({first, other_action} <= verdict.best for verdict in verdicts) / number
+    assert share_of_both == pytest.approx(0.09, abs=0.02)
     assert all(exact.best <= verdict.best for verdict in verdicts)
 
 
-def test_per_turn_one_position_gets_verdicts_that_differ():
-    state, number = after(TIC, "a1"), 4000
-    oracle = noisy_made(flip=0.3, abstain=0.1, per="turn")
+def test_per_turn_verdicts_on_one_position_differ():
+    state, number = state_after(TIC, "a1"), 4000
+    oracle = make_noisy(flip=0.3, abstain=0.1, per="turn")
     verdicts = oracle.judge([state] * number, streams(number))
     right = [verdict.best == {"b2"} for verdict in verdicts if verdict is not None]
     assert 1 - len(right) / number == pytest.approx(0.1, abs=0.02)
     assert sum(right) / len(right) == pytest.approx(0.7, abs=0.03)
     assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, verdicts.count(None))
-    again = noisy_made(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
-    assert len({verdict and verdict.best for verdict in again}) == 1  # per position: one verdict for all
+    per_position = make_noisy(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
+    assert len({verdict and verdict.best for verdict in per_position}) == 1  # per position: one verdict for all
 
 
-def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
+def test_per_turn_faults_depend_on_the_stream_and_the_seed():
     states, turn_streams = STATES_OF_NOISY[:300], streams(300)
-    together, backwards = noisy_made(per="turn").judge(states, turn_streams), noisy_made(per="turn")
-    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)]
-    assert alone[::-1] == together
-    assert noisy_made(per="turn", seed=1).judge(states, turn_streams) != together
-    assert noisy_made(per="turn").judge(states, streams(300, seed=1)) != together
-    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
+    together, backwards = make_noisy(per="turn").judge(states, turn_streams), make_noisy(per="turn")
+    separate_verdicts = [
+        backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)
+    ]
+    assert separate_verdicts[::-1] == together
+    assert make_noisy(per="turn", seed=1).judge(states, turn_streams) != together
+    assert make_noisy(per="turn").judge(states, streams(300, seed=1)) != together
+    twice = make_noisy(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
         states, turn_streams
     )
     assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE[:300]]
@@ -144,32 +148,32 @@ def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
         with pytest.raises(
             OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"
         ):
-            noisy_made(per="turn").judge(states, wrong_streams)
+            make_noisy(per="turn").judge(states, wrong_streams)
     with pytest.raises(ConfigError, match="per"):
-        noisy_made(per="game")
+        make_noisy(per="game")
 
 
 def test_a_position_has_one_verdict_by_seed():
     states = STATES_OF_NOISY[:300]
-    together, backwards = noisy_made(seed=1).judge(states), noisy_made(seed=1)
+    together, backwards = make_noisy(seed=1).judge(states), make_noisy(seed=1)
     assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert noisy_made(seed=2).judge(states) != together
-    oracle = noisy_made(flip=0.5)
-    first, second = oracle.judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
+    assert make_noisy(seed=2).judge(states) != together
+    oracle = make_noisy(flip=0.5)
+    first, second = oracle.judge([state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")])
     assert first is second
 
 
-def test_it_counts_its_faults_and_shows_the_counts_within():
-    oracle = noisy_made(flip=0.5, options={"max_states": 100})
+def test_it_counts_faults_and_reports_the_wrapped_oracles_counts():
+    oracle = make_noisy(flip=0.5, options={"max_states": 100})
     verdicts = oracle.judge(STATES_OF_NOISY)
     metrics = oracle.metrics
     assert metrics["abstained"] == verdicts.count(None) == metrics["inner_over_budget"] > 0
-    changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE, strict=True))
-    assert metrics["flipped"] == changed > 0
+    num_changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE, strict=True))
+    assert metrics["flipped"] == num_changed > 0
 
 
-class Anything(CachedOracle):
-    """Calls the first action best in any game."""
+class FirstActionOracle(CachedOracle):
+    """An oracle that calls the first action best in any game."""
 
     def covers(self, game):
         return ""
@@ -181,50 +185,50 @@ class Anything(CachedOracle):
 def test_its_faults_do_not_depend_on_the_game_judged_before():
     kuhn, states = make_game("kuhn_poker"), []
     for game in (TIC, kuhn, TIC, kuhn):
-        states += played(game, 3)[:6]
+        states += random_states(game, 3)[:6]
 
-    def fresh():
+    def faults_after():
         oracle = NoisyOracle(flip=0.5)
-        oracle.inner = Anything("anything")
+        oracle.inner = FirstActionOracle("anything")
         return oracle
 
-    assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
+    assert [faults_after().judge([state])[0] for state in states] == faults_after().judge(states)
     assert has_hidden_information(kuhn)
     assert not has_hidden_information(TIC)
 
 
-def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
+def test_noise_wraps_any_oracle_and_refuses_what_that_oracle_refuses():
     state = make_game("kuhn_poker").reset(Stream.from_seed(0))
     inner = registry.bind("oracles", "cfr", {"iterations": 5})()
     assert (
-        noisy_made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best
+        make_noisy(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best
         != inner.judge([state])[0].best
     )
-    twice = noisy_made(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
+    twice = make_noisy(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
     assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE]
     with pytest.raises(OracleError, match="hidden"):
-        noisy_made().judge([state])
+        make_noisy().judge([state])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
-        noisy_made(oracle="minimx")
+        make_noisy(oracle="minimx")
     with pytest.raises(UnknownNameError, match="depth"):
-        noisy_made(options={"depth": 3})
+        make_noisy(options={"depth": 3})
     for option in ("flip", "bias", "abstain"):
         with pytest.raises(ConfigError, match=option):
-            noisy_made(**{option: 1.1})
+            make_noisy(**{option: 1.1})
 
 
 SEARCH = {"simulations": 8}
 
 
-def parallel_made(oracle="mcts", **options):
+def make_parallel(oracle="mcts", **options):
     return registry.bind("oracles", "parallel", {"oracle": oracle, **options})()
 
 
-def serial(oracle, options, states):
+def judge_serially(oracle, options, states):
     return registry.bind("oracles", oracle, options)().judge(states)
 
 
-STATES_OF_PARALLEL = played(TIC, 6)
+STATES_OF_PARALLEL = random_states(TIC, 6)
 HIDDEN = {
     "sudoku": ("constraint", {"lost": "solution"}, {"blanks": 4, "wrong": "continues"}),
     "minesweeper": ("posterior", {}, {"rows": 3, "columns": 3, "mines": 2}),
@@ -239,16 +243,16 @@ def no_orphans():
     assert multiprocessing.active_children() == []
 
 
-def test_any_number_of_processes_gives_the_same_verdicts_in_order():
-    expected = serial("mcts", SEARCH, STATES_OF_PARALLEL)
+def test_verdicts_and_their_order_do_not_depend_on_num_workers():
+    expected = judge_serially("mcts", SEARCH, STATES_OF_PARALLEL)
     for workers in (1, 3):
-        oracle = parallel_made(options=SEARCH, workers=workers, least=1)
+        oracle = make_parallel(options=SEARCH, workers=workers, least=1)
         assert oracle.judge(STATES_OF_PARALLEL) == expected
         assert len(multiprocessing.active_children()) == (0 if workers == 1 else workers)
         oracle.close()
 
 
-def test_all_games_go_through_one_set_of_processes():
+def test_all_games_share_one_set_of_processes():
     """Games with chance, with notes of their own, and two with one name but other options."""
     games = [
         make_game("pig", options={"winscore": 10}),
@@ -256,99 +260,99 @@ def test_all_games_go_through_one_set_of_processes():
         TIC,
         make_game("pig", options={"winscore": 14}),
     ]
-    states = [state for game in games for state in played(game, 2)[:20]]
-    oracle = parallel_made(options=SEARCH, workers=2, least=1)
-    assert oracle.judge(states) == serial("mcts", SEARCH, states)
+    states = [state for game in games for state in random_states(game, 2)[:20]]
+    oracle = make_parallel(options=SEARCH, workers=2, least=1)
+    assert oracle.judge(states) == judge_serially("mcts", SEARCH, states)
     assert len(multiprocessing.active_children()) == 2
     assert oracle.metrics["sent"] == oracle.metrics["searched"] > 40
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_deals_and_all_that_verdicts_hold_come_through(name):
-    within, options, rules = HIDDEN[name]
-    states = played(make_game(name, options=rules), 6)
-    oracle = parallel_made(within, options=options, workers=2, least=1)
+def test_deals_and_all_fields_of_verdicts_cross_processes(name):
+    inner_oracle, options, rules = HIDDEN[name]
+    states = random_states(make_game(name, options=rules), 6)
+    oracle = make_parallel(inner_oracle, options=options, workers=2, least=1)
     verdicts = oracle.judge(states)
-    expected = serial(within, options, states)
+    expected = judge_serially(inner_oracle, options, states)
     assert verdicts == expected
     assert [repr(verdict.values) for verdict in verdicts] == [repr(verdict.values) for verdict in expected]
     assert any(verdict.entropy for verdict in verdicts) == (name == "minesweeper")
 
 
-def test_small_batches_and_known_positions_start_nothing():
-    oracle = parallel_made(options=SEARCH, workers=2, least=1000)
-    assert oracle.judge(STATES_OF_PARALLEL) == serial("mcts", SEARCH, STATES_OF_PARALLEL)
+def test_small_batches_and_cached_positions_start_no_process():
+    oracle = make_parallel(options=SEARCH, workers=2, least=1000)
+    assert oracle.judge(STATES_OF_PARALLEL) == judge_serially("mcts", SEARCH, STATES_OF_PARALLEL)
     oracle.least = 1
-    assert oracle.judge(STATES_OF_PARALLEL) == serial("mcts", SEARCH, STATES_OF_PARALLEL)
+    assert oracle.judge(STATES_OF_PARALLEL) == judge_serially("mcts", SEARCH, STATES_OF_PARALLEL)
     assert oracle.judge([]) == []
     assert multiprocessing.active_children() == []
     assert oracle.metrics.get("sent", 0) == 0
 
 
-def test_a_game_that_cannot_be_made_again_is_judged_here():
+def test_a_game_that_cannot_be_rebuilt_is_judged_in_the_main_process():
     game = make_game("tic_tac_toe")
     game.made_by = None
-    states = played(game, 4)
-    assert parallel_made(options=SEARCH, workers=2, least=1).judge(states) == serial("mcts", SEARCH, states)
+    states = random_states(game, 4)
+    assert make_parallel(options=SEARCH, workers=2, least=1).judge(states) == judge_serially("mcts", SEARCH, states)
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_of_something_else_judges_by_itself(monkeypatch):
+def test_inside_a_worker_process_no_further_processes_start(monkeypatch):
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
-    assert parallel_made(options=SEARCH, workers=2, least=1).judge(STATES_OF_PARALLEL) == serial(
+    assert make_parallel(options=SEARCH, workers=2, least=1).judge(STATES_OF_PARALLEL) == judge_serially(
         "mcts", SEARCH, STATES_OF_PARALLEL
     )
     monkeypatch.undo()
 
 
-def test_a_process_that_dies_is_an_error_and_the_next_question_gets_new_ones():
-    oracle = parallel_made(options=SEARCH, workers=2, least=1)
+def test_a_dead_process_is_an_error_and_new_ones_start_afterwards():
+    oracle = make_parallel(options=SEARCH, workers=2, least=1)
     oracle.judge(STATES_OF_PARALLEL[:4])
     for child in multiprocessing.active_children():
         os.kill(child.pid, signal.SIGKILL)
     with pytest.raises(OracleError, match=r"'parallel'.*died \(exit code -9\)"):
         oracle.judge(STATES_OF_PARALLEL[4:])
     assert multiprocessing.active_children() == []
-    assert oracle.judge(STATES_OF_PARALLEL) == serial("mcts", SEARCH, STATES_OF_PARALLEL)
+    assert oracle.judge(STATES_OF_PARALLEL) == judge_serially("mcts", SEARCH, STATES_OF_PARALLEL)
 
 
-def test_what_the_oracle_within_refuses_is_an_error_here():
+def test_an_error_of_the_wrapped_oracle_is_reported():
     game = make_game("sudoku", options={"blanks": 4})
-    states = played(game, 4)
-    oracle = parallel_made("noisy", options={"oracle": "constraint", "per": "turn"}, workers=2, least=1)
+    states = random_states(game, 4)
+    oracle = make_parallel("noisy", options={"oracle": "constraint", "per": "turn"}, workers=2, least=1)
     with pytest.raises(OracleError, match="needs one stream per state"):
         oracle.judge(states)
     with pytest.raises(OracleError, match="finished"):
-        parallel_made(options=SEARCH).judge([finished()])
+        make_parallel(options=SEARCH).judge([run_program()])
 
 
-def test_other_rules_in_a_process_are_noticed():
+def test_different_rules_in_a_process_are_detected():
     game = make_game("tic_tac_toe")
     game.made_by = {"name": "connect_four", "options": {}}
     with pytest.raises(OracleError, match="other rules"):
-        parallel_made(options=SEARCH, workers=2, least=1).judge(played(game, 2)[:2])
+        make_parallel(options=SEARCH, workers=2, least=1).judge(random_states(game, 2)[:2])
 
 
-def finished():
-    state = played(TIC, 1)[-1]
+def run_program():
+    state = random_states(TIC, 1)[-1]
     while not state.done:
         state.apply(state.legal_actions()[0])
     return state
 
 
-def test_noise_goes_around_it():
+def test_noise_can_wrap_the_parallel_oracle():
     inner = {"oracle": "mcts", "options": SEARCH, "workers": 2, "least": 1}
     around = registry.bind("oracles", "noisy", {"oracle": "parallel", "options": inner, "per": "turn"})()
     streams = [Stream.from_seed(number) for number in range(len(STATES_OF_PARALLEL))]
-    alone = registry.bind("oracles", "noisy", {"oracle": "mcts", "options": SEARCH, "per": "turn"})()
-    assert around.judge(STATES_OF_PARALLEL, streams) == alone.judge(STATES_OF_PARALLEL, streams)
+    serial_oracle = registry.bind("oracles", "noisy", {"oracle": "mcts", "options": SEARCH, "per": "turn"})()
+    assert around.judge(STATES_OF_PARALLEL, streams) == serial_oracle.judge(STATES_OF_PARALLEL, streams)
 
 
-def test_wrong_names_fail_before_anything_starts():
+def test_wrong_names_fail_before_a_process_starts():
     with pytest.raises(UnknownNameError, match="mcts"):
-        parallel_made("mctz")
+        make_parallel("mctz")
     with pytest.raises(UnknownNameError, match="simulations"):
-        parallel_made(options={"simulation": 3})
+        make_parallel(options={"simulation": 3})
 
 
 PROGRAM = """
@@ -374,26 +378,26 @@ if __name__ == "__main__":
 def test_the_processes_end_with_the_program(end, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.replace("END", end))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    children = list(map(int, done.stdout.split()))
-    assert len(children) == 2, done.stderr
-    assert "Traceback" not in done.stderr
+    completed = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    children = list(map(int, completed.stdout.split()))
+    assert len(children) == 2, completed.stderr
+    assert "Traceback" not in completed.stderr
     until = time.monotonic() + 20
-    while any(alive(child) for child in children) and time.monotonic() < until:
+    while any(is_running(child) for child in children) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not any(alive(child) for child in children)
+    assert not any(is_running(child) for child in children)
 
 
-def test_a_script_without_a_guard_is_told_of_it(tmp_path):
+def test_a_script_without_a_main_guard_gets_an_explaining_error(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.replace("END", "return").replace('if __name__ == "__main__":', "if True:"))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-    assert "OracleError" in done.stderr
-    assert "Guard the script's entry point by if __name__ == '__main__'" in done.stderr
+    completed = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert "OracleError" in completed.stderr
+    assert "Guard the script's entry point by if __name__ == '__main__'" in completed.stderr
 
 
-def alive(process):
-    """Return whether a process runs; one that only waits for its parent to look does not."""
+def is_running(process):
+    """Return whether a process runs; a zombie does not."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
@@ -411,27 +415,30 @@ def episodes(game, trained=(True, True)):
 
 def test_every_turn_gets_the_verdict_on_its_own_state():
     played = episodes(TIC) + episodes(KUHN)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
-    for before, later in zip(played, judged, strict=True):
-        assert replace(later, turns=tuple(turn._replace(verdict=None) for turn in later.turns)) == before
-        if later.game == "kuhn_poker":
-            assert later is before
+    judged_episodes = judge_episodes(played, {"tic_tac_toe": TIC, "kuhn_poker": KUHN}, {"tic_tac_toe": EXACT})
+    for episode, judged_episode in zip(played, judged_episodes, strict=True):
+        assert (
+            replace(judged_episode, turns=tuple(turn._replace(verdict=None) for turn in judged_episode.turns))
+            == episode
+        )
+        if judged_episode.game == "kuhn_poker":
+            assert judged_episode is episode
         else:
-            assert [turn.verdict for turn in later.turns] == EXACT.judge(replay(TIC, before))
+            assert [turn.verdict for turn in judged_episode.turns] == EXACT.judge(replay(TIC, episode))
 
 
 @pytest.mark.parametrize("everyone", [False, True])
-def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
-    judged = judge_episodes(
+def test_only_trained_seats_are_judged_unless_all_are_requested(everyone):
+    judged_episodes = judge_episodes(
         episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, all_seats=everyone
     )
-    assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == (
+    assert {turn.seat for episode in judged_episodes for turn in episode.turns if turn.verdict is not None} == (
         {0, 1} if everyone else {1}
     )
     assert judge_episodes([], {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}) == []
 
 
-def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
+def test_an_oracle_with_faults_per_turn_gets_a_stream_per_turn():
     class Recorder:
         name = "recorder"
         seen = ()
@@ -441,10 +448,10 @@ def test_an_oracle_that_errs_by_turn_gets_a_stream_of_every_turn():
             return [None] * len(states)
 
     recorder, played = Recorder(), episodes(TIC)
-    judged = judge_episodes(played, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
+    judged_episodes = judge_episodes(played, {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     first = recorder.seen
     assert len(set(first)) == len(first) == sum(len(episode.turns) for episode in played)
-    assert all(turn.verdict is None for episode in judged for turn in episode.turns)
+    assert all(turn.verdict is None for episode in judged_episodes for turn in episode.turns)
     judge_episodes(played[::-1], {"tic_tac_toe": TIC}, {"tic_tac_toe": recorder})
     assert sorted(recorder.seen) == sorted(first)
 
@@ -453,7 +460,7 @@ VERDICT = Verdict(actions=("a", "b", "c"), values=(1.0, 0.25, -1.0), best=frozen
 
 
 @pytest.mark.parametrize(
-    ("action", "event", "right", "lost"),
+    ("action", "event", "expected_best", "expected_regret"),
     [
         ("a", "ok", True, 0.0),
         ("b", "ok", False, 0.75),
@@ -462,13 +469,13 @@ VERDICT = Verdict(actions=("a", "b", "c"), values=(1.0, 0.25, -1.0), best=frozen
         ("a", "unparsable", False, 2.0),
     ],
 )
-def test_what_a_turn_lost(action, event, right, lost):
+def test_regret_and_correctness_of_a_turn(action, event, expected_best, expected_regret):
     turn = Turn(0, 0, "x", "k", VERDICT.actions, "", action, event, {}, verdict=VERDICT)
-    assert (is_best(turn), regret(turn)) == (right, lost)
+    assert (is_best(turn), regret(turn)) == (expected_best, expected_regret)
     assert (is_best(turn._replace(verdict=None)), regret(turn._replace(verdict=None))) == (None, None)
 
 
-def test_an_oracle_that_cannot_judge_its_game_is_refused_before_anything_runs():
+def test_an_oracle_that_cannot_judge_its_game_is_refused_before_a_run():
     sections = [EnvironmentConfig(name="tic_tac_toe", oracle={"name": "minimax"}), EnvironmentConfig(name="kuhn_poker")]
     assert list(configured_oracles(sections, [TIC, KUHN])) == ["tic_tac_toe"]
     with pytest.raises(ConfigError, match="'kuhn_poker' has the oracle 'minimax', which cannot judge it"):

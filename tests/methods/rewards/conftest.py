@@ -1,4 +1,4 @@
-"""Small finished games by hand."""
+"""Small finished episodes by hand."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sparring.core.records import Episode, Segment, Turn, Verdict
 
 
 def finished(turns, *, returns=(0.0, 0.0), trained=(True, True), game="tic_tac_toe", forfeited_by=None, number=0):
-    """Return the episode of these turns, in which every seat is the learner's."""
+    """Return the episode of these turns, in which the learner plays every seat."""
     seats = len(trained)
     return Episode(
         episode_id=number,
@@ -39,10 +39,10 @@ def make_episode():
 
 
 @pytest.fixture
-def judged():
+def make_judged_episode():
     """Return a function that makes an episode from (seat, event, values of the actions a, b, .., index of the action, entropy) per turn.
 
-    Values of None stand for a turn that no oracle judged.
+    Values of None stand for a turn that no oracle make_judged_episode.
     """
 
     def make(rows, **fields):

@@ -38,27 +38,27 @@ def totals(episode):
 WIN = [(0, "ok", 2, 0.0), (1, "ok", 2, -1.0), (0, "ok", 2, 1.0)]
 
 
-def test_without_rewards_nothing_is_touched(make_episode):
-    played = [make_episode(WIN)]
-    shaped, metrics = apply_rewards(played, (), 0.0, gaps={})
-    assert shaped[0] is played[0] and metrics == {}
+def test_without_rewards_episodes_stay_the_same(make_episode):
+    episodes = [make_episode(WIN)]
+    shaped_episodes, metrics = apply_rewards(episodes, (), 0.0, gaps={})
+    assert shaped_episodes[0] is episodes[0] and metrics == {}
 
 
 def test_components_are_weighted_and_only_trained_seats_get_them(make_episode):
-    played = make_episode(WIN, trained=(True, False))
+    episode = make_episode(WIN, trained=(True, False))
     bonus = fixed(0.1, 0.2, 0.3, weight={"schedule": "linear", "start": 1.0, "end": 0.0})
-    shaped, metrics = apply_rewards([played], [bonus], 0.5, gaps={})
-    assert [dict(turn.rewards) for turn in shaped[0].turns] == [
+    shaped_episodes, metrics = apply_rewards([episode], [bonus], 0.5, gaps={})
+    assert [dict(turn.rewards) for turn in shaped_episodes[0].turns] == [
         {"game": 0.0, "made_up": 0.05},
         {"game": -1.0},
         {"game": 1.0, "made_up": 0.15},
     ]
     assert metrics == {"reward/made_up": pytest.approx(0.1), "bounded_share": 0.0}
-    assert [dict(turn.rewards) for turn in played.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
-    assert shaped[0].returns == played.returns
+    assert [dict(turn.rewards) for turn in episode.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
+    assert shaped_episodes[0].returns == episode.returns
 
 
-def test_options_may_be_schedules(make_episode):
+def test_options_can_be_schedules(make_episode):
     bound = registry.bind("rewards", "format_bonus", {"bonus": {"schedule": "linear", "start": 0.1, "end": 0.0}})
     shaped, _ = apply_rewards([make_episode(WIN)], [WeightedReward(bound=bound, weight=parse(2.0))], 0.5, gaps={})
     assert components(shaped, "format_bonus") == [0.1, 0.1, 0.1]
@@ -71,18 +71,20 @@ def test_a_seat_whose_shaping_is_too_large_is_scaled_and_the_others_are_not(make
     assert metrics["reward/made_up"] == pytest.approx((BOUND - 0.25) / 3)
 
 
-def test_unless_the_run_wants_it_otherwise(make_episode):
+def test_reorder_outcomes_turns_the_bound_off(make_episode):
     shaped, metrics = apply_rewards([make_episode(WIN)], [fixed(5.0, 5.0, 5.0)], 0.0, gaps={}, reorder_outcomes=True)
     assert components(shaped) == [5.0, 5.0, 5.0]
     assert metrics == {"reward/made_up": 5.0, "bounded_share": 0.0}
 
 
-def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make_episode):
-    played = make_episode(WIN, forfeited_by=0)
-    fined = [turn._replace(rewards={**turn.rewards, "illegal": -7.0, "older": 0.3}) for turn in played.turns]
-    played = type(played)(**{name: getattr(played, name) for name in played.__slots__} | {"turns": tuple(fined)})
+def test_all_shaping_is_bounded_jointly_except_the_forfeit_penalty(make_episode):
+    episode = make_episode(WIN, forfeited_by=0)
+    with_penalties = [turn._replace(rewards={**turn.rewards, "illegal": -7.0, "older": 0.3}) for turn in episode.turns]
+    episode = type(episode)(
+        **{name: getattr(episode, name) for name in episode.__slots__} | {"turns": tuple(with_penalties)}
+    )
     shaped, metrics = apply_rewards(
-        [played], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={}
+        [episode], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={}
     )
     last = shaped[0].turns[2].rewards
     assert (last["game"], last["illegal"]) == (1.0, -7.0)
@@ -90,20 +92,20 @@ def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make
         (0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND)
     )  # the seat had 1.0 in all
     assert metrics["bounded_share"] == 1.0
-    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat's game went on
+    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat did not forfeit
 
 
-def fined(played, *penalties):
+def with_penalties(episode, *penalties):
     turns = [
         turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn
-        for turn, penalty in zip(played.turns, penalties, strict=True)
+        for turn, penalty in zip(episode.turns, penalties, strict=True)
     ]
-    return dataclasses.replace(played, turns=tuple(turns))
+    return dataclasses.replace(episode, turns=tuple(turns))
 
 
-def test_penalties_are_bounded_where_the_game_went_on(make_episode):
-    """Three illegal replies at 1 each would make a win worth less than a loss; nobody asked for rewards here."""
-    win, clean = fined(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
+def test_penalties_are_bounded_if_the_game_continued(make_episode):
+    """Three illegal replies at 1 each would make a win worse than a loss; no reward is configured."""
+    win, clean = with_penalties(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
     shaped, metrics = apply_rewards([win, clean], [], 0.0, gaps={})
     assert components(shaped, "illegal") == [
         pytest.approx(-BOUND / 3),
@@ -115,17 +117,17 @@ def test_penalties_are_bounded_where_the_game_went_on(make_episode):
     ]
     assert metrics == {"bounded_share": 1 / 4}
     assert totals(shaped[0])[0] > totals(shaped[0])[1] + 1
-    small = fined(make_episode(WIN), 0.1, 0.0, 0.3)
-    assert apply_rewards([small], [], 0.0, gaps={})[0] == [small]
+    small_penalties = with_penalties(make_episode(WIN), 0.1, 0.0, 0.3)
+    assert apply_rewards([small_penalties], [], 0.0, gaps={})[0] == [small_penalties]
     lifted, metrics = apply_rewards([win], [], 0.0, gaps={}, reorder_outcomes=True)
     assert (lifted, metrics) == ([win], {"bounded_share": 0.0})
-    forfeit = fined(make_episode(WIN, forfeited_by=0), 0.0, 0.0, 5.0)
+    forfeit = with_penalties(make_episode(WIN, forfeited_by=0), 0.0, 0.0, 5.0)
     assert apply_rewards([forfeit], [], 0.0, gaps={}) == ([forfeit], {})
-    watched = fined(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
+    watched = with_penalties(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
     assert apply_rewards([watched], [], 0.0, gaps={}) == ([watched], {})
 
 
-def test_a_game_s_scale_is_on_its_payoffs_and_on_the_bound(make_episode):
+def test_a_games_scale_multiplies_its_payoffs_and_the_bound(make_episode):
     played = [
         make_episode(WIN, game="a", returns=(1.0, -1.0)),
         make_episode(WIN, game="b", returns=(1.0, -1.0), number=1),
@@ -137,13 +139,13 @@ def test_a_game_s_scale_is_on_its_payoffs_and_on_the_bound(make_episode):
     assert apply_rewards(played, [], 0.0, gaps={}, scales={"a": 1.0}) == (played, {})
 
 
-def test_the_gap_of_the_game_sets_the_bound(make_episode):
+def test_the_smallest_payoff_gap_of_the_game_sets_the_bound(make_episode):
     played = [make_episode(WIN, game="a"), make_episode(WIN, game="b"), make_episode(WIN, game="c")]
     shaped, _ = apply_rewards(played, [fixed(9.0, 0.0, 0.0)], 0.0, gaps={"a": 0.5, "b": 4.0})
     assert components(shaped)[::3] == pytest.approx([0.5 * BOUND, 2.0 * BOUND, BOUND])  # -1 and 1 are 2 apart
 
 
-def test_closer_outcomes_in_the_batch_count(make_episode):
+def test_closer_outcomes_in_the_batch_lower_the_bound(make_episode):
     half = [(0, "ok", 2, 0.25), (0, "ok", 2, 0.5 + 1e-12)]
     played = [make_episode(WIN), make_episode(half), make_episode([(0, "ok", 2, 0.75)])]
     assert batch_gaps(played, {"tic_tac_toe": 2.0}) == {"tic_tac_toe": pytest.approx(0.25)}
@@ -164,15 +166,15 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
         turns = [(seat, "ok", 1, 0.0) for _ in range(moves) for seat in (0, 1)]
         turns[-2:] = [(0, "ok", 1, first), (1, "ok", 1, second)]
         fines = data.draw(st.lists(st.sampled_from([0.0, 0.2, 3.0]), min_size=2 * moves, max_size=2 * moves))
-        played.append(fined(make_episode(turns, returns=(first, second), number=number), *fines))
+        played.append(with_penalties(make_episode(turns, returns=(first, second), number=number), *fines))
         for name in values:
             values[name][number] = data.draw(st.lists(NUMBERS, min_size=2 * moves, max_size=2 * moves))
     rewards = [reward(lambda episode, name=name: values[name][episode.episode_id], name) for name in values]
     shaped, _ = apply_rewards(played, rewards, 0.0, gaps={"tic_tac_toe": data.draw(st.sampled_from([0.2, 1.0, 7.0]))})
     for before, after in itertools.product(zip(played, shaped, strict=True), repeat=2):
-        for seat, other in itertools.product((0, 1), repeat=2):
-            if before[0].returns[seat] < after[0].returns[other]:
-                assert totals(before[1])[seat] < totals(after[1])[other]
+        for seat, other_seat in itertools.product((0, 1), repeat=2):
+            if before[0].returns[seat] < after[0].returns[other_seat]:
+                assert totals(before[1])[seat] < totals(after[1])[other_seat]
     tails = [
         [sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat]
         for episode in shaped
@@ -182,20 +184,20 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
     pairs = [
         (outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))
     ]
-    for (low, less), (high, more) in itertools.product(pairs, repeat=2):
-        assert low >= high or less < more
+    for (low, low_tail), (high, high_tail) in itertools.product(pairs, repeat=2):
+        assert low >= high or low_tail < high_tail
 
 
 @pytest.mark.parametrize("values", [(1.0, 1.0), (1.0, 1.0, 1.0, 1.0), ()])
-def test_one_number_per_turn_or_it_is_an_error(make_episode, values):
+def test_a_reward_without_one_number_per_turn_is_an_error(make_episode, values):
     with pytest.raises(RewardError, match=rf"'made_up' returned {len(values)} numbers for 3 turns of tic_tac_toe"):
         apply_rewards([make_episode(WIN)], [fixed(*values)], 0.0, gaps={})
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1e7])
-def test_numbers_of_no_use_are_an_error(make_episode, bad):
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e7])
+def test_rewards_that_are_not_finite_are_an_error(make_episode, value):
     with pytest.raises(RewardError, match=r"'made_up'.*at turn 1 of episode 4"):
-        apply_rewards([make_episode(WIN, number=4)], [fixed(0.0, bad, 0.0)], 0.0, gaps={}, reorder_outcomes=True)
+        apply_rewards([make_episode(WIN, number=4)], [fixed(0.0, value, 0.0)], 0.0, gaps={}, reorder_outcomes=True)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def test_numbers_of_no_use_are_an_error(make_episode, bad):
         ("leduc_poker", {"players": 3}, {}, 0.5),  # two seats share the 13 chips of the third
     ],
 )
-def test_the_gap_of_a_game(name, options, illegal, gap):
+def test_the_smallest_payoff_gap_of_a_game(name, options, illegal, gap):
     assert outcome_gap(make_game(name, options=options, illegal=illegal)) == gap
 
 

@@ -39,7 +39,7 @@ def play_of(name, options, player, trained=None, count=1):
 
 @pytest.mark.parametrize(("width", "expected"), [(1, 0.0), (2, 1 / 3), (4, 1.0)])
 @pytest.mark.parametrize("name", ["wide_search", "dag_search"])
-def test_by_hand(name, width, expected):
+def test_spawn_rewards_by_hand(name, width, expected):
     """Of at most four workers one, two or four in the widest wave; only the lead's last turn is paid."""
     agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
     game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
@@ -51,7 +51,7 @@ def test_by_hand(name, width, expected):
     assert len(rewards) == len(episode.turns)
 
 
-def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatch):
+def test_a_seat_without_a_lead_summary_gets_no_reward(monkeypatch):
     game, (episode,) = play_of("wide_search", WIDE_OF_SPAWN, searcher(width=2))
     assert any(value is not None for value in spawn(episode, game))
     seats = game.num_seats
@@ -61,15 +61,15 @@ def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatc
     assert spawn(episode, game) == (None,) * len(episode.turns)
 
 
-def test_one_worker_is_no_choice_and_one_seat_no_lead():
+def test_with_one_worker_or_one_seat_spawn_pays_nothing():
     game, (episode,) = play_of("dag_search", {**DAG, "workers": 1}, scheduler())
     assert set(spawn(episode, game)) == {None, 0.0}
-    alone, (single,) = play_of("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
-    assert set(spawn(single, alone)) == set(subtasks_finished(single, alone)) == {None}
+    game_without_workers, (single,) = play_of("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
+    assert set(spawn(single, game_without_workers)) == set(subtasks_finished(single, game_without_workers)) == {None}
 
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
-def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinator):
+def test_spawn_is_refused_for_a_combinator_around_a_team(combinator):
     options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
     game, (episode,) = play_of(combinator, options, bind("players", "random")())
     for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
@@ -77,14 +77,16 @@ def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinato
             RewardError, match=f"'{name}': {combinator} combines episodes of wide_search.*without {combinator}"
         ):
             reward(episode, game)
-    alone = {"environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}}
-    for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
+    config_without_workers = {
+        "environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}
+    }
+    for options in (config_without_workers, {"environment": {"name": "kuhn_poker"}}):  # neither environment has a lead
         game, (episode,) = play_of(combinator, options, bind("players", "random")())
         assert set(spawn(episode, game)) == set(subtasks_finished(episode, game)) == {None}
 
 
 @pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.3, 0.5), (0.6, 0.0), (1.0, 0.0)])
-def test_a_weight_that_falls_to_nothing(progress, share):
+def test_a_weight_schedule_that_falls_to_zero(progress, share):
     """l1 = 0.5 to 0 and l2 = 0.2 to 0 at 60 % of the run."""
     game, episodes = play_of("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
     weights = {"spawn": 0.5, "subtasks_finished": 0.2}
@@ -102,7 +104,7 @@ def test_a_weight_that_falls_to_nothing(progress, share):
         last = max(number for number, turn in enumerate(after.turns) if turn.seat == 0)
         assert added[last]["spawn"] == pytest.approx(0.5 * share)
         assert added[last]["subtasks_finished"] == pytest.approx(0.2 * share * subtasks_finished(before, game)[last])
-        assert not any(parts for number, parts in enumerate(added) if number != last)
+        assert not any(turn_rewards for number, turn_rewards in enumerate(added) if number != last)
     assert metrics["reward/spawn"] == pytest.approx(0.5 * share)
 
 
@@ -115,8 +117,8 @@ def reward_of(name, options, player):
     return value
 
 
-def test_by_hand_in_a_chain():
-    """Three sub-tasks one after the other, with steps enough: of two workers in each wave one has nothing to do."""
+def test_subtasks_finished_by_hand_in_a_chain():
+    """Three sub-tasks one after the other, with enough steps; in each wave one of two workers has no task."""
     chain = {"tasks": 3, "workers": 4, "shape": "chain", "slack": 10.0, "worlds": 50}
     assert reward_of("dag_search", chain, scheduler()) == 1.0
     assert reward_of("dag_search", chain, scheduler(width=2)) == pytest.approx(1 / 2)
@@ -124,8 +126,8 @@ def test_by_hand_in_a_chain():
     assert reward_of("dag_search", chain, scheduler(slips=1.0)) == 0.0
 
 
-def test_by_hand_in_a_table():
-    """Each of the workers that are called has turns for one of four rows; a wrong cell, or none, is nothing."""
+def test_subtasks_finished_by_hand_in_a_table():
+    """Each called worker has turns for one of four rows; wrong or empty cells earn nothing."""
     assert (
         reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2))
         == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4))
@@ -142,25 +144,25 @@ def test_by_hand_in_a_table():
 @given(
     seed=st.integers(0, 1000),
     width=st.integers(0, 4),
-    slips=st.sampled_from([0.0, 0.3, 1.0]),
+    error_rate=st.sampled_from([0.0, 0.3, 1.0]),
     name=st.sampled_from(["wide_search", "dag_search"]),
 )
-def test_a_share_and_all_of_it_only_without_faults(seed, width, slips, name):
+def test_the_reward_is_a_share_and_1_only_without_errors(seed, width, error_rate, name):
     options = WIDE_OF_SUBTASKS_FINISHED if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
-    player = (searcher if name == "wide_search" else scheduler)(width=width, slips=slips)
+    player = (searcher if name == "wide_search" else scheduler)(width=width, slips=error_rate)
     game = make_game(name, options=options)
     (episode,) = play(plays.specs(game, 1, seed, "it"), {"it": player})
     for reward in (spawn, subtasks_finished):
         (value,) = [value for value in reward(episode, game) if value is not None]
         assert 0.0 <= value <= 1.0
-    if slips == 1.0:
+    if error_rate == 1.0:
         assert value == 0.0
 
 
-def test_a_play_that_was_cut_is_not_paid():
+def test_a_truncated_episode_earns_nothing():
     game, (episode,) = play_of("dag_search", {"tasks": 3, "workers": 2, "worlds": 50}, scheduler())
-    cut = replace(episode, turns=episode.turns[:2], cut=True)
-    assert set(subtasks_finished(cut, game)) == set(spawn(cut, game)) == {None}
+    truncated = replace(episode, turns=episode.turns[:2], cut=True)
+    assert set(subtasks_finished(truncated, game)) == set(spawn(truncated, game)) == {None}
 
 
 TEAM = make_game("wide_search", options={"items": 5, "columns": 2, "workers": 3, "turns": 4, "waves": 2, "worlds": 3})
@@ -170,8 +172,8 @@ def contribution_played(game=TEAM, count=12, player="random"):
     return play(plays.specs(game, count, seed=5, name="it"), {"it": registry.bind("players", player)()})
 
 
-def noted(episode):
-    """The cells that each seat noted, and the end of the play, from the record alone."""
+def noted_cells(episode):
+    """Return the cells that each seat noted and the final state, read from the record."""
     cells, state = {}, None
     for turn, state in zip(episode.turns, replay(TEAM, episode), strict=True):
         if turn.action.startswith("note"):
@@ -180,8 +182,8 @@ def noted(episode):
     return cells, state.start
 
 
-def alone(cells, start, seats):
-    """Item F1 of the table of these seats' cells."""
+def f1_of_seats(cells, start, seats):
+    """Return the item F1 of the table that only these seats filled."""
     table = {}
     for (name, column), (seat, value) in cells.items():
         if seat in seats:
@@ -189,8 +191,8 @@ def alone(cells, start, seats):
     return score(start.rows(), table, len(start.columns)).item_f1
 
 
-def by_seat(episode, rewards):
-    """What each seat is paid in sum; only its last turn may be."""
+def reward_by_seat(episode, rewards):
+    """Return the total reward of each seat; only its last turn may have one."""
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     assert all(value == 0.0 for number, value in enumerate(rewards) if number not in last.values())
     return {seat: rewards[number] for seat, number in last.items()}
@@ -205,63 +207,65 @@ def episodes():
     return episodes
 
 
-def test_difference_is_what_is_missing_without_a_seat(episodes):
+def test_difference_is_the_loss_of_f1_without_the_seat(episodes):
     for episode in episodes:
-        rewards = by_seat(episode, contribution(episode, TEAM, by="difference"))
-        cells, start = noted(episode)
+        rewards = reward_by_seat(episode, contribution(episode, TEAM, by="difference"))
+        cells, start = noted_cells(episode)
         workers = {seat for seat in rewards if seat}
-        whole = alone(cells, start, workers)
-        assert rewards[0] == episode.returns[0] == pytest.approx(whole)  # the lead has no part of its own
+        full_f1 = f1_of_seats(cells, start, workers)
+        assert rewards[0] == episode.returns[0] == pytest.approx(full_f1)  # the lead has no part of its own
         for seat in workers:
-            assert rewards[seat] == pytest.approx(whole - alone(cells, start, workers - {seat}))
+            assert rewards[seat] == pytest.approx(full_f1 - f1_of_seats(cells, start, workers - {seat}))
 
 
-def test_shapley_shares_the_result_out(episodes):
+def test_shapley_values_equal_enumerated_coalitions(episodes):
     for episode in episodes:
-        rewards = by_seat(episode, contribution(episode, TEAM, by="shapley"))
-        cells, start = noted(episode)
+        rewards = reward_by_seat(episode, contribution(episode, TEAM, by="shapley"))
+        cells, start = noted_cells(episode)
         workers = sorted(seat for seat in rewards if seat)
-        worths = [
-            alone(cells, start, [seat for place, seat in enumerate(workers) if mask >> place & 1])
+        f1_of_coalitions = [
+            f1_of_seats(cells, start, [seat for bit, seat in enumerate(workers) if mask >> bit & 1])
             for mask in range(1 << len(workers))
         ]
-        assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
+        assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(f1_of_coalitions)).tolist())
         if workers:
             assert sum(rewards[seat] for seat in workers) == pytest.approx(episode.returns[0])
 
 
-def test_own_is_the_right_cells_over_those_asked_for(episodes):
+def test_own_is_right_cells_over_requested_cells(episodes):
     asked_in_all = 0
     for episode in episodes:
-        rewards = by_seat(episode, contribution(episode, TEAM, by="own"))
-        notes, start = noted(episode)
+        rewards = reward_by_seat(episode, contribution(episode, TEAM, by="own"))
+        notes, start = noted_cells(episode)
         requested = dict.fromkeys(rewards, 0)
-        fresh, done = {}, set()
+        new_cells, noted = {}, set()
         for state in replay(TEAM, episode):
             for seat, call in state.calls.items():
-                if not call.log and (len(state.waves), seat) not in done:
-                    done.add((len(state.waves), seat))
-                    fresh[len(state.waves), seat] = sum(
+                if not call.log and (len(state.waves), seat) not in noted:
+                    noted.add((len(state.waves), seat))
+                    new_cells[len(state.waves), seat] = sum(
                         (item, column) not in state.notes for item in call.items for column in range(2)
                     )
-        for (_, seat), cells in fresh.items():
+        for (_, seat), cells in new_cells.items():
             requested[seat] += cells
             asked_in_all += cells
-        truth = start.rows()
+        true_rows = start.rows()
         for seat in rewards:
-            right = sum(truth[name][column] == value for (name, column), (by, value) in notes.items() if by == seat)
+            right = sum(
+                true_rows[name][column] == value for (name, column), (author, value) in notes.items() if author == seat
+            )
             assert rewards[seat] == pytest.approx(right / requested[seat] if seat else episode.returns[0])
     assert asked_in_all > 20
 
 
-def test_a_seat_alone_is_paid_for_all_of_it():
+def test_a_single_seat_gets_the_whole_result():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 0, "turns": 9, "worlds": 3})
     for episode in contribution_played(game, 6):
-        (reward,) = by_seat(episode, contribution(episode, game, by="difference")).values()
+        (reward,) = reward_by_seat(episode, contribution(episode, game, by="difference")).values()
         assert reward == pytest.approx(episode.returns[0])
 
 
-def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
+def test_if_the_lead_writes_the_answer_all_seats_get_the_return():
     game = make_game(
         "wide_search",
         options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"},
@@ -269,16 +273,16 @@ def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
     episodes = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
     assert any(episode.returns[0] for episode in episodes)
     for episode in episodes:
-        for by in ("difference", "shapley", "own"):
-            assert set(by_seat(episode, contribution(episode, game, by=by)).values()) == {episode.returns[0]}
+        for rule in ("difference", "shapley", "own"):
+            assert set(reward_by_seat(episode, contribution(episode, game, by=rule)).values()) == {episode.returns[0]}
 
 
-def test_plays_that_did_not_end_by_their_rules_are_not_judged(episodes):
-    for changed in (replace(episodes[0], cut=True), replace(episodes[0], forfeited_by=1)):
-        assert contribution(changed, TEAM) == (None,) * len(changed.turns)
+def test_episodes_that_did_not_end_by_their_rules_get_no_contribution(episodes):
+    for unfinished in (replace(episodes[0], cut=True), replace(episodes[0], forfeited_by=1)):
+        assert contribution(unfinished, TEAM) == (None,) * len(unfinished.turns)
 
 
-def test_what_has_no_parts_is_not_judged():
+def test_environments_without_parts_get_no_contribution():
     kuhn = make_game("kuhn_poker")
     assert not isinstance(kuhn.reset(Stream.from_seed(0)), HasCounterfactual)
     episode = contribution_played(kuhn, 1)[0]
@@ -288,8 +292,8 @@ def test_what_has_no_parts_is_not_judged():
 @pytest.mark.parametrize(
     "options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}]
 )
-def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(options):
-    """A combinator's play has no parts, though those inside it have: paid nothing, and 0 for the outcome, nobody would learn."""
+def test_contribution_is_refused_for_a_combinator_around_a_team(options):
+    """An episode of a combinator has no parts, so without rewards and outcome nobody would learn."""
     name = options.pop("name")
     inner = {
         "name": "wide_search",
@@ -304,7 +308,7 @@ def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(op
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)  # no parts inside either
 
 
-def test_too_many_parts_to_share_are_refused():
+def test_shapley_with_too_many_parts_is_refused():
     game = make_game(
         "wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1}
     )

@@ -35,7 +35,7 @@ def completion(content, tokens=55, **choice):
 
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
-    """Return a function that starts an endpoint whose answers are ``answers(number, question)``, and returns its address and requests."""
+    """Return a function that starts an endpoint with answers ``answers(number, question)`` and returns its address and requests."""
     for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(FILES, str(tmp_path))
@@ -77,8 +77,8 @@ def judge(url, **options):
     return registry.bind("rewards", "llm_judge", {"model": "m", "base_url": url, "retries": 0, **options})
 
 
-def played(seed, *replies, trained=(True, True)):
-    """Return the game of Kuhn poker in which these things were said; "!" begins an illegal reply after which the seat tries again."""
+def kuhn_episode(seed, *replies, trained=(True, True)):
+    """Return the episode of Kuhn poker with these replies; "!" begins an illegal reply, after which the seat tries again."""
     key = Stream.from_seed(seed).key
     state, turns, count = GAME.reset(Stream(key)), [], [0, 0]
     for reply in replies:
@@ -122,24 +122,24 @@ def by_action(number, question):
         ("SCORE: 7 or 8", None),
     ],
 )
-def test_only_a_last_line_with_a_score_in_range_is_one(text, share):
+def test_only_a_last_line_with_a_score_in_range_counts(text, share):
     assert score(Answer(text)) == share
     assert score(Answer(text, truncated=True)) is None
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text())
-def test_any_answer_is_a_share_or_nothing(text):
+def test_any_answer_gives_a_share_or_none(text):
     share = score(Answer(text))
     assert share is None or 0 <= share <= 1
 
 
 def test_scores_by_turn_and_what_the_judge_is_shown(serve):
     url, requests = serve(by_action)
-    episodes = [played(1, "pass", "I go. bet", "pass"), played(2, "bet", "!what", "pass")]
+    episodes = [kuhn_episode(1, "pass", "I go. bet", "pass"), kuhn_episode(2, "bet", "!what", "pass")]
     bound = judge(url)
     assert opinions(bound, episodes, GAMES) == [(0.25, 0.8, 0.25), (0.8, 0.0, 0.25)]
-    assert len(requests) == 5  # an illegal reply is not asked about
+    assert len(requests) == 5  # an illegal reply is not sent
     request = next(r for r in requests if "I go." in r["messages"][1]["content"])
     assert (request["temperature"], request["max_tokens"], request["model"]) == (0.0, 512, "m")
     system, question = (message["content"] for message in request["messages"])
@@ -166,9 +166,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("reply", HOSTILE, ids=["quotes", "chatml", "inst", "odd"])
-def test_what_the_player_wrote_stays_data(serve, reply):
+def test_text_of_the_player_is_passed_as_data(serve, reply):
     url, requests = serve(lambda number, question: completion("SCORE: 3"))
-    assert opinions(judge(url), [played(1, reply)], GAMES) == [(0.3,)]
+    assert opinions(judge(url), [kuhn_episode(1, reply)], GAMES) == [(0.3,)]
     (request,) = requests
     assert [message["role"] for message in request["messages"]] == ["system", "user"]
     question = request["messages"][1]["content"]
@@ -179,32 +179,32 @@ def test_what_the_player_wrote_stays_data(serve, reply):
     assert sum(line.strip().startswith('"what the player wrote"') for line in fenced.splitlines()) == 1
 
 
-def test_shown_the_action_alone_no_word_of_the_player_arrives(serve):
+def test_if_only_the_action_is_shown_the_reply_is_not_sent(serve):
     url, requests = serve(by_action)
-    assert opinions(judge(url, shows="action", rubric="Be {strict}."), [played(1, HOSTILE[0])], GAMES) == [(0.8,)]
+    assert opinions(judge(url, shows="action", rubric="Be {strict}."), [kuhn_episode(1, HOSTILE[0])], GAMES) == [(0.8,)]
     assert (
         "wrote" not in requests[0]["messages"][1]["content"] and "Be {strict}." in requests[0]["messages"][0]["content"]
     )
 
 
-def test_only_trained_seats_and_turns_without_a_verdict(serve):
+def test_only_turns_of_trained_seats_without_a_verdict_are_sent(serve):
     url, requests = serve(by_action)
-    episode = played(1, "pass", "bet", "bet")
+    episode = kuhn_episode(1, "pass", "bet", "bet")
     assert opinions(judge(url), [replace(episode, trained=(False, True))], GAMES) == [(None, 0.8, None)]
-    judged = replace(
+    with_verdict = replace(
         episode,
         turns=tuple(
             t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns
         ),
     )
-    assert opinions(judge(url), [judged], GAMES) == [(0.25, 0.8, None)]
-    assert opinions(judge(url, turns="all"), [judged], GAMES) == [(0.25, 0.8, 0.8)]
-    before = len(requests)
+    assert opinions(judge(url), [with_verdict], GAMES) == [(0.25, 0.8, None)]
+    assert opinions(judge(url, turns="all"), [with_verdict], GAMES) == [(0.25, 0.8, 0.8)]
+    num_requests = len(requests)
     assert opinions(judge(url), [episode, episode], GAMES) == [(0.25, 0.8, 0.8)] * 2
-    assert len(requests) == before + 3  # equal turns are asked about once
+    assert len(requests) == num_requests + 3  # equal turns are sent once
 
 
-def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
+def test_unreadable_answers_and_failures_are_reported_abstentions(serve, caplog):
     answers = [
         completion("SCORE: 4"),
         completion("fish"),
@@ -214,48 +214,48 @@ def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
     ]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
-        shares = opinions(judge(url, concurrency=1), five(), GAMES)
+        shares = opinions(judge(url, concurrency=1), always_five(), GAMES)
     assert shares == [(0.4,), (None,), (None,), (None,), (None,)]
     (record,) = caplog.records
     assert "no score for 4 of 5 requests, 2 of them failed. The first: 'fish'" in record.getMessage()
 
 
-def five():
-    return [played(1, f"{word} bet") for word in ("a", "b", "c", "d", "e")]
+def always_five():
+    return [kuhn_episode(1, f"{word} bet") for word in ("a", "b", "c", "d", "e")]
 
 
 def test_an_endpoint_that_never_answered_stops_the_run(serve):
     url, requests = serve(lambda number, question: (401, {"error": "bad key"}))
     with pytest.raises(RolloutError, match=r"status 401.*OPENAI_API_KEY"):
-        opinions(judge(url), five(), GAMES)
+        opinions(judge(url), always_five(), GAMES)
     assert len(requests) == 1
 
 
-def test_budgets_stop_the_run_and_the_cache_goes_on_for_nothing(serve, tmp_path):
+def test_a_spent_budget_stops_the_run_and_cached_scores_are_free(serve, tmp_path):
     url, requests = serve(by_action)
     options = {"cache": str(tmp_path / "answers.jsonl"), "concurrency": 1}
     with pytest.raises(
         RolloutError, match=r"'llm_judge' \(m\): budget_tokens=100 is spent: 2 requests.*run again with this cache"
     ):
-        opinions(judge(url, budget_tokens=100, **options), five(), GAMES)
+        opinions(judge(url, budget_tokens=100, **options), always_five(), GAMES)
     assert len(requests) == 2
-    assert opinions(judge(url, **options), five(), GAMES) == [(0.8,)] * 5
+    assert opinions(judge(url, **options), always_five(), GAMES) == [(0.8,)] * 5
     assert len(requests) == 5
     _account.cache_clear()
-    assert opinions(judge(url, budget_tokens=1, **options), five(), GAMES) == [(0.8,)] * 5
+    assert opinions(judge(url, budget_tokens=1, **options), always_five(), GAMES) == [(0.8,)] * 5
     assert len(requests) == 5
 
 
 def test_a_budget_that_cannot_be_kept_stops_the_run(serve):
     url, _ = serve(lambda number, question: completion("SCORE: 1", tokens=0))
     with pytest.raises(RolloutError, match="reports no token counts"):
-        opinions(judge(url, budget_tokens=9), five(), GAMES)
+        opinions(judge(url, budget_tokens=9), always_five(), GAMES)
 
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
 
 
-def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
+def test_a_run_pays_the_score_and_counts_abstentions(serve):
     url, requests = serve(
         lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish")
     )
@@ -270,7 +270,7 @@ def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
     assert all(turn.rewards.get("llm_judge") == 0.0 for turn in turns if turn.event != "ok")
 
 
-def test_what_is_missing_shows_before_the_first_game(serve):
+def test_missing_settings_fail_before_the_first_game(serve):
     cases = [
         ({"model": "m"}, ConfigError, "OPENAI_API_KEY is not set"),
         ({}, ConfigError, "option 'model'"),
@@ -284,7 +284,7 @@ def test_what_is_missing_shows_before_the_first_game(serve):
 
 
 def test_a_description_is_json_for_any_words():
-    state, turn = GAME.reset(Stream.from_seed(1)), played(1, "bet").turns[0]
+    state, turn = GAME.reset(Stream.from_seed(1)), kuhn_episode(1, "bet").turns[0]
     for reply in ("", '"', "\\", "\n}", "<", "[A]"):
         assert (
             json.loads(turn_json(state, turn._replace(reply=reply), with_reply=True))["what the player wrote"] == reply

@@ -12,7 +12,7 @@ from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.potential import potential
 
 
-def test_by_hand_over_the_seat_s_own_turns(judged):
+def test_potential_by_hand_over_one_seats_turns(make_judged_episode):
     turns = [
         (0, "ok", (1.0, 0.0), 1),
         (1, "ok", (0.5, -1.0), 0),
@@ -20,13 +20,13 @@ def test_by_hand_over_the_seat_s_own_turns(judged):
         (1, "ok", (-1.0,), 0),
         (0, "ok", (0.25,), 0),
     ]
-    assert potential(judged(turns)) == (-0.75, -1.5, 0.0, 1.0, -0.25)
-    assert potential(judged(turns), gamma=0.5) == (-0.875, -1.0, -0.125, 1.0, -0.25)
+    assert potential(make_judged_episode(turns)) == (-0.75, -1.5, 0.0, 1.0, -0.25)
+    assert potential(make_judged_episode(turns), gamma=0.5) == (-0.875, -1.0, -0.125, 1.0, -0.25)
 
 
-def test_none_where_either_end_is_unknown(judged):
+def test_shaping_is_none_if_a_potential_is_unknown(make_judged_episode):
     turns = [(0, "ok", (1.0,), 0), (0, "ok", None, 0), (0, "ok", (2.0,), 0), (0, "ok", (3.0,), 0)]
-    assert potential(judged(turns)) == (None, None, 1.0, -3.0)
+    assert potential(make_judged_episode(turns)) == (None, None, 1.0, -3.0)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -34,15 +34,15 @@ def test_none_where_either_end_is_unknown(judged):
     values=st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=9),
     gamma=st.floats(0, 1),
 )
-def test_discounted_sums_telescope_whatever_was_played(judged, values, gamma):
-    given_rewards = potential(judged([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
+def test_discounted_sums_telescope_for_any_actions(make_judged_episode, values, gamma):
+    given_rewards = potential(make_judged_episode([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
     assert sum(gamma**t * r for t, r in enumerate(given_rewards)) == pytest.approx(-max(values[0]), abs=1e-9)
 
 
 def histories(game, judge, seat):
     """Yield (information states and choices of ``seat``, probability of all else, finished game) for every play.
 
-    The other seat acts at random, by chances that differ between actions.
+    The other seat acts at random, with different probabilities per action.
     """
 
     def walk(spiel, turns, choices, chance):
@@ -90,21 +90,21 @@ def policies(plays, limit=5000):
     return [dict(zip(names, words, strict=True)) for words in itertools.product(*options.values())]
 
 
-def worths(plays, policies, seat, gamma, reward):
-    """Return per policy its expected discounted return, the game's payoff at the last own turn and ``reward`` at every one."""
+def expected_returns(plays, policies, seat, gamma, reward):
+    """Return per policy its expected discounted return, the game's payoff at the last own turn and ``reward`` at every own turn."""
     totals = []
-    for choices, chance, played in plays:
-        numbers = [number for number, turn in enumerate(played.turns) if turn.seat == seat]
-        rewards = reward(played)
-        total = gamma ** (len(numbers) - 1) * played.returns[seat] + sum(
+    for choices, chance, episode_played in plays:
+        numbers = [number for number, turn in enumerate(episode_played.turns) if turn.seat == seat]
+        rewards = reward(episode_played)
+        total = gamma ** (len(numbers) - 1) * episode_played.returns[seat] + sum(
             gamma**t * rewards[number] for t, number in enumerate(numbers)
         )
         totals.append((choices, chance, total))
     return [sum(p * total for choices, p, total in totals if choices.items() <= policy.items()) for policy in policies]
 
 
-def invented(state):
-    """Return a verdict that is wrong, but always the same for a state."""
+def arbitrary_verdict(state):
+    """Return an arbitrary verdict that depends only on the state."""
     from sparring.methods.oracles.base import verdict
 
     stream = Stream.from_seed(3).child(str(state.spiel))
@@ -124,18 +124,18 @@ GAMES = {
 @pytest.mark.parametrize("gamma", [1.0, 0.7])
 @pytest.mark.parametrize("seat", [0, 1])
 @pytest.mark.parametrize("case", GAMES)
-def test_every_policy_is_shifted_by_one_constant_so_that_best_responses_stay(case, seat, gamma):
+def test_shaping_shifts_every_policy_by_one_constant(case, seat, gamma):
     name, options, oracle = GAMES[case]
     game = make_game(name, options=options)
     bound = registry.bind("oracles", oracle, {"iterations": 20} if oracle == "cfr" else {})() if oracle else None
-    plays = list(histories(game, (lambda state: bound.judge([state])) if bound else invented, seat))
+    plays = list(histories(game, (lambda state: bound.judge([state])) if bound else arbitrary_verdict, seat))
     assert sum(p for choices, p, _ in plays if choices.items() <= policies(plays)[0].items()) == pytest.approx(1)
-    every = policies(plays)
-    plain = worths(plays, every, seat, gamma, lambda played: [0.0] * len(played.turns))
-    shaped = worths(plays, every, seat, gamma, lambda played: potential(played, gamma=gamma))
-    shift = shaped[0] - plain[0]
-    assert shaped == pytest.approx([worth + shift for worth in plain], abs=1e-9)
+    all_policies = policies(plays)
+    plain_returns = expected_returns(plays, all_policies, seat, gamma, lambda played: [0.0] * len(played.turns))
+    shaped_returns = expected_returns(plays, all_policies, seat, gamma, lambda played: potential(played, gamma=gamma))
+    shift = shaped_returns[0] - plain_returns[0]
+    assert shaped_returns == pytest.approx([plain_return + shift for plain_return in plain_returns], abs=1e-9)
     assert abs(shift) > 1e-3
-    best = [worth > max(plain) - 1e-9 for worth in plain]
-    assert [worth > max(shaped) - 1e-9 for worth in shaped] == best
+    best = [plain_return > max(plain_returns) - 1e-9 for plain_return in plain_returns]
+    assert [plain_return > max(shaped_returns) - 1e-9 for plain_return in shaped_returns] == best
     assert 0 < sum(best) < len(best)

@@ -32,7 +32,7 @@ def episode_of(turns, game="sudoku"):
 
 
 def rewards_of(name, options, words, **choices):
-    """Return what a play gets; "!word" is an illegal reply for which the rules played the word, "!" one for which they played nothing."""
+    """Return an episode's rewards; "!word" is an illegal reply for which the rules played the word, "!" one without a substitute."""
     game = make_game(name, options=options)
     state, turns = game.reset(Stream(3)), []
     for number, word in enumerate(words):
@@ -64,18 +64,18 @@ def test_by_hand_in_zebra():
     assert rewards_of("zebra", clues, ["h1=red", "h2=milk", "h1=milk", "h2=red"]) == [1.0, THIRDS, 1.0, THIRDS]
 
 
-def test_a_plan_is_a_bag_of_moves_of_which_the_first_are_paid():
-    room = {"room": "@-$-.", "moves": 9}  # right three times
+def test_a_plan_is_a_multiset_of_moves():
+    options = {"room": "@-$-.", "moves": 9}  # the solution moves right three times
     words = ["right", "left", "right", "left", "right", "right"]
-    assert rewards_of("sokoban", room, words) == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
-    assert rewards_of("sokoban", room, words, matching="greedy") == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
-    assert rewards_of("sokoban", room, words[:2]) == [1.0, 0.0]
-    # as all columns are alike, each call is spread over all of them and weighs one sixth
+    assert rewards_of("sokoban", options, words) == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert rewards_of("sokoban", options, words, matching="greedy") == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert rewards_of("sokoban", options, words[:2]) == [1.0, 0.0]
+    # all columns are equal, so each call is spread over all of them with weight 1/6
     sixth = round(1 / 6, 6)
-    assert rewards_of("sokoban", room, words, matching="optimal_transport") == [sixth, 0.0, sixth, 0.0, sixth, sixth]
+    assert rewards_of("sokoban", options, words, matching="optimal_transport") == [sixth, 0.0, sixth, 0.0, sixth, sixth]
 
 
-def matched(actions, reference, **choices):
+def match_rewards(actions, reference, **choices):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "has_reference", lambda game: True)
         patch.setattr(module, "replay", lambda game, episode: [None])
@@ -84,35 +84,35 @@ def matched(actions, reference, **choices):
         return reference_match(episode_of(turns), None, **choices)
 
 
-def test_calls_of_tools_exactly_and_as_released():
+def test_tool_calls_match_exactly_and_as_released():
     calls = ["f(w=1, x=1, y=1, z=1)", "f(w=1, x=3, y=1, z=2)"]
     reference = ['{"name": "f", "arguments": {"w": 1, "x": 1, "y": 1, "z": 2}}', "f(w=2, x=1, y=1, z=1)"]
-    assert matched(calls, reference) == pytest.approx((5 / 6, 5 / 6))
+    assert match_rewards(calls, reference) == pytest.approx((5 / 6, 5 / 6))
     released = registry.bind("rewards", "reference_match", preset="as_released")
     assert released.at(0.0)["matching"] == "greedy"
-    assert matched(calls, reference, matching="greedy") == pytest.approx((5 / 6, 1 / 2))
-    near = matched(calls, reference, matching="optimal_transport", regularisation=0.01)
-    assert near == pytest.approx((5 / 12, 5 / 12), abs=1e-3)
-    far = matched(calls, reference, matching="optimal_transport", regularisation=1000.0)
-    assert far == pytest.approx(((5 + 5) / 24, (5 + 3) / 24), abs=1e-3)
+    assert match_rewards(calls, reference, matching="greedy") == pytest.approx((5 / 6, 1 / 2))
+    low_regularisation = match_rewards(calls, reference, matching="optimal_transport", regularisation=0.01)
+    assert low_regularisation == pytest.approx((5 / 12, 5 / 12), abs=1e-3)
+    high_regularisation = match_rewards(calls, reference, matching="optimal_transport", regularisation=1000.0)
+    assert high_regularisation == pytest.approx(((5 + 5) / 24, (5 + 3) / 24), abs=1e-3)
 
 
 def test_a_turn_of_several_calls_gets_their_mean():
     turn = '[{"name": "f"}, {"name": "g"}, {"name": "f"}]'
-    assert matched([turn, "f"], ["f", "f"]) == pytest.approx((2 / 3, 0.0))
-    assert matched(["", "g"], ["g"]) == (0.0, 1.0)  # a turn without a call
+    assert match_rewards([turn, "f"], ["f", "f"]) == pytest.approx((2 / 3, 0.0))
+    assert match_rewards(["", "g"], ["g"]) == (0.0, 1.0)  # a turn without a call
 
 
-def test_hard_inputs():
+def test_empty_unmatched_and_unsolved_inputs():
     for matching in ("km", "greedy", "optimal_transport"):
-        assert matched([], ["f"], matching=matching) == ()
-        assert matched(["f", "f"], [], matching=matching) == (0.0, 0.0)
-        assert matched(["f", "g"], None, matching=matching) == (None, None)  # a room too large to be solved
-        assert matched(["f"], ["f", "g", "h"], matching=matching)[0] == pytest.approx(
+        assert match_rewards([], ["f"], matching=matching) == ()
+        assert match_rewards(["f", "f"], [], matching=matching) == (0.0, 0.0)
+        assert match_rewards(["f", "g"], None, matching=matching) == (None, None)  # a room too large to solve
+        assert match_rewards(["f"], ["f", "g", "h"], matching=matching)[0] == pytest.approx(
             1.0 if matching != "optimal_transport" else 1 / 3
         )
-        assert matched(["g"], ["f"], matching=matching) == (0.0,)
-    assert matched(["f", "f", "f"], ["f"]) == (1.0, 0.0, 0.0)
+        assert match_rewards(["g"], ["f"], matching=matching) == (0.0,)
+    assert match_rewards(["f", "f", "f"], ["f"]) == (1.0, 0.0, 0.0)
 
 
 TEXTS = st.lists(st.sampled_from(["f", "g", "f(1)", "f(2)", "f(1, 2)", "f(x=1)", "g 1", "g=2"]), max_size=5)
@@ -120,20 +120,29 @@ TEXTS = st.lists(st.sampled_from(["f", "g", "f(1)", "f(2)", "f(1, 2)", "f(x=1)",
 
 @settings(max_examples=80, deadline=None)
 @given(actions=TEXTS, reference=TEXTS, data=st.data())
-def test_rewards_are_within_0_and_1_and_the_order_of_the_reference_changes_nothing(actions, reference, data):
-    mixed = data.draw(st.permutations(reference))
-    every = {how: matched(actions, reference, matching=how) for how in ("km", "greedy", "optimal_transport")}
-    assert all(0.0 <= value <= 1.0 + 1e-9 for values in every.values() for value in values)
-    assert sum(every["km"]) >= sum(every["greedy"]) - 1e-8
-    assert sum(every["optimal_transport"]) <= 1.0 + 1e-6
-    assert sum(matched(actions, mixed)) == pytest.approx(sum(every["km"]), abs=1e-8)
-    assert matched(actions, mixed, matching="optimal_transport") == pytest.approx(every["optimal_transport"], abs=1e-6)
-    assert matched(reference, mixed) == (1.0,) * len(reference)
+def test_rewards_are_between_0_and_1_and_ignore_the_references_order(actions, reference, data):
+    permuted = data.draw(st.permutations(reference))
+    rewards_by_matching = {
+        matching_name: match_rewards(actions, reference, matching=matching_name)
+        for matching_name in ("km", "greedy", "optimal_transport")
+    }
+    assert all(0.0 <= value <= 1.0 + 1e-9 for values in rewards_by_matching.values() for value in values)
+    assert sum(rewards_by_matching["km"]) >= sum(rewards_by_matching["greedy"]) - 1e-8
+    assert sum(rewards_by_matching["optimal_transport"]) <= 1.0 + 1e-6
+    assert sum(match_rewards(actions, permuted)) == pytest.approx(sum(rewards_by_matching["km"]), abs=1e-8)
+    assert match_rewards(actions, permuted, matching="optimal_transport") == pytest.approx(
+        rewards_by_matching["optimal_transport"], abs=1e-6
+    )
+    assert match_rewards(reference, permuted) == (1.0,) * len(reference)
 
 
-def test_in_sudoku_it_is_best_action_squeezed():
+def test_in_sudoku_it_is_best_action_rescaled():
     game = make_game("sudoku", options={"blanks": 5, "wrong": "continues"})
-    judge, root, seen = registry.bind("oracles", "constraint", {"lost": "solution"})(), Stream.from_seed(0), set()
+    judge, root, reward_pairs = (
+        registry.bind("oracles", "constraint", {"lost": "solution"})(),
+        Stream.from_seed(0),
+        set(),
+    )
     for number in range(4):
         state, turns = game.reset(Stream(3)), []
         while not state.done:
@@ -145,8 +154,8 @@ def test_in_sudoku_it_is_best_action_squeezed():
         episode = episode_of(turns)
         right = best_action(episode)
         assert reference_match(episode, game) == pytest.approx([(2 + value) / 3 for value in right])
-        seen |= set(right)
-    assert seen == {0.0, 1.0}
+        reward_pairs |= set(right)
+    assert reward_pairs == {0.0, 1.0}
 
 
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}
@@ -159,7 +168,7 @@ SETTINGS = {
 }
 
 
-def test_a_run_learns_from_it():
+def test_a_run_learns_from_reference_match():
     config = config_of(SOKOBAN, **SETTINGS)
     engine = LocalEngine(config)
     warm_up(config, engine)  # some legal replies
@@ -170,7 +179,7 @@ def test_a_run_learns_from_it():
     assert outcome.metrics["gradient_norm"] > 0 and "abstained/reference_match" not in outcome.metrics
 
 
-def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
+def test_a_game_without_a_reference_is_refused_and_its_reward_is_none(make_episode):
     with pytest.raises(
         ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"
     ):

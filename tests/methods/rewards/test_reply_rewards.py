@@ -16,18 +16,18 @@ def test_each_seats_last_turn_is_paid(make_episode):
 
 
 @pytest.mark.parametrize("changes", [{"returns": (1.0, -1.0)}, {"returns": (0.0, 0.5)}, {"forfeited_by": 0}])
-def test_what_is_no_draw_is_not_paid(make_episode, changes):
+def test_episodes_that_are_no_draw_are_not_paid(make_episode, changes):
     assert draw_bonus(make_episode(TURNS_OF_DRAW_BONUS, **changes)) == (0.0, 0.0, 0.0)
 
 
-def test_only_the_named_games_are_meant(make_episode):
+def test_only_the_configured_games_are_paid(make_episode):
     poker = make_episode(TURNS_OF_DRAW_BONUS, game="leduc_poker")
     assert draw_bonus(poker) == (0.0, 0.1, 0.1)
     assert draw_bonus(poker, games=("leduc_poker",)) == (0.0, 0.1, 0.1)
     assert draw_bonus(poker, games=("hanabi", "kuhn_poker")) == (0.0, 0.0, 0.0)
 
 
-def test_mars_pays_in_its_board_games_and_hanabi(make_episode):
+def test_the_mars_preset_pays_in_its_board_games_and_hanabi(make_episode):
     bound = registry.bind("rewards", "draw_bonus", preset="mars")
     for game in ("tic_tac_toe", "connect_four", "hanabi"):
         assert bound(make_episode(TURNS_OF_DRAW_BONUS, game=game)) == (0.0, 0.1, 0.1)
@@ -38,12 +38,12 @@ def test_mars_pays_in_its_board_games_and_hanabi(make_episode):
 TURNS_OF_FORMAT_BONUS = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "unparsable", 2, 0.0), (1, "ok", 2, 0.0)]
 
 
-def test_legal_replies_are_paid_and_others_charged(make_episode):
+def test_legal_replies_are_paid_and_other_replies_penalised(make_episode):
     assert format_bonus(make_episode(TURNS_OF_FORMAT_BONUS)) == (0.05, 0.0, 0.0, 0.05)
     assert format_bonus(make_episode(TURNS_OF_FORMAT_BONUS), bonus=0.0, penalty=0.25) == (0.0, -0.25, -0.25, 0.0)
 
 
-def test_the_released_mars_pays_and_never_charges(make_episode):
+def test_the_released_mars_pays_and_never_penalises(make_episode):
     bound = registry.bind("rewards", "format_bonus", {}, preset="mars_released")
     assert bound(make_episode(TURNS_OF_FORMAT_BONUS)) == (0.05, 0.0, 0.0, 0.05)
     assert bound.options == {"bonus": 0.05, "penalty": 0.0}
@@ -53,19 +53,19 @@ def episode_of(make_episode, *tokens):
     return make_episode([(number % 2, "ok", count, 0.0) for number, count in enumerate(tokens)])
 
 
-def test_both_slopes_by_hand(make_episode):
+def test_length_rewards_with_both_slopes_by_hand(make_episode):
     played = episode_of(make_episode, 10, 15, 20, 30, 40)
     assert length(played, shortest=10, longest=20, bonus=0.4, penalty=0.3) == pytest.approx((0.4, 0.2, 0.0, -0.3, -0.6))
     assert length(played, shortest=10, longest=20, bonus=0.0, penalty=0.3) == pytest.approx((0.0, 0.0, 0.0, -0.3, -0.6))
     assert length(played, shortest=10, longest=20, bonus=0.4, penalty=0.0) == pytest.approx((0.4, 0.2, 0.0, 0.0, 0.0))
 
 
-def test_only_sampled_tokens_count_and_silent_turns_get_nothing(make_episode):
+def test_only_sampled_tokens_count_and_empty_replies_get_nothing(make_episode):
     """The prompt of three tokens before every reply does not count."""
     assert length(episode_of(make_episode, 0, 1), shortest=1, longest=3, bonus=1.0) == (0.0, 1.0)
 
 
-def test_mars_as_released_charges_beyond_2048_tokens(make_episode):
+def test_mars_as_released_penalises_beyond_2048_tokens(make_episode):
     bound = registry.bind("rewards", "length", preset="mars_released")
     values = bound(episode_of(make_episode, 2, 11, 1000, 2048, 4096))
     assert values[:4] == (0.0, 0.0, 0.0, 0.0)
@@ -79,23 +79,23 @@ def test_mars_as_published_pays_for_short_replies(make_episode):
     assert values == pytest.approx((0.5, 0.5 * 1019 / 2037, 0.0, 0.0))
 
 
-def test_the_line_needs_two_ends(make_episode):
+def test_the_length_reward_needs_two_different_ends(make_episode):
     with pytest.raises(ConfigError, match="longest=5 must be above shortest=5; write longest: 6"):
         length(episode_of(make_episode, 1), shortest=5, longest=5)
 
 
-def test_nothing_then_a_line_then_minus_one(make_episode):
+def test_overlong_is_zero_then_linear_then_minus_one(make_episode):
     played = episode_of(make_episode, 0, 6, 7, 9, 10, 12)
     assert overlong(played, max_tokens=10, cache=4) == (0.0, 0.0, -0.25, -0.75, -1.0, -1.0)
     assert overlong(played, max_tokens=12, cache=12) == pytest.approx((0.0, -0.5, -7 / 12, -0.75, -10 / 12, -1.0))
 
 
-def test_dapo_by_hand(make_episode):
+def test_the_dapo_preset_of_overlong_by_hand(make_episode):
     played = episode_of(make_episode, 16384, 18000, 20480)
     for values in (registry.bind("rewards", "overlong", preset="dapo")(played), overlong(played)):
         assert values == pytest.approx((0.0, -0.39453125, -1.0))
 
 
-def test_the_cache_lies_within_the_limit(make_episode):
+def test_the_cache_must_be_smaller_than_the_limit(make_episode):
     with pytest.raises(ConfigError, match="cache=5 must be at most max_tokens=4; write cache: 4"):
         overlong(episode_of(make_episode, 1), max_tokens=4, cache=5)

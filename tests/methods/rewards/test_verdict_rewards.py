@@ -31,20 +31,22 @@ VALUES = (1.0, 0.0, 0.0, -1.0, 0.5)
     [("level", (1.0, 1 / 3, 1 / 3, 0.0, 2 / 3)), ("mean", (1.0, 0.375, 0.375, 0.0, 0.75))],
     ids=["level", "mean"],
 )
-def test_action_rank_by_hand(judged, ties, grades):
-    assert action_rank(judged([(0, "ok", VALUES, chosen) for chosen in range(5)]), ties=ties) == pytest.approx(grades)
+def test_action_rank_by_hand(make_judged_episode, ties, grades):
+    assert action_rank(
+        make_judged_episode([(0, "ok", VALUES, chosen) for chosen in range(5)]), ties=ties
+    ) == pytest.approx(grades)
 
 
-@pytest.mark.parametrize(("ties", "alike"), [("level", 1.0), ("mean", 0.5)])
-def test_all_alike_one_action_illegal_and_abstained(judged, ties, alike):
+@pytest.mark.parametrize(("ties", "grade_of_equals"), [("level", 1.0), ("mean", 0.5)])
+def test_equal_values_one_action_illegal_replies_and_abstentions(make_judged_episode, ties, grade_of_equals):
     turns = [
         (0, "ok", (0.5, 0.5, 0.5 + 1e-12), 0),
         (1, "ok", (3.0,), 0),
         (0, "illegal", (0.0, 0.0), 0),
         (1, "ok", None, 0),
     ]
-    assert action_rank(judged(turns), ties=ties) == (alike, alike, 0.0, None)
-    assert action_rank(judged([(0, "unparsable", VALUES, 0)]), ties=ties) == (0.0,)
+    assert action_rank(make_judged_episode(turns), ties=ties) == (grade_of_equals, grade_of_equals, 0.0, None)
+    assert action_rank(make_judged_episode([(0, "unparsable", VALUES, 0)]), ties=ties) == (0.0,)
 
 
 LISTS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=9)
@@ -52,17 +54,19 @@ LISTS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=9)
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=LISTS)
-def test_both_rules_against_counting(judged, values):
+def test_both_tie_rules_equal_counted_wins(make_judged_episode, values):
     def grades(ties, given_values):
-        return action_rank(judged([(0, "ok", tuple(given_values), chosen) for chosen in range(len(values))]), ties=ties)
+        return action_rank(
+            make_judged_episode([(0, "ok", tuple(given_values), chosen) for chosen in range(len(values))]), ties=ties
+        )
 
     levels = sorted(set(values))
     assert grades("level", values) == pytest.approx(
         [levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values]
     )
-    others = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
-    wins = [[(v > o) + 0.5 * (v == o) for o in rest] for v, rest in zip(values, others, strict=True)]
-    expected = [sum(won) / len(won) if won else 0.5 for won in wins]
+    other_values = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
+    wins = [[(v > o) + 0.5 * (v == o) for o in other_row] for v, other_row in zip(values, other_values, strict=True)]
+    expected = [sum(scores) / len(scores) if scores else 0.5 for scores in wins]
     assert grades("mean", values) == pytest.approx(expected)
     assert sum(grades("mean", values)) == pytest.approx(len(values) / 2)
     for ties in ("level", "mean"):
@@ -78,7 +82,7 @@ def test_options_are_checked(name, option):
 TURNS_OF_BEST_ACTION = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "ok", 2, 0.0), (1, "ok", 2, 0.0)]
 
 
-def judged(episode, verdicts):
+def make_judged_episode(episode, verdicts):
     return replace(
         episode,
         turns=tuple(turn._replace(verdict=verdict) for turn, verdict in zip(episode.turns, verdicts, strict=True)),
@@ -91,11 +95,18 @@ def verdict(*best):
     )
 
 
-def test_right_wrong_illegal_and_abstained(make_episode):
-    episode = judged(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet"), verdict("bet"), verdict("pass"), None])
+def test_best_action_pays_right_wrong_illegal_and_unjudged_turns(make_episode):
+    episode = make_judged_episode(
+        make_episode(TURNS_OF_BEST_ACTION), [verdict("bet"), verdict("bet"), verdict("pass"), None]
+    )
     assert best_action(episode) == (1.0, 0.0, 0.0, None)
     assert best_action(episode, right=0.5, wrong=-2.0) == (0.5, -2.0, -2.0, None)
-    assert best_action(judged(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet", "pass")] * 4)) == (1.0, 0.0, 1.0, 1.0)
+    assert best_action(make_judged_episode(make_episode(TURNS_OF_BEST_ACTION), [verdict("bet", "pass")] * 4)) == (
+        1.0,
+        0.0,
+        1.0,
+        1.0,
+    )
 
 
 TIC_TAC_TOE = {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}
@@ -117,7 +128,7 @@ def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
     assert {turn.rewards["game"] for turn in turns} == {0.0}  # outcomes are paid with weight 0
 
 
-def test_without_an_oracle_it_is_refused():
+def test_verdict_rewards_without_an_oracle_are_refused():
     with pytest.raises(
         ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"
     ):
@@ -170,21 +181,23 @@ TURNS_OF_REGRET = [
     ],
     ids=["units", "state", "game", "positive", "positive-state", "positive-game"],
 )
-def test_regret_by_hand(judged, options, expected):
-    assert regret(judged(TURNS_OF_REGRET), TIC, **options) == expected
+def test_regret_by_hand(make_judged_episode, options, expected):
+    assert regret(make_judged_episode(TURNS_OF_REGRET), TIC, **options) == expected
 
 
-def test_the_game_s_range_is_the_game_s(judged):
-    assert regret(judged([(0, "ok", (2.0, 0.0), 1)]), KUHN, scale="game") == (-0.5,)  # Kuhn poker pays from -2 to 2
+def test_scale_game_uses_the_range_of_the_games_payoffs(make_judged_episode):
+    assert regret(make_judged_episode([(0, "ok", (2.0, 0.0), 1)]), KUHN, scale="game") == (
+        -0.5,
+    )  # Kuhn poker pays from -2 to 2
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), data=st.data())
-def test_within_its_range_and_free_of_scale(judged, values, data):
+def test_regret_is_within_its_range_and_independent_of_scale(make_judged_episode, values, data):
     chosen = data.draw(st.integers(0, len(values) - 1))
 
     def regret_of(scaled, **options):
-        return regret(judged([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
+        return regret(make_judged_episode([(0, "ok", tuple(scaled), chosen)]), TIC, **options)[0]
 
     assert regret_of(values) == values[chosen] - max(values)
     share = regret_of(values, scale="state", positive=True)
@@ -193,7 +206,7 @@ def test_within_its_range_and_free_of_scale(judged, values, data):
     assert regret_of([4 * value for value in values], scale="state", positive=True) == pytest.approx(share, abs=1e-12)
 
 
-def test_a_run_pays_what_it_reports():
+def test_a_run_pays_the_regret_that_it_reports():
     rewards = [{"name": "regret", "scale": "game"}]
     metrics = play_step(config_of(TIC_TAC_TOE, rollout={"games_per_step": 8}, rewards=rewards)).metrics
     assert metrics["reward/regret"] == pytest.approx(-metrics["regret/tic_tac_toe"] / 2)
@@ -203,7 +216,7 @@ def test_a_run_pays_what_it_reports():
 AB = (0.0, 1.0)
 
 
-def test_by_hand_over_the_seat_s_own_turns(judged):
+def test_information_gain_by_hand_over_one_seats_turns(make_judged_episode):
     turns = [
         (0, "ok", AB, 0, 2.0),
         (1, "ok", AB, 0, 0.5),
@@ -211,10 +224,16 @@ def test_by_hand_over_the_seat_s_own_turns(judged):
         (1, "ok", AB, 0, 0.75),
         (0, "ok", AB, 1, 0.0),
     ]
-    assert information_gain(judged(turns)) == (1.25, -0.25, 0.75, None, None)  # the second seat came to know less
+    assert information_gain(make_judged_episode(turns)) == (
+        1.25,
+        -0.25,
+        0.75,
+        None,
+        None,
+    )  # the entropy of the second seat rose
 
 
-def test_none_where_the_entropy_is_unknown_and_0_for_illegal_replies(judged):
+def test_gain_is_none_without_entropies_and_0_for_illegal_replies(make_judged_episode):
     unknown = [
         (0, "ok", AB, 0, 2.0),
         (0, "ok", AB, 0),
@@ -222,31 +241,31 @@ def test_none_where_the_entropy_is_unknown_and_0_for_illegal_replies(judged):
         (0, "ok", None, 0),
         (0, "ok", AB, 0, 0.5),
     ]
-    assert information_gain(judged(unknown)) == (None, None, None, None, None)
+    assert information_gain(make_judged_episode(unknown)) == (None, None, None, None, None)
     illegal = [
         (0, "illegal", AB, 0, 2.0),
         (0, "unparsable", AB, 0, 1.0),
         (0, "ok", AB, 0, 1.0),
         (0, "illegal", AB, 0, 0.25),
     ]
-    assert information_gain(judged(illegal)) == (
+    assert information_gain(make_judged_episode(illegal)) == (
         0.0,
         0.0,
         0.75,
         0.0,
-    )  # the rules may have played a random action for it
-    assert information_gain(judged([(0, "illegal", AB, 0)])) == (None,)
+    )  # the rules may have played a random action instead
+    assert information_gain(make_judged_episode([(0, "illegal", AB, 0)])) == (None,)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entropies=st.lists(st.floats(0, 20), min_size=1, max_size=12))
-def test_gains_sum_to_what_was_found_out(judged, entropies):
-    gains = information_gain(judged([(0, "ok", AB, 0, entropy) for entropy in entropies]))
+def test_gains_sum_to_the_lost_entropy(make_judged_episode, entropies):
+    gains = information_gain(make_judged_episode([(0, "ok", AB, 0, entropy) for entropy in entropies]))
     assert gains[-1] is None
     assert sum(gains[:-1]) == pytest.approx(entropies[0] - entropies[-1], abs=1e-9)
 
 
-def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
+def test_a_run_pays_information_gain_and_last_turns_abstain():
     options = {"rows": 3, "columns": 3, "mines": 1}
     environment = {
         "name": "minesweeper",
@@ -258,10 +277,10 @@ def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
     gains, unknown = [], 0
     for episode in outcome.episodes:
         assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9
-        for turn, later in zip(episode.turns, (*episode.turns[1:], None), strict=True):
+        for turn, next_turn in zip(episode.turns, (*episode.turns[1:], None), strict=True):
             gain = turn.rewards.get("information_gain")
-            if turn.event == "ok" and later is not None:
-                assert gain == pytest.approx(turn.verdict.entropy - later.verdict.entropy)
+            if turn.event == "ok" and next_turn is not None:
+                assert gain == pytest.approx(turn.verdict.entropy - next_turn.verdict.entropy)
                 gains.append(gain)
             unknown += gain is None
     assert gains and max(gains) > 0 and unknown > 0
@@ -287,7 +306,7 @@ def test_playout_value_by_hand(make_episode):
     )
 
 
-def test_a_run_learns_from_it():
+def test_a_run_learns_from_playout_values():
     config = config_of({"name": "tic_tac_toe", "illegal": {"rule": "random"}}, **PLAYOUT_VALUE)
     outcome = play_step(config)
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
@@ -297,6 +316,6 @@ def test_a_run_learns_from_it():
     assert play_step(config).episodes == outcome.episodes
 
 
-def test_without_playouts_it_is_refused():
+def test_playout_value_without_playouts_is_refused():
     with pytest.raises(ConfigError, match=r"'playout_value' needs playouts.*rollout.playouts: 4"):
         config_of({"name": "tic_tac_toe"}, **{**PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})

@@ -36,15 +36,15 @@ def test_d3s_downsample_by_hand(share, expected):
     """Advantages -4, -2, 0, 0, 3, 6, -1.5, -1.5; of three, -4, -2, 6 vary by 56 in sum of squares, -4, 3, 6 by 52.7."""
     turns = tables.table([[0.0], [2.0], [4.0], [4.0], [7.0], [10.0, 0.0], [2.5], [2.5]], groups=[0] * 8)
     rows = d3s_downsample(turns, STREAM, share=share)
-    chosen = sorted(set(turns.trajectory[rows].tolist()))
-    assert len(chosen) == len(expected)
+    kept_trajectories = sorted(set(turns.trajectory[rows].tolist()))
+    assert len(kept_trajectories) == len(expected)
     if None not in expected:
-        assert chosen == expected
+        assert kept_trajectories == expected
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5)), min_size=1, max_size=9), st.floats(0.05, 1.0))
-def test_no_subset_of_the_size_varies_more(trajectories, share):
+def test_no_subset_of_the_same_size_has_more_variance(trajectories, share):
     turns = tables.table([[float(r)] for _, r in trajectories], groups=[g for g, _ in trajectories])
     mask, values = d3s_downsample(turns, STREAM, share=share), advantages(turns)
     size = int(mask.sum())
@@ -53,7 +53,7 @@ def test_no_subset_of_the_size_varies_more(trajectories, share):
     assert np.var(values[mask]) == pytest.approx(best, abs=1e-9)
 
 
-def test_equals_are_drawn_and_more_comes_from_the_top():
+def test_equal_advantages_are_drawn_and_the_odd_one_is_from_the_top():
     turns = tables.table([[1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]], groups=[0] * 6)
     picked = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
     assert len(picked) > 5
@@ -61,28 +61,28 @@ def test_equals_are_drawn_and_more_comes_from_the_top():
         assert sorted(turns.reward[list(mask)].tolist()) == [-1.0, 1.0, 1.0]
 
 
-def test_d3s_downsample_hard_tables():
+def test_d3s_downsample_with_empty_equal_and_small_tables():
     assert d3s_downsample(tables.table([[5.0]]), STREAM).all()
     assert d3s_downsample(tables.table([[1.0]] * 4, groups=[0] * 4), STREAM).sum() == 2
     turns = tables.table([[1e6], [1e6 + 1], [1e6 + 0.5], [1e6 + 0.5]], groups=[0] * 4)
     assert d3s_downsample(turns, STREAM).tolist() == [True, True, False, False]
 
 
-def test_keep_keeps_everything():
+def test_policy_keep_keeps_every_turn():
     assert equal_groups(tables.table([[1.0], [1.0]], groups=[0, 0]), Stream.from_seed(0)).all()
 
 
-def test_drop_takes_out_groups_without_differences():
+def test_policy_drop_removes_groups_without_differences():
     turns = tables.table([[1.0], [0.5, 0.5], [1.0], [2.0], [9.0]], groups=[0, 0, 1, 1, 2])
     assert equal_groups(turns, Stream.from_seed(0), policy="drop").tolist() == [False, False, False, True, True, True]
 
 
-def test_rounding_is_no_difference():
+def test_rounding_errors_are_no_difference():
     turns = tables.table([[0.1, 0.2], [0.3]], groups=[0, 0])
     assert not equal_groups(turns, Stream.from_seed(0), policy="drop").any()
 
 
-def test_a_group_of_nothing_but_zeros_is_equal_whatever_others_hold():
+def test_a_group_of_zeros_counts_as_equal_in_any_batch():
     turns = tables.table(
         [[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0]
     )  # the batch's mean is 1/9
@@ -107,64 +107,70 @@ def dropped(turns):
 
 
 @given(ROUND)
-def test_a_group_goes_exactly_if_two_or_more_returns_are_all_one(rows):
+def test_a_group_is_dropped_if_and_only_if_its_returns_are_equal(rows):
     expected = []
     for rewards, group, seat in rows:
-        returns = [sum(turn_rewards) for turn_rewards, other, chair in rows if (other, chair) == (group, seat)]
+        returns = [
+            sum(turn_rewards)
+            for turn_rewards, other_group, other_seat in rows
+            if (other_group, other_seat) == (group, seat)
+        ]
         expected += [len(returns) == 1 or len(set(returns)) > 1] * len(rewards)
     assert dropped(table_of(rows)).tolist() == expected
 
 
-def test_large_returns_do_not_hide_small_groups_from_another_scale_and_a_wrong_policy_is_refused():
+def test_large_returns_do_not_hide_small_groups_and_bad_policies_are_refused():
     turns = tables.table([[1e6], [1e6 + 1.0], [1e6], [1e6]], groups=[0, 0, 1, 1])
     assert dropped(turns).tolist() == [True, True, False, False]
-    far = tables.table([[1e10], [-1e10], [0.25], [0.75]], groups=[0, 0, 1, 1])
-    assert dropped(far).all()
+    turns_of_two_scales = tables.table([[1e10], [-1e10], [0.25], [0.75]], groups=[0, 0, 1, 1])
+    assert dropped(turns_of_two_scales).all()
     with pytest.raises(ConfigError, match="policy"):
         bind("selection", "equal_groups", {"policy": "skip"})
 
 
-def group_of(good, bad, *, slips=None, turns=4):
-    """Return a group of so many successes and failures, with so many illegal turns each."""
-    count = good + bad
-    plain = tables.table([[1.0 if i < good else 0.0] + [0.0] * (turns - 1) for i in range(count)], groups=[0] * count)
-    slips = slips or [0] * count
-    return replace(plain, legal=np.concatenate([np.arange(turns) >= slips[i] for i in range(count)]))
+def group_of(num_good, num_bad, *, num_illegal=None, turns=4):
+    """Return a group with these numbers of successes, failures and illegal turns per trajectory."""
+    count = num_good + num_bad
+    turns_table = tables.table(
+        [[1.0 if i < num_good else 0.0] + [0.0] * (turns - 1) for i in range(count)], groups=[0] * count
+    )
+    num_illegal = num_illegal or [0] * count
+    return replace(turns_table, legal=np.concatenate([np.arange(turns) >= num_illegal[i] for i in range(count)]))
 
 
 def trajectories_of(turns, mask):
     return sorted(set(turns.trajectory[mask].tolist()))
 
 
-def test_the_published_numbers_twenty_and_twelve_become_ten_and_six():
+def test_as_published_20_successes_and_12_failures_become_10_and_6():
     turns = group_of(20, 12)
-    stays = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
-    assert (sum(i < 20 for i in stays), sum(i >= 20 for i in stays)) == (10, 6)
+    kept = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < 20 for i in kept), sum(i >= 20 for i in kept)) == (10, 6)
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "numbers"),
+    ("num_good", "num_bad", "numbers"),
     [(1, 31, (1, 15)), (2, 30, (2, 14)), (30, 2, (14, 2)), (31, 1, (15, 1)), (3, 29, (2, 14)), (17, 1, (15, 1))],
 )
-def test_neither_kind_falls_below_the_least_there_can_be(good, bad, numbers):
-    turns = group_of(good, bad)
-    stays = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
-    assert (sum(i < good for i in stays), sum(i >= good for i in stays)) == numbers
+def test_neither_outcome_falls_below_its_minimum(num_good, num_bad, numbers):
+    turns = group_of(num_good, num_bad)
+    kept = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < num_good for i in kept), sum(i >= num_good for i in kept)) == numbers
 
 
-def test_the_cleanest_successes_stay_and_failures_are_drawn():
-    turns = group_of(4, 4, slips=[3, 0, 2, 1, 4, 0, 0, 0])
+def test_successes_with_fewest_illegal_turns_stay_and_failures_are_drawn():
+    turns = group_of(4, 4, num_illegal=[3, 0, 2, 1, 4, 0, 0, 0])
     runs = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
     assert {tuple(i for i in run if i < 4) for run in runs} == {(1, 3)}
     assert len({tuple(i for i in run if i >= 4) for run in runs}) == 6
-    released = [
+    kept_by_seed = [
         trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)
     ]
-    assert all(4 not in run for run in released)
+    assert all(4 not in run for run in kept_by_seed)
 
 
 def test_a_component_that_pays_for_form_lowers_the_penalty():
-    turns = group_of(3, 3, slips=[1, 1, 0, 0, 0, 0])
+    turns = group_of(3, 3, num_illegal=[1, 1, 0, 0, 0, 0])
     formed = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
     assert trajectories_of(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
     assert trajectories_of(turns, roc_resample(formed, STREAM, keep=2, least=1, component="form"))[0] == 0
@@ -180,7 +186,7 @@ def test_the_penalty_is_a_share_of_the_turns():
     assert trajectories_of(two_slips, roc_resample(two_slips, STREAM, keep=2, least=1))[0] == 0
 
 
-def test_equal_groups_go_and_small_ones_stay_unless_asked():
+def test_equal_groups_are_dropped_and_small_groups_stay_by_default():
     turns = tables.table([[1.0], [1.0], [0.0], [1.0], [2.0]], groups=[0, 0, 1, 1, 2])
     assert roc_resample(turns, STREAM, keep=4).tolist() == [False, False, True, True, False]
     assert not roc_resample(turns, STREAM, keep=4, smaller="drop").any()
@@ -189,15 +195,15 @@ def test_equal_groups_go_and_small_ones_stay_unless_asked():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(2, 12), st.integers(0, 1), st.integers(0, 99))
-def test_a_group_has_its_number_and_its_ratio(good, bad, keep, least, seed):
-    turns = group_of(good, bad, turns=1)
-    stays = trajectories_of(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=least))
-    assert len(stays) == min(keep, good + bad)
-    successes = sum(i < good for i in stays)
-    assert abs(successes - len(stays) * good / (good + bad)) <= max(0.5, least)
+def test_a_resampled_group_has_its_size_and_its_ratio(num_good, num_bad, keep, min_each, seed):
+    turns = group_of(num_good, num_bad, turns=1)
+    kept = trajectories_of(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=min_each))
+    assert len(kept) == min(keep, num_good + num_bad)
+    successes = sum(i < num_good for i in kept)
+    assert abs(successes - len(kept) * num_good / (num_good + num_bad)) <= max(0.5, min_each)
 
 
-def test_roc_resample_hard_tables():
+def test_roc_resample_with_empty_and_one_sided_tables():
     assert not roc_resample(tables.table([[5.0]]), STREAM).any()
     assert roc_resample(tables.table([[1e6], [1e6 + 1]], groups=[0, 0]), STREAM).all()
     with pytest.raises(ConfigError, match="least: 1"):
@@ -218,14 +224,14 @@ def test_small_advantage_by_hand():
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-3, 3)), max_size=12),
     st.sampled_from([0.01, 1.0, 2.0]),
 )
-def test_what_goes_is_what_loop_sets_to_zero(trajectories, threshold):
+def test_dropped_turns_are_those_that_loop_sets_to_zero(trajectories, threshold):
     groups, seats, rewards = ([t[i] for t in trajectories] for i in range(3))
     turns = tables.table([[float(r), 0.0] for r in rewards], groups=groups, seats=seats)
     expected = loop(turns, min_advantage=threshold).advantages != 0.0
     assert small_advantage(turns, STREAM, threshold=threshold).tolist() == expected.tolist()
 
 
-def test_the_largest_of_the_rest_round_the_number_up_whatever_the_order():
+def test_the_largest_dropped_advantages_fill_the_multiple_in_any_order():
     rewards = [[0.0], [9.0], [4.4], [4.6], [4.5]]
     turns = tables.table(rewards, groups=[0] * 5)  # distances from the others' mean: 5.6, 5.6, 0.1, 0.1, 0
     assert small_advantage(turns, STREAM, threshold=1.0, multiple=4).tolist() == [True, True, True, True, False]
@@ -235,13 +241,13 @@ def test_the_largest_of_the_rest_round_the_number_up_whatever_the_order():
     assert picked == {(True, False), (False, True)}
 
 
-def test_small_advantage_hard_tables():
+def test_small_advantage_with_empty_and_equal_tables():
     assert not small_advantage(tables.table([[5.0]]), STREAM).any()
     assert not small_advantage(tables.table([[0.1, 0.2], [0.3]], groups=[0, 0]), STREAM, threshold=1e-30).any()
     assert small_advantage(tables.table([[1e6], [1e6 + 0.02]], groups=[0, 0]), STREAM).all()
 
 
-def of_gaps(*gaps):
+def groups_with_gaps(*gaps):
     """Return a table with a group of two for each gap between two returns: variance gap^2 / 2."""
     return tables.table([r for gap in gaps for r in ([0.0], [gap])], groups=np.repeat(np.arange(len(gaps)), 2))
 
@@ -265,32 +271,32 @@ def kept_groups(turns, mask):
     ],
 )
 def test_snr_filter_by_hand(options, groups):
-    turns = of_gaps(0.0, 2.0, 4.0, 6.0)
+    turns = groups_with_gaps(0.0, 2.0, 4.0, 6.0)
     assert kept_groups(turns, snr_filter(turns, STREAM, **options)) == groups
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=9), st.floats(0.05, 1.0))
-def test_it_is_the_loop_over_sorted_groups(gaps, top_p):
-    turns = of_gaps(*map(float, gaps))
-    variances, covered, number = sorted((gap * gap / 2 for gap in gaps), reverse=True), 0.0, 0
+def test_snr_filter_equals_a_loop_over_sorted_groups(gaps, top_p):
+    turns = groups_with_gaps(*map(float, gaps))
+    variances, covered_variance, number = sorted((gap * gap / 2 for gap in gaps), reverse=True), 0.0, 0
     total = sum(variances)
-    while variances and variances[0] > 0 and covered < top_p * total - 1e-9:
-        covered += variances.pop(0)
+    while variances and variances[0] > 0 and covered_variance < top_p * total - 1e-9:
+        covered_variance += variances.pop(0)
         number += 1
     assert len(kept_groups(turns, snr_filter(turns, STREAM, top_p=top_p))) == number
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0, 100).filter(lambda gap: gap == 0 or gap > 1e-3), min_size=1, max_size=9))
-def test_at_one_it_is_the_filter_of_equal_groups(gaps):
-    turns = of_gaps(*gaps)
+def test_snr_filter_with_top_p_one_drops_only_equal_groups(gaps):
+    turns = groups_with_gaps(*gaps)
     assert snr_filter(turns, STREAM, top_p=1.0).tolist() == equal_groups(turns, STREAM, policy="drop").tolist()
 
 
-def test_snr_filter_hard_tables():
+def test_snr_filter_with_empty_equal_and_large_tables():
     assert not snr_filter(tables.table([[1.0]]), STREAM).any()
-    assert not snr_filter(of_gaps(0.0, 0.0), STREAM, tolerance=0.01).any()
+    assert not snr_filter(groups_with_gaps(0.0, 0.0), STREAM, tolerance=0.01).any()
     assert not snr_filter(tables.table([[0.1, 0.2], [0.3]], groups=[0, 0]), STREAM).any()
     assert snr_filter(tables.table([[1e6], [1e6 + 1]], groups=[0, 0]), STREAM).all()
     assert snr_filter(tables.table([[1e-5], [0.0], [1e-5], [0.0]], groups=[0, 0, 1, 1]), STREAM, top_p=1.0).all()
@@ -308,17 +314,17 @@ def test_variance_filter_by_hand(keep, groups):
     assert kept_groups(turns, variance_filter(turns, STREAM, keep=keep)) == groups
 
 
-def test_with_the_right_share_it_is_the_filter_of_equal_groups():
+def test_with_a_matching_share_variance_filter_drops_only_equal_groups():
     turns = tables.table(**FOUR)
     assert variance_filter(turns, STREAM, keep=0.75).tolist() == equal_groups(turns, STREAM, policy="drop").tolist()
 
 
-def test_variance_filter_roles_are_judged_apart():
+def test_variance_filter_ranks_each_role_separately():
     turns = tables.table([[1.0], [1.0], [0.0], [1.0]], seats=[0, 0, 1, 1], groups=[0] * 4)
     assert variance_filter(turns, STREAM, keep=0.5).tolist() == [False, False, True, True]
 
 
-def test_every_group_and_role_has_a_draw_of_its_own():
+def test_every_group_and_role_has_a_separate_draw():
     turns = tables.table([[0.0], [1.0]] * 4, seats=[0, 0, 1, 1] * 2, groups=[0] * 4 + [1] * 4)
     first = {variance_filter(turns, Stream.from_seed(seed), keep=0.25).argmax() // 2 for seed in range(60)}
     assert first == {0, 1, 2, 3}
@@ -327,43 +333,45 @@ def test_every_group_and_role_has_a_draw_of_its_own():
     assert len(set(trajectories(turns, "test").draws(STREAM).tolist())) == 8
 
 
-def test_the_stream_decides_among_equals_and_not_the_order():
+def test_the_stream_and_not_the_order_decides_between_equal_groups():
     rewards, groups = [[0.0], [1.0]] * 8, np.repeat(np.arange(8), 2)
     turns = tables.table(rewards, groups=groups)
-    chosen = {tuple(kept_groups(turns, variance_filter(turns, Stream.from_seed(seed), keep=0.5))) for seed in range(20)}
-    assert len(chosen) > 10
-    assert {len(groups) for groups in chosen} == {4}
-    turned = tables.table(rewards, groups=groups[::-1])
-    assert kept_groups(turned, variance_filter(turned, STREAM, keep=0.5)) == kept_groups(
+    kept_by_seed = {
+        tuple(kept_groups(turns, variance_filter(turns, Stream.from_seed(seed), keep=0.5))) for seed in range(20)
+    }
+    assert len(kept_by_seed) > 10
+    assert {len(groups) for groups in kept_by_seed} == {4}
+    reversed_turns = tables.table(rewards, groups=groups[::-1])
+    assert kept_groups(reversed_turns, variance_filter(reversed_turns, STREAM, keep=0.5)) == kept_groups(
         turns, variance_filter(turns, STREAM, keep=0.5)
     )
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), min_size=1, max_size=8), st.floats(0.01, 1.0))
-def test_no_group_that_goes_varies_more_than_one_that_stays(groups, keep):
+def test_no_dropped_group_has_more_variance_than_a_kept_group(groups, keep):
     turns = tables.table(
         [[r] for group_returns in groups for r in group_returns],
         groups=[g for g, group_returns in enumerate(groups) for _ in group_returns],
     )
     mask = variance_filter(turns, STREAM, keep=keep)
-    stays = kept_groups(turns, mask)
-    assert len(stays) == max(1, int(keep * len(groups) + 1e-9))
+    kept = kept_groups(turns, mask)
+    assert len(kept) == max(1, int(keep * len(groups) + 1e-9))
     deviation = [
         np.std(group_returns) * np.sqrt(len(group_returns) / max(len(group_returns) - 1, 1)) for group_returns in groups
     ]
-    gone = [d for g, d in enumerate(deviation) if g not in stays]
-    assert max(gone, default=0.0) <= min(deviation[g] for g in stays) + 1e-6
+    gone = [d for g, d in enumerate(deviation) if g not in kept]
+    assert max(gone, default=0.0) <= min(deviation[g] for g in kept) + 1e-6
 
 
-def test_variance_filter_hard_tables():
+def test_variance_filter_with_empty_and_equal_tables():
     assert variance_filter(tables.table([[1.0]]), STREAM).all()
     assert variance_filter(tables.table([[1e6 + 0.1], [1e6 + 0.1]], groups=[0, 0]), STREAM).all()  # the only group
 
 
 @pytest.mark.parametrize("rule", [d3s_downsample, roc_resample, small_advantage, snr_filter, variance_filter])
 @pytest.mark.parametrize("reward", [np.nan, np.inf])
-def test_rewards_that_are_no_numbers_are_refused(rule, reward):
+def test_rewards_that_are_not_finite_are_refused(rule, reward):
     with pytest.raises(CreditError, match=rf"{rule.__name__}.*row 1"):
         rule(tables.table([[0.0, reward]]), STREAM)
     with pytest.raises(CreditError, match="not finite"):

@@ -6,7 +6,7 @@ from sparring.models.render.answers import answer_format
 
 
 @pytest.mark.parametrize(
-    ("name", "thinking", "reply", "read"),
+    ("name", "thinking", "reply", "expected_answer"),
     [
         ("free", False, " I would bet. ", "I would bet."),
         ("exact", False, " bet\n", "bet"),
@@ -24,12 +24,12 @@ from sparring.models.render.answers import answer_format
         ("boxed", True, "\\boxed{bet}? No: \\boxed{rai", None),
     ],
 )
-def test_what_is_read(name, thinking, reply, read):
-    assert answer_format(name, thinking=thinking).read(reply) == read
+def test_the_answer_is_read_from_the_reply(name, thinking, reply, expected_answer):
+    assert answer_format(name, thinking=thinking).read(reply) == expected_answer
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "breakthrough"])
-def test_exact_takes_the_word_in_any_case_and_nothing_more(game):
+def test_exact_accepts_only_the_word_in_any_case(game):
     state = make_game(game, options={"style": "full"}).reset(Stream.from_seed(0))
     word = state.legal_actions()[0]
     assert state.parse(f" {word.upper()} ", exact=True) == word

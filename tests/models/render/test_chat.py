@@ -35,7 +35,7 @@ SPECIALS = ["<bos>", "<start>", "<end>", "<|im_start|>", "<|im_end|>"]
 
 
 def tokenizer(template, marks=()):
-    """Return a byte-level tokenizer with special tokens and a template; ``marks`` are tokens of their own, but not special."""
+    """Return a byte-level tokenizer with special tokens and a template; ``marks`` are added tokens that are not special."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE({char: index for index, char in enumerate(alphabet)}, []))
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
@@ -74,7 +74,7 @@ def test_a_conversation_reads_as_the_template_writes_it(template, answer):
 @every_case("thinking", [False, True])
 @every_case("text", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
 @every_case("truncated", [False, True])
-def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, text, truncated):
+def test_after_any_reply_the_conversation_only_grows(template, thinking, text, truncated):
     renderer = chat(tokenizer(template), thinking=thinking)
     ledger = Ledger(renderer)
     ledger.ask("one")
@@ -82,7 +82,7 @@ def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, th
     sampled = renderer.encode(text) if truncated else (*renderer.encode(text), *renderer.stop_ids)
     ledger.record(Reply(text="", ids=sampled, truncated=truncated))
     ledger.ask("two")
-    if not sampled:  # nothing was sampled, so nothing was sent: the conversation had outgrown the model
+    if not sampled:  # nothing was sampled or sent: the conversation exceeded the context
         assert ledger.ids == (*first, *renderer.append("two"))
         return
     assert ledger.ids == (*first, *renderer.encode(text), *renderer.stop_ids, *renderer.append("two"))
@@ -91,7 +91,7 @@ def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, th
     ).count(renderer.stop_ids[0])
 
 
-def test_a_mark_that_is_sampled_in_a_reply_stays_what_it_is():
+def test_a_sampled_added_token_keeps_its_id():
     renderer = chat(tokenizer(CHATML))
     (mark,) = renderer.tokenizer("<|im_start|>", add_special_tokens=False)["input_ids"]
     ledger = Ledger(renderer)
@@ -115,18 +115,18 @@ TOOLS += "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
         (TOOLS.replace("MARK", "raise_exception('no tools')"), "none"),
     ],
 )
-def test_the_probe_tells_whether_tools_answers_are_always_written_alike(template, tool_turns):
+def test_the_probe_detects_if_tool_results_are_always_rendered_alike(template, tool_turns):
     assert chat(tokenizer(template)).tool_turns == tool_turns
 
 
-def test_no_clock_reaches_a_prompt(monkeypatch):
+def test_prompts_do_not_depend_on_the_date(monkeypatch):
     template = "{{ '<|im_start|>system\nToday is ' + strftime_now('%d %b %Y') + '<|im_end|>\n' }}" + CHATML
     for name in ("datetime", "date"):
         monkeypatch.setattr(chat_template_utils, name, None, raising=False)
     renderer = chat(tokenizer(template))
     assert text_of(renderer, renderer.initial("one")).startswith("<|im_start|>system\nToday is 26 Jul 2024<|im_end|>\n")
-    later = chat(tokenizer(template), date="2031-01-02")
-    assert "Today is 02 Jan 2031" in text_of(later, later.initial("one"))
+    later_renderer = chat(tokenizer(template), date="2031-01-02")
+    assert "Today is 02 Jan 2031" in text_of(later_renderer, later_renderer.initial("one"))
     with pytest.raises(ConfigError, match="write one such as 2024-07-26"):
         chat(tokenizer(template), date="tomorrow")
 
@@ -148,7 +148,7 @@ def test_a_template_that_drops_or_changes_the_system_message_is_refused(body):
     assert "Be brief." in text_of(renderer, renderer.initial("one"))
 
 
-def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_otherwise():
+def test_every_end_token_ends_a_reply_and_the_scaffold_adds_a_missing_end():
     writer = tokenizer(CHATML)
     ids = dict(zip(SPECIALS, writer.convert_tokens_to_ids(SPECIALS), strict=True))
     writer.eos_token = "<end>"
@@ -163,8 +163,8 @@ def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_othe
         first = ledger.ids
         ledger.record(Reply(text="bet", ids=(*reply_ids, end)))
         ledger.ask("two")
-        closed = () if end == ids["<|im_end|>"] else (ids["<|im_end|>"],)
-        assert ledger.ids == (*first, *reply_ids, end, *closed, *renderer.append("two"))
+        closing_ids = () if end == ids["<|im_end|>"] else (ids["<|im_end|>"],)
+        assert ledger.ids == (*first, *reply_ids, end, *closing_ids, *renderer.append("two"))
 
 
 WORDS = [
@@ -185,7 +185,7 @@ WORDS = [
     "brief",
 ]
 ZEPHYR = "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
-LLAMA = (  # as that of Llama 2
+LLAMA = (  # the template of Llama 2
     "{% for m in messages %}{% if m.role == 'user' %}{{ '<s>' + '[INST] ' + (system if loop.first else '') + m.content.strip() + ' [/INST]' }}"
     "{% elif m.role == 'assistant' %}{{ ' ' + m.content.strip() + ' </s>' }}{% endif %}{% endfor %}"
 ).replace(
@@ -203,8 +203,8 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
         for piece in (word, "▁" + word):
             vocabulary.setdefault(piece, len(vocabulary))
     vocabulary.setdefault("▁", len(vocabulary))
-    pieces = [(piece, -1.0 if len(piece.strip("▁")) > 1 else -3.0) for piece in vocabulary]
-    core = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=False))
+    scored_pieces = [(piece, -1.0 if len(piece.strip("▁")) > 1 else -3.0) for piece in vocabulary]
+    core = Tokenizer(models.Unigram(scored_pieces, unk_id=0, byte_fallback=False))
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
     fast = PreTrainedTokenizerFast(
@@ -221,23 +221,23 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
 @pytest.mark.parametrize("scheme", ["always", "first", "never"])
 @pytest.mark.parametrize("specials", [[], ["<|user|>", "<|assistant|>"]])
 @pytest.mark.parametrize("template", [ZEPHYR, LLAMA, None])
-def test_what_is_encoded_in_parts_is_what_the_tokenizer_gives_for_the_whole(scheme, specials, template):
-    """The tokenizer marks the beginning of a text, so a part by itself would have a mark that the whole has not."""
+def test_parts_encode_to_the_same_ids_as_the_whole_text(scheme, specials, template):
+    """The tokenizer adds a mark at the beginning of a text, so a separately encoded part would have an extra mark."""
     writer = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
     renderer = chat(writer, template=None if template else "completion", system="Be brief" if template == LLAMA else "")
     ids = [*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"), *renderer.reply("pass")]
     messages = [{"role": "system", "content": "Be brief"}] if template == LLAMA else []
     for prompt, reply in ((f"one\n\n{renderer.format.instruction}", "bet"), ("two", "pass")):
         messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-    whole = writer.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
-    assert ids == writer(whole, add_special_tokens=False)["input_ids"][: len(ids)]
+    full_text = writer.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
+    assert ids == writer(full_text, add_special_tokens=False)["input_ids"][: len(ids)]
     assert renderer.parse(renderer.reply("bet")).strip() == "bet"
     assert writer.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
     assert renderer.read(renderer.parse(renderer.reply("bet"))) == "bet"
 
 
-def test_a_template_that_ends_replies_after_a_space_closes_them_so():
-    """Llama 2 writes ' bet </s>': the space before is the model's to say, and that after belongs to the end."""
+def test_a_template_with_a_space_before_the_end_closes_replies_with_it():
+    """Llama 2 writes ' bet </s>': the model samples the first space, and the second belongs to the end."""
     writer = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
     renderer = chat(writer)
     assert writer.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
@@ -255,14 +255,14 @@ def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
         decoders.ByteLevel(),
     )
     fast = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
-    joined = COMPLETION.replace("' ' + message", "message")
+    template_without_space = COMPLETION.replace("' ' + message", "message")
     with pytest.raises(ModelError, match=r"differently from its parts: \[':b', 'e', 't'\] in the whole"):
-        chat(fast, template=joined)
+        chat(fast, template=template_without_space)
     assert chat(fast, template="completion").parse(chat(fast, template="completion").reply("bet")) == " bet"
 
 
 @pytest.mark.parametrize("answer", ["exact", "boxed"])
-def test_a_base_model_completes_text_with_its_own_end(answer):
+def test_a_base_model_completes_text_up_to_its_end_token(answer):
     writer = tokenizer(None)
     writer.add_special_tokens({"eos_token": "<|endoftext|>"})
     renderer = chat(writer, template="completion", system="A game.", answer=answer)
@@ -275,11 +275,11 @@ def test_a_base_model_completes_text_with_its_own_end(answer):
     assert renderer.close(truncated=True) == (writer.eos_token_id,)
 
 
-@pytest.mark.parametrize(("template", "why"), [(None, "no chat template"), (NO_END, "not a special token")])
-def test_what_a_refusal_says_to_write_can_be_written(template, why):
+@pytest.mark.parametrize(("template", "reason"), [(None, "no chat template"), (NO_END, "not a special token")])
+def test_the_fix_that_a_refusal_suggests_works(template, reason):
     for tokens, advice in ((SPECIALS, "chatml"), (["<s>"], "completion")):
         writer = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
-        with pytest.raises(ModelError, match=f"{why}.*renderer.template={advice}"):
+        with pytest.raises(ModelError, match=f"{reason}.*renderer.template={advice}"):
             chat(writer)
         assert chat(writer, template=advice).stop_ids
 
@@ -294,8 +294,8 @@ def test_what_a_refusal_says_to_write_can_be_written(template, why):
         (True, "boxed", "assistant\n<think>\n"),
     ],
 )
-def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinking, answer, end):
-    """As that of DeepSeek-R1, which knows no ``enable_thinking``."""
+def test_a_template_that_always_opens_thinking_is_closed_or_opened_once(thinking, answer, end):
+    """The template is like that of DeepSeek-R1, which has no ``enable_thinking``."""
     template = CHATML.replace("assistant\n'", "assistant\n<think>\n'")
     renderer = chat(tokenizer(template), thinking=thinking, answer=answer)
     text = text_of(renderer, renderer.initial("one"))
@@ -316,7 +316,7 @@ def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinkin
         "".join
     )
 )
-def test_foreign_text_yields_no_special_ids_and_survives(text):
+def test_foreign_text_gives_no_special_ids_and_is_kept(text):
     renderer = RENDERER
     ids = renderer.encode(text)
     assert not set(ids) & set(renderer.tokenizer.all_special_ids)
@@ -335,9 +335,9 @@ RENDERER = chat(tokenizer(GEMMA))
     ],
 )
 def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, message):
-    with pytest.raises(ModelError, match=message) as caught:
+    with pytest.raises(ModelError, match=message) as error_info:
         chat(tokenizer(template))
-    assert "renderer.template=chatml" in str(caught.value)
+    assert "renderer.template=chatml" in str(error_info.value)
     assert chat(tokenizer(template), template="chatml").prefix_stable
 
 
@@ -361,16 +361,18 @@ def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
     ):
         ids = renderer.encode(text)
         assert not reserved & set(ids) and text_of(renderer, ids) == text
-        for whole, empty in (
+        for with_text, empty in (
             (renderer.initial(text), renderer.initial("")),
             (renderer.append(text), renderer.append("")),
             (renderer.reply(text), renderer.reply("")),
         ):
-            assert [index for index in whole if index in reserved] == [index for index in empty if index in reserved]
-            assert text in text_of(renderer, whole)
+            assert [index for index in with_text if index in reserved] == [
+                index for index in empty if index in reserved
+            ]
+            assert text in text_of(renderer, with_text)
 
 
-def test_foreign_text_that_a_normalizer_would_make_an_added_token_is_read_letter_by_letter():
+def test_foreign_text_is_not_normalised_into_an_added_token():
     writer = tokenizer(CHATML)
     writer.backend_tokenizer.normalizer = normalizers.Lowercase()
     writer.add_tokens([AddedToken("</think>", normalized=True)])
@@ -380,7 +382,7 @@ def test_foreign_text_that_a_normalizer_would_make_an_added_token_is_read_letter
     assert text_of(renderer, ids) == "x</think>y" and writer.convert_tokens_to_ids("</think>") not in ids
 
 
-def test_added_tokens_for_white_space_and_letters_are_text():
+def test_added_tokens_for_white_space_and_letters_count_as_text():
     writer = tokenizer(CHATML, ["  ", "\n\n", "ä"])
     renderer = chat(writer)
     assert [writer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == [
@@ -394,7 +396,7 @@ def test_added_tokens_for_white_space_and_letters_are_text():
         chat(tokenizer(NO_END, ["\n"]))
 
 
-def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
+def test_thoughts_stay_in_the_conversation_or_are_stripped():
     with pytest.raises(ConfigError, match="history"):
         chat(tokenizer(CHATML), history="strip", thinking=False)
     reply_ids = tuple(chat(tokenizer(CHATML)).encode("hm</think> <answer>bet</answer>"))
@@ -415,7 +417,7 @@ def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
 
 
 @pytest.mark.parametrize(
-    ("template", "answer", "reply", "rest"),
+    ("template", "answer", "reply", "remaining_text"),
     [
         (CHATML, "tagged", "first this, then", ""),
         (CHATML, "tagged", "first</think> <answer>bet</answer>", "<answer>bet</answer>"),
@@ -429,28 +431,28 @@ def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
         (CHATML, "free", "", ""),
     ],
 )
-def test_thoughts_leave_the_conversation_in_every_form_and_however_they_were_cut(template, answer, reply, rest):
+def test_stripped_thoughts_leave_the_conversation_even_if_truncated(template, answer, reply, remaining_text):
     renderer = chat(tokenizer(template), thinking=True, history="strip", answer=answer)
     text = text_of(renderer, renderer.conversation([("one", renderer.encode(reply))], "two"))
-    assert f"<|im_start|>assistant\n{rest}<|im_end|>\n<|im_start|>user\ntwo" in text
+    assert f"<|im_start|>assistant\n{remaining_text}<|im_end|>\n<|im_start|>user\ntwo" in text
 
 
-def test_what_is_stripped_opens_a_new_sample_each_turn():
+def test_with_stripped_thoughts_each_turn_begins_a_new_sample():
     renderer = chat(tokenizer(CHATML), thinking=True, history="strip", answer="tagged")
     ledger = Ledger(renderer)
     for turn in range(3):
         ledger.ask(f"turn {turn}")
-        before = ledger.ids
+        previous_ids = ledger.ids
         segments = ledger.record(
             Reply(text="", ids=(*renderer.encode("x</think><answer>bet</answer>"), *renderer.stop_ids))
         )
         assert [segment.kind for segment in segments] == ["prompt", "sampled"]
-        assert sum((segment.ids for segment in segments), ()) == ledger.ids == before + segments[1].ids
+        assert sum((segment.ids for segment in segments), ()) == ledger.ids == previous_ids + segments[1].ids
         assert ledger.conversation == turn
 
 
 @pytest.mark.parametrize(
-    ("answer", "thinking", "alone"),
+    ("answer", "thinking", "asks_action_only"),
     [
         ("exact", False, True),
         ("boxed", False, True),
@@ -459,10 +461,10 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
         ("boxed", True, False),
     ],
 )
-def test_games_do_not_ask_for_the_action_alone_where_the_renderer_asks_for_more(answer, thinking, alone):
+def test_games_omit_reply_only_if_the_renderer_asks_for_more_text(answer, thinking, asks_action_only):
     game = make_game("kuhn_poker", options={"style": "full"})
     prompt = game.reset(Stream.from_seed(0)).observe(0, 0).text
     renderer = chat(tokenizer(CHATML), answer=answer, thinking=thinking)
     for ids in (renderer.initial(prompt), renderer.append(prompt), renderer.conversation([("", ())], prompt)):
         text = text_of(renderer, ids)
-        assert ("reply with exactly one legal action" in text) == alone
+        assert ("reply with exactly one legal action" in text) == asks_action_only

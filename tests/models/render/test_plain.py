@@ -22,17 +22,17 @@ def test_foreign_text_never_yields_a_special_id(text):
 
 
 @given(st.lists(st.sampled_from(["bet", "pass", "K"]), max_size=6).map(" ".join))
-def test_known_words_go_there_and_back_and_agree_with_the_tokenizer(text):
+def test_known_words_round_trip_and_agree_with_the_tokenizer(text):
     assert RENDERER.parse(RENDERER.reply(text)) == text
     assert list(RENDERER.encode(text)) == TOKENIZER(text)["input_ids"]
 
 
-def test_special_ids_in_a_reply_do_not_pass_for_words():
+def test_special_ids_in_a_reply_are_not_read_as_words():
     assert RENDERER.parse((RENDERER.words["bet"], RENDERER.begin, RENDERER.end)) == "bet <begin>"
     assert RENDERER.parse(()) == ""
 
 
-def test_a_truncated_reply_is_closed_and_a_whole_one_is_not():
+def test_only_a_truncated_reply_is_closed():
     assert RENDERER.close(True) == (RENDERER.end,)
     assert RENDERER.close(False) == ()
 

@@ -1,6 +1,6 @@
-"""Chat templates that never end, or grow without end, are stopped; those that models have are not.
+"""Chat templates with endless loops or growth are stopped; templates of real models run.
 
-What they take is counted, so no clock decides.
+The limit counts work, so it does not depend on time.
 """
 
 import resource
@@ -19,9 +19,9 @@ from sparring.models.render.chat_templates import CHATML, WORK, ChatTemplate, ch
 @pytest.fixture
 def tokenizer(chat_folder):
     def with_template(template):
-        changed = AutoTokenizer.from_pretrained(chat_folder)
-        changed.chat_template = template
-        return changed
+        writer_copy = AutoTokenizer.from_pretrained(chat_folder)
+        writer_copy.chat_template = template
+        return writer_copy
 
     return with_template
 
@@ -82,17 +82,17 @@ ENORMOUS = [
 
 
 @pytest.mark.parametrize("template", ENDLESS, ids=range(len(ENDLESS)))
-def test_a_template_without_end_is_stopped_early_and_in_little_memory(template, tokenizer):
-    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def test_an_endless_template_is_stopped_early_with_little_memory(template, tokenizer):
+    start_time, memory_before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ModelError, match="The chat template is not run: rendering a few words takes"):
         chat(tokenizer(template))
-    assert time.process_time() - began < 10
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # kilobytes
+    assert time.process_time() - start_time < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before < 100 << 10  # kilobytes
 
 
 @pytest.mark.parametrize("template", ENORMOUS, ids=range(len(ENORMOUS)))
 @pytest.mark.parametrize("is_models", [True, False])
-def test_what_would_be_enormous_is_not_made(template, is_models, tokenizer):
+def test_enormous_values_are_not_created(template, is_models, tokenizer):
     with pytest.raises(ModelError, match="The chat template is not run"):
         chat(tokenizer(template)) if is_models else chat(tokenizer(CHATML), template=template)
 
@@ -105,12 +105,12 @@ def test_what_would_be_enormous_is_not_made(template, is_models, tokenizer):
         CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}",
     ],
 )
-def test_templates_that_models_have_are_run(template, tokenizer):
+def test_templates_of_real_models_run(template, tokenizer):
     check_template(template)
     chat(tokenizer(template))
 
 
-# what templates of today's models do: macros, namespaces, loops that skip and end, formats, blocks, dates, raised errors
+# features that templates of current models use: macros, namespaces, loops that skip and end, formats, blocks, dates, raised errors
 FEATURES = """
 {%- macro shown(text, tags=['think']) -%}
     {%- set ns = namespace(text=text) -%}
@@ -142,19 +142,19 @@ FEATURES = """
 
 
 @pytest.mark.parametrize("system", ["", "Be brief."])
-def test_a_template_writes_what_it_writes_for_hugging_face_and_takes_little_work(system, tokenizer):
+def test_a_template_renders_as_in_hugging_face_with_little_work(system, tokenizer):
     writer = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
     messages = [{"role": "system", "content": system}] if system else []
     for number in range(5):
         messages.append({"role": ("user", "assistant")[number % 2], "content": f"<think>so</think>say {number}"})
     template = ChatTemplate(FEATURES, date(2024, 7, 26))
-    written = template.render({**writer.special_tokens_map, "messages": messages, "add_generation_prompt": True})
-    assert written == writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    reference_text = template.render({**writer.special_tokens_map, "messages": messages, "add_generation_prompt": True})
+    assert reference_text == writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert 0 < template._sandbox.work < WORK / 100
     assert chat(writer, system=system).prefix_stable
 
 
-def test_no_clock_decides_whether_a_template_is_run(monkeypatch, tokenizer):
+def test_the_limit_does_not_depend_on_time(monkeypatch, tokenizer):
     hours = iter(range(10**9))
     for clock in ("monotonic", "time", "perf_counter", "process_time", "thread_time"):
         monkeypatch.setattr(time, clock, lambda: 3600.0 * next(hours))
@@ -162,7 +162,7 @@ def test_no_clock_decides_whether_a_template_is_run(monkeypatch, tokenizer):
     assert chat(tokenizer(FEATURES)).prefix_stable
 
 
-def test_the_work_of_a_template_is_a_number_of_its_own(tokenizer):
+def test_the_work_of_a_template_is_a_fixed_number(tokenizer):
     template = ChatTemplate(FEATURES, date.max)
     work = []
     for _ in range(2):
@@ -172,7 +172,7 @@ def test_the_work_of_a_template_is_a_number_of_its_own(tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("template", "why"),
+    ("template", "reason"),
     [
         ("{{ [3, 1] | random }}", "random"),
         ("{{ lipsum(9) }}", "lipsum"),
@@ -182,12 +182,12 @@ def test_the_work_of_a_template_is_a_number_of_its_own(tokenizer):
         ("{% set n = namespace() %}{% set n.__class__ = 1 %}", "takes no name"),
     ],
 )
-def test_chance_and_the_insides_of_python_are_out_of_reach(template, why, tokenizer):
-    with pytest.raises(ModelError, match=why):
+def test_random_functions_and_python_internals_are_refused(template, reason, tokenizer):
+    with pytest.raises(ModelError, match=reason):
         chat(tokenizer(template + CHATML))
 
 
-def test_of_several_templates_all_are_looked_at(tokenizer):
+def test_all_of_several_templates_are_checked(tokenizer):
     writer = tokenizer(CHATML)
     writer.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
     with pytest.raises(ModelError, match="power"):
@@ -202,5 +202,5 @@ def test_one_of_several_templates_is_chosen_by_its_name(tokenizer):
     assert chat(writer, template="rag").stop_ids == chat(writer, template="chatml").stop_ids
 
 
-def test_a_template_that_is_not_used_is_in_nobodys_way(tokenizer):
+def test_an_unused_template_is_not_checked(tokenizer):
     assert chat(tokenizer("{% for"), template="chatml").prefix_stable

@@ -1,4 +1,4 @@
-"""What tests of samplers share: small models that change, replies by lots, and log-probabilities by the learner's side."""
+"""Shared helpers of sampler tests: small models that change, replies of sample batches, and the learner's log-probabilities."""
 
 import itertools
 
@@ -27,7 +27,7 @@ def freeze(model):
     return model
 
 
-def adapted(base, number=0, targets=()):
+def with_adapters(base, number=0, targets=()):
     network = add_adapters(
         share_weights(base.network), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(number)
     )
@@ -41,21 +41,21 @@ def update(model, step):
     model.version += 1
 
 
-def replies_of(lots):
-    """Return the replies to all requests of some lots, which one backend answers together."""
-    by_place = dict(pair for pairs in finished_together(lots[0].sampler.backend, lots) for pair in pairs)
-    return [by_place[place] for place in range(len(by_place))]
+def replies_of(batches):
+    """Return the replies to all requests of these sample batches, which one backend answers together."""
+    by_place = dict(pair for pairs in finished_together(batches[0].sampler.backend, batches) for pair in pairs)
+    return [by_place[index] for index in range(len(by_place))]
 
 
-def moving(sampler, when, most=99):
-    """Publish other weights while replies are awaited, each time that ``when()`` is true; return the model of each version."""
+def publish_between(sampler, condition, max_updates=99):
+    """Publish other weights whenever ``condition()`` is true while replies are awaited; return the model of each version."""
     models, first = (
         {sampler.version: sampler.model.clone()},
         {name: tensor.clone() for name, tensor in sampler.model.tensors().items()},
     )
 
     def between():
-        if len(models) <= most and when():
+        if len(models) <= max_updates and condition():
             draw = torch.Generator().manual_seed(len(models))
             scale = 0.1 if sampler.model.over is None else 0.3
             weights = {
@@ -68,8 +68,8 @@ def moving(sampler, when, most=99):
     return models
 
 
-def every(looks, sampler):
-    """Return what is true at every so manieth look at a sampler whose replicas draw."""
+def true_at_every(looks, sampler):
+    """Return a function that is true at every n-th call while replicas of the sampler are drawing."""
     count = itertools.count(1)
     return lambda: (
         any(replica.stage == "ready" and replica.pending for replica in sampler.backend.replicas)
@@ -84,7 +84,7 @@ def versions(reply, first):
 
 
 def logprobs(model, requests, replies, params):
-    """Return the log-probabilities of all tokens of some replies, each after those before it, by the learner's side."""
+    """Return the log-probabilities of all reply tokens as the learner computes them."""
     prompts = [
         (*request.ids, *reply.ids[:t])
         for request, reply in zip(requests, replies, strict=True)
@@ -102,7 +102,7 @@ def largest_difference(model, requests, replies, params):
 
 
 def check(models, first, requests, replies, params, tolerance=1e-4):
-    """Check that every token has the log-probability of its version's weights over all before it, and not another's.
+    """Check that each token has the log-probability of its own version's weights and of no other version.
 
     Return how many replies have several runs.
     """
@@ -112,22 +112,22 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
         )
         for version, model in models.items()
     }
-    for place, reply in enumerate(replies):
+    for index, reply in enumerate(replies):
         versions_of = versions(reply, first)
         assert versions_of == sorted(versions_of)
-        expected = np.array([by[version][place][t] for t, version in enumerate(versions_of)])
+        expected = np.array([by[version][index][t] for t, version in enumerate(versions_of)])
         assert np.abs(expected - reply.logprobs).max() < tolerance, (
-            place,
+            index,
             reply.runs,
             np.abs(expected - reply.logprobs),
         )
     for version in set(models):
-        mine = [
-            (place, t)
-            for place, reply in enumerate(replies)
+        own_tokens = [
+            (index, t)
+            for index, reply in enumerate(replies)
             for t, versions_of in enumerate(versions(reply, first))
             if versions_of == version
         ]
-        for other in set(models) - {version} if len(mine) >= 20 else ():
-            assert np.mean([abs(by[other][place][t] - by[version][place][t]) for place, t in mine]) > 0.01
+        for other_version in set(models) - {version} if len(own_tokens) >= 20 else ():
+            assert np.mean([abs(by[other_version][index][t] - by[version][index][t]) for index, t in own_tokens]) > 0.01
     return sum(len(reply.runs) > 1 for reply in replies)

@@ -1,4 +1,4 @@
-"""What several tests of samplers need."""
+"""Fixtures that several tests of samplers share."""
 
 import gc
 import signal
@@ -11,21 +11,21 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from sparring.models.samplers.vllm import replica as replicas
 
-LIMIT = 180  # seconds of a test whose replies wait for an engine of these tests
+LIMIT = 180  # seconds that a test may wait for its test engine
 
 
 @pytest.fixture
 def limited():
-    """End a test that waits for what does not come; replies have no limit of their own."""
+    """Stop a test that waits too long, as replies have no time limit."""
 
     def late(*_):
         raise TimeoutError(f"the test has not ended in {LIMIT} s")
 
-    before = signal.signal(signal.SIGALRM, late)
+    previous_handler = signal.signal(signal.SIGALRM, late)
     signal.alarm(LIMIT)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, previous_handler)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def llama(chat_folder, tmp_path_factory):
 
 @pytest.fixture
 def faults(monkeypatch, tmp_path, limited):
-    """An engine of these tests in place of vLLM's; the folder of its faults is ``happen.folder``."""
+    """Replace vLLM's engine by the fake one; ``happen.folder`` is the folder of its faults."""
     folder = tmp_path / "faults"
     folder.mkdir()
     monkeypatch.setenv("SPARRING_FAKE_FAULTS", str(folder))
@@ -52,12 +52,12 @@ def faults(monkeypatch, tmp_path, limited):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
 
-    def happen(kind, times=1):
+    def happen(fault, times=1):
         for number in range(times):
-            (folder / f"{kind}-{number}").touch()
+            (folder / f"{fault}-{number}").touch()
 
     happen.folder = folder
-    gc.freeze()  # what is collected below is of this test
+    gc.freeze()  # objects collected below belong to this test
     yield happen
     gc.collect()
     assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"
@@ -65,7 +65,7 @@ def faults(monkeypatch, tmp_path, limited):
 
 @pytest.fixture
 def torn(monkeypatch):
-    """A list: for each of its entries a file of weights that is written is cut short, after its digest was taken."""
+    """Return a list; for each entry, one written file of weights is truncated after its digest was taken."""
     entries, real = [], replicas.file_digest
 
     def digest(path):

@@ -1,6 +1,6 @@
-"""An OpenAI-compatible server of the tests: it draws with the sampler in_process, and loads adapters as vLLM's does.
+"""An OpenAI-compatible server for tests that draws with the sampler in_process and loads adapters as vLLM's server does.
 
-Faults: a kind in ``faults`` happens so many times; see ``Fake.completion``.
+``faults`` maps the name of a fault to how often it still happens; see ``FAULTS``.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.play.players.model_server import Server
 
 
 class Fake:
-    """A server that knows one model, by the name "base", and adapters over it.
+    """A server of one model, named "base", and of adapters on it.
 
     Args:
         base: the model.
@@ -29,7 +29,7 @@ class Fake:
 
     def __init__(self, base):
         self.base, self.faults, self.lock = base, Counter(), threading.Lock()
-        self.odd = None  # in place of a log-probability, where the fault "odd logprob" happens
+        self.odd = None  # replaces a log-probability if the fault "odd logprob" happens
         self.models, self.ever, self.requests, self.most, self.now = {"base": base}, [], [], 0, 0
         self.server = Server(self.respond)
         self.url, self.close = self.server.url, self.server.close
@@ -43,10 +43,10 @@ class Fake:
             self.now -= 1
         return status, body, {"retry-after-ms": "1"}
 
-    def happens(self, kind):
+    def happens(self, fault):
         with self.lock:
-            self.faults[kind] -= (due := self.faults[kind] > 0)
-        return due
+            self.faults[fault] -= (is_due := self.faults[fault] > 0)
+        return is_due
 
     def answer(self, path, request):
         if self.happens("busy"):
@@ -54,8 +54,8 @@ class Fake:
         if path == "/v1/load_lora_adapter":
             return self.load(request)
         if path == "/v1/unload_lora_adapter":
-            known = self.models.pop(request["lora_name"], None)
-            return (200, "Success") if known else (404, json.dumps({"error": {"message": "cannot be found"}}))
+            adapter = self.models.pop(request["lora_name"], None)
+            return (200, "Success") if adapter else (404, json.dumps({"error": {"message": "cannot be found"}}))
         assert path == "/v1/completions", path
         return self.completion(request)
 
@@ -114,8 +114,8 @@ class Fake:
         }
         if self.happens("odd logprob"):
             choice["logprobs"]["token_logprobs"][0] = self.odd
-        for kind, change in FAULTS.items():
-            if self.happens(kind):
+        for fault, change in FAULTS.items():
+            if self.happens(fault):
                 change(choice)
         return 200, json.dumps({"choices": [choice]})
 

@@ -1,7 +1,7 @@
-"""An engine in place of vLLM's, for tests: GPT-2 in numpy, a token of some conversations in a step, with faults by request.
+"""A fake vLLM engine for tests: GPT-2 in numpy, one token of a few conversations per step, with faults on request.
 
-It runs as vLLM's does, in a process of its own that imports nothing of Sparring, and starts in half a second. ``FAULTS`` names a folder:
-each file in it, such as ``die-2``, is a fault that happens once, and is removed by whoever meets it. A file ``stop-K-L`` lets no reply go on past
+Like vLLM's engine, it runs in a separate process that imports nothing of Sparring; it starts in half a second. ``FAULTS`` names a
+folder: each file in it, such as ``die-2``, is a fault that happens once; the replica with the fault removes the file. A file ``stop-K-L`` lets no reply go on past
 K tokens before weights have been loaded L times; ``stopped-L`` is written when one stops there. An
 engine that starts when there is ``passed-L`` does not stop there. Scores wait for replies that go on.
 """
@@ -16,15 +16,15 @@ import numpy as np
 from safetensors.numpy import load_file
 
 FAULTS = "SPARRING_FAKE_FAULTS"
-AT_ONCE = 3  # requests that go on in one step
+AT_ONCE = 3  # requests that get a token in one step
 
 
-def fault(kind):
-    for path in sorted(Path(os.environ[FAULTS]).glob(f"{kind}-*")):
+def fault(name):
+    for path in sorted(Path(os.environ[FAULTS]).glob(f"{name}-*")):
         try:
             path.unlink()
             return True
-        except FileNotFoundError:  # another replica was quicker
+        except FileNotFoundError:  # another replica took this fault
             continue
     return False
 
@@ -51,23 +51,23 @@ class Engine:
     def load(self, path, salt):
         if self.replies and fault("perish"):
             os._exit(9)
-        if fault("pause"):  # when some are loaded
+        if fault("pause"):  # after some tensors are loaded
             self.weights["transformer.wte.weight"] = self.weights.get("transformer.wte.weight", 0.0) * 1.5
             self.loads += 1
             raise RuntimeError("out of memory")
-        new = {name: value.astype(np.float64) for name, value in load_file(path).items()}
+        tensors = {name: value.astype(np.float64) for name, value in load_file(path).items()}
         if self.weights and fault("stale"):
-            new = {}
-        self.weights |= new
+            tensors = {}
+        self.weights |= tensors
         if fault("skewed"):
             self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
         self.loads += 1
 
-    def ask(self, number, ids, seed, options):
-        self.waiting.append((number, ids, seed, options))
+    def ask(self, number, ids, seed, sampling):
+        self.waiting.append((number, ids, seed, sampling))
 
-    def score(self, number, ids, begin, options):
-        self.waiting.append((number, ids, None, {**options, "begin": begin}))
+    def score(self, number, ids, begin, sampling):
+        self.waiting.append((number, ids, None, {**sampling, "begin": begin}))
 
     def drop(self, numbers):
         self.waiting = [request for request in self.waiting if request[0] not in numbers]
@@ -76,7 +76,7 @@ class Engine:
 
     def step(self):
         draws = [request for request in self.waiting if request[2] is not None][:AT_ONCE]
-        now = [request for request in draws if not self.stops(request[0])] or [
+        active = [request for request in draws if not self.stops(request[0])] or [
             request for request in self.waiting if request[2] is None
         ]
         if draws:
@@ -84,9 +84,9 @@ class Engine:
                 os._exit(9)
             if fault("hang"):
                 time.sleep(600)
-        done = [reply for request in now if (reply := self.answer(*request)) is not None]
-        self.waiting = [request for request in self.waiting if request[0] not in {reply[0] for reply in done}]
-        return done
+        finished = [reply for request in active if (reply := self.answer(*request)) is not None]
+        self.waiting = [request for request in self.waiting if request[0] not in {reply[0] for reply in finished}]
+        return finished
 
     def stops(self, number):
         for path in Path(os.environ[FAULTS]).glob("stop-*"):
@@ -99,22 +99,22 @@ class Engine:
                 return True
         return False
 
-    def answer(self, number, ids, seed, options):
+    def answer(self, number, ids, seed, sampling):
         if seed is None:
-            log_p = cut(self.log_p(ids, options["temperature"]), options)
-            return [number, [], [log_p[t - 1, ids[t]] for t in range(options["begin"], len(ids))], False]
+            log_p = truncate(self.log_p(ids, sampling["temperature"]), sampling)
+            return [number, [], [log_p[t - 1, ids[t]] for t in range(sampling["begin"], len(ids))], False]
         ids_so_far, logprobs, supports = self.replies.setdefault(number, ([], [], []))
-        log_p = cut(self.log_p([*ids, *ids_so_far], options["temperature"])[-1], options)
+        log_p = truncate(self.log_p([*ids, *ids_so_far], sampling["temperature"])[-1], sampling)
         digest = hashlib.sha256(f"{seed} {len(ids_so_far)}".encode()).digest()
         draw = int.from_bytes(digest[:8], "big") / 2**64
         token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
         ids_so_far.append(token)
         logprobs.append(log_p[token])
         supports.append(
-            [int(index) for index in np.argsort(-log_p)[: options.get("listed", 0)] if log_p[index] > -np.inf]
+            [int(index) for index in np.argsort(-log_p)[: sampling.get("listed", 0)] if log_p[index] > -np.inf]
         )
-        stopped = token in options["stop_ids"]
-        if not stopped and len(ids_so_far) < options["max_new_tokens"]:
+        stopped = token in sampling["stop_ids"]
+        if not stopped and len(ids_so_far) < sampling["max_new_tokens"]:
             return None
         del self.replies[number]
         if fault("nan"):
@@ -128,9 +128,9 @@ class Engine:
         heads, epsilon = config["n_head"], config.get("layer_norm_epsilon", 1e-5)
 
         def norm(x, name):
-            centred = x - x.mean(-1, keepdims=True)
+            centred_x = x - x.mean(-1, keepdims=True)
             return (
-                centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
+                centred_x / np.sqrt((centred_x**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
                 + w[f"{name}.bias"]
             )
 
@@ -138,32 +138,35 @@ class Engine:
             return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
 
         x = w["transformer.wte.weight"][ids] + w["transformer.wpe.weight"][: len(ids)]
-        later = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
+        causal_mask = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
         for layer in range(config["n_layer"]):
-            at = f"transformer.h.{layer}"
+            layer_name = f"transformer.h.{layer}"
             q, k, v = (
-                part.reshape(len(ids), heads, -1).swapaxes(0, 1)
-                for part in np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, -1)
+                projection.reshape(len(ids), heads, -1).swapaxes(0, 1)
+                for projection in np.split(linear(norm(x, f"{layer_name}.ln_1"), f"{layer_name}.attn.c_attn"), 3, -1)
             )
-            scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]) + later
+            scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]) + causal_mask
             scores = np.exp(scores - scores.max(-1, keepdims=True))
-            mixed = (scores / scores.sum(-1, keepdims=True)) @ v
-            x = x + linear(mixed.swapaxes(0, 1).reshape(len(ids), -1), f"{at}.attn.c_proj")
-            x = x + linear(np.maximum(linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc"), 0.0), f"{at}.mlp.c_proj")
+            attended = (scores / scores.sum(-1, keepdims=True)) @ v
+            x = x + linear(attended.swapaxes(0, 1).reshape(len(ids), -1), f"{layer_name}.attn.c_proj")
+            x = x + linear(
+                np.maximum(linear(norm(x, f"{layer_name}.ln_2"), f"{layer_name}.mlp.c_fc"), 0.0),
+                f"{layer_name}.mlp.c_proj",
+            )
         logits = norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T / temperature
         logits = logits - logits.max(-1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
-def cut(log_p, options):
-    if not options.get("top_k"):
+def truncate(log_p, sampling):
+    if not sampling.get("top_k"):
         return log_p
     if log_p.ndim == 2:
-        return np.stack([cut(row, options) for row in log_p])
-    order = np.argsort(-log_p, kind="stable")[: options["top_k"]]
+        return np.stack([truncate(row, sampling) for row in log_p])
+    order = np.argsort(-log_p, kind="stable")[: sampling["top_k"]]
     p = np.exp(log_p[order])
     p = p / p.sum()
-    order = order[p.cumsum() - p < options["top_p"]]
+    order = order[p.cumsum() - p < sampling["top_p"]]
     truncated = np.full(len(log_p), -np.inf)
     truncated[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
     return truncated

@@ -24,7 +24,7 @@ def model():
 
 
 class Disordered:
-    """Finishes replies in pieces, in an order of its own, each only when the next is asked for."""
+    """A sampler that finishes replies in small batches and random order, each only when requested."""
 
     score = None
 
@@ -39,19 +39,19 @@ class Disordered:
         self.order.shuffle(places)
         while places:
             piece = [places.pop() for _ in range(min(len(places), self.order.randint(1, 4)))]
-            for place, result in enumerate(self.inner.sample([requests[place] for place in piece], params, stop_ids)):
-                yield [(piece[place], result)]
+            for index, result in enumerate(self.inner.sample([requests[index] for index in piece], params, stop_ids)):
+                yield [(piece[index], result)]
 
 
 @pytest.mark.parametrize("make", [lambda: in_process(model()), Disordered])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_both_keep_the_contract(make, threads):
+def test_samplers_keep_the_contract(make, threads):
     torch.set_num_threads(threads)
-    number = 16 if threads == 1 else 3  # two threads wait for each other on a busy machine
+    number = 16 if threads == 1 else 3  # two threads are slow on a busy machine
     check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors(), conversations=number)
 
 
-def broken(**changed):
+def broken_sampler(**changed):
     return lambda: type("Broken", (Disordered,), changed)()
 
 
@@ -67,7 +67,7 @@ def noisy(self, requests, params, stop_ids):
         yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
 
-def by_place(self, requests, params, stop_ids):
+def with_stream_of_index(self, requests, params, stop_ids):
     shifted = [request._replace(stream=place) for place, request in enumerate(requests)]
     return self.inner.submit(shifted, params, stop_ids)
 
@@ -81,7 +81,7 @@ def by_place(self, requests, params, stop_ids):
             "not an open request from 0 to",
         ),
         ({"submit": noisy}, "let no product depend"),
-        ({"submit": by_place}, "own stream"),
+        ({"submit": with_stream_of_index}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
         ({"submit": replies_with(ids=lambda result: (*result.ids, *result.ids))}, "of ids|goes on after"),
         ({"submit": replies_with(logprobs=lambda result: result.logprobs[:-1])}, "finite one for each id"),
@@ -94,21 +94,21 @@ def by_place(self, requests, params, stop_ids):
         ),
     ],
 )
-def test_a_sampler_that_breaks_the_contract_is_told_so(changed, words):
-    make = broken(**changed)
+def test_a_sampler_that_breaks_the_contract_fails_the_check(changed, words):
+    make = broken_sampler(**changed)
     with pytest.raises((AssertionError, ModelError), match=words):
         check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors())
 
 
-def test_weights_that_are_published_are_copied_unless_they_are_the_models_own():
-    sampler, other = in_process(model()), model()
+def test_published_weights_are_copied_unless_they_are_the_models_tensors():
+    sampler, other_model = in_process(model()), model()
     with torch.no_grad():
-        for tensor in other.tensors().values():
+        for tensor in other_model.tensors().values():
             tensor.mul_(0.5)
-    assert sampler.publish(other.tensors(), 7) == sampler.version == sampler.model.version == 7
-    assert all((weight == other.tensors()[name]).all() for name, weight in sampler.model.tensors().items())
-    before = sampler.model.tensors()
-    assert sampler.publish(before, 8) == 8
+    assert sampler.publish(other_model.tensors(), 7) == sampler.version == sampler.model.version == 7
+    assert all((weight == other_model.tensors()[name]).all() for name, weight in sampler.model.tensors().items())
+    tensors_before = sampler.model.tensors()
+    assert sampler.publish(tensors_before, 8) == 8
     with pytest.raises(ModelError, match="another model"):
         sampler.publish({"strange": torch.zeros(1)}, 9)
     assert sampler.version == 8
@@ -122,8 +122,8 @@ class Server:
         replies = [reply for lot in lots if lot.requests for reply in lot.sampler.inner.sample(*lot[1:])]
         places = list(range(len(replies)))
         self.order.shuffle(places)
-        for place in places:
-            yield [(place, replies[place])]
+        for index in places:
+            yield [(index, replies[index])]
 
 
 def members(backend=Server, count=3):
@@ -142,20 +142,20 @@ def adapted_model():
     return adapters(model(), 1)[0].model
 
 
-def adapters(over, count=3):
+def adapters(base_model, count=3):
     samplers = []
     for number in range(count):
         network = add_adapters(
-            share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number)
+            share_weights(base_model.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number)
         )
-        samplers.append(in_process(LanguageModel(network, None, over=over)))
+        samplers.append(in_process(LanguageModel(network, None, over=base_model)))
         with torch.no_grad():
-            for place, tensor in enumerate(samplers[-1].model.tensors().values()):
-                tensor.add_(0.02 * (1 + (place + number) % 3))
+            for index, tensor in enumerate(samplers[-1].model.tensors().values()):
+                tensor.add_(0.02 * (1 + (index + number) % 3))
     return samplers
 
 
-def test_a_wrapper_has_the_backend_that_it_names_and_not_that_of_the_wrapped_sampler():
+def test_a_wrapper_uses_its_named_backend_not_the_wrapped_samplers():
     wrapper = Disordered()
     wrapper.inner = in_process(adapted_model())
     assert wrapper.backend is wrapper.inner.backend is not None and backend_of(wrapper) is None
@@ -170,8 +170,8 @@ def test_a_wrapper_has_the_backend_that_it_names_and_not_that_of_the_wrapped_sam
 @pytest.mark.parametrize("threads", [1, 2])
 def test_backends_keep_the_contract(threads):
     torch.set_num_threads(threads)
-    over = model()
-    for make in (members, lambda: adapters(over)):
+    base_model = model()
+    for make in (members, lambda: adapters(base_model)):
         check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
 
 
@@ -182,8 +182,8 @@ class Mixed(Server):
 
 class Noisy(Server):
     def submit(self, lots):
-        for ((place, result),) in super().submit(lots):
-            yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)))]
+        for ((index, result),) in super().submit(lots):
+            yield [(index, result._replace(logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)))]
 
 
 class Turned(Server):
@@ -202,6 +202,6 @@ class Turned(Server):
         (lambda: [*members(count=1), *members(count=1)], "must share a backend"),
     ],
 )
-def test_a_backend_that_breaks_the_contract_is_told_so(make, words):
+def test_a_backend_that_breaks_the_contract_fails_the_check(make, words):
     with pytest.raises(AssertionError, match=words):
         check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)

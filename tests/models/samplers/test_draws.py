@@ -16,7 +16,7 @@ def test_a_draw_by_hand(large, monkeypatch):
 
 
 @pytest.mark.parametrize("rows, count", [(1, 1), (1, 50), (7, 50), (50, 50), (50, 9)])
-def test_rows_that_are_shared_and_rows_that_are_copied_say_the_same(rows, count, monkeypatch):
+def test_shared_and_copied_rows_give_the_same_draws(rows, count, monkeypatch):
     random = np.random.default_rng(rows + count)
     log_p = torch.from_numpy(random.normal(size=(rows, 40)) * 4).float()
     log_p = log_p.masked_fill(log_p < -1, -torch.inf).log_softmax(-1)
@@ -24,6 +24,6 @@ def test_rows_that_are_shared_and_rows_that_are_copied_say_the_same(rows, count,
     uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], random.random(count)])[:count]
     expected = in_process.draw(log_p, node, uniforms)
     monkeypatch.setattr(in_process, "LARGE", 0)
-    copied = in_process.draw(log_p, node, uniforms)
-    for mine, other in zip(copied, expected, strict=True):
-        assert mine.tolist() == other.tolist()
+    draws_of_copies = in_process.draw(log_p, node, uniforms)
+    for draw, expected_draw in zip(draws_of_copies, expected, strict=True):
+        assert draw.tolist() == expected_draw.tolist()

@@ -18,18 +18,18 @@ MODEL = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.f
 STOP = (2,)
 
 
-def requests(contexts, seed=0, known=None):
+def requests(contexts, seed=0, cached_lengths=None):
     root = Stream.from_seed(seed)
-    known = known or [0] * len(contexts)
-    pairs = enumerate(zip(contexts, known, strict=True))
+    cached_lengths = cached_lengths or [0] * len(contexts)
+    pairs = enumerate(zip(contexts, cached_lengths, strict=True))
     return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in pairs]
 
 
 def replay(ids, reply, params, supports=()):
-    full = torch.tensor([[*ids, *reply]])
+    all_ids = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = (
-            hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1]
+            hugging_face(MODEL.network)(all_ids, attention_mask=torch.ones_like(all_ids)).logits[0, len(ids) - 1 : -1]
             / params.temperature
         )
     if supports:
@@ -62,26 +62,26 @@ def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, 
 
 @settings(max_examples=20, deadline=None)
 @given(CONTEXTS, st.integers(0, 999))
-def test_a_reply_does_not_depend_on_its_neighbours(contexts, seed):
+def test_a_reply_does_not_depend_on_the_batch(contexts, seed):
     params, batch = SamplingParams(max_new_tokens=4), requests(contexts, seed)
     together = in_process(MODEL).sample(batch, params, STOP)
     backwards = in_process(MODEL).sample(batch[::-1], params, STOP)[::-1]
-    alone = [in_process(MODEL).sample([request], params, STOP)[0] for request in batch]
-    assert [r.ids for r in together] == [r.ids for r in backwards] == [r.ids for r in alone]
+    separate_replies = [in_process(MODEL).sample([request], params, STOP)[0] for request in batch]
+    assert [r.ids for r in together] == [r.ids for r in backwards] == [r.ids for r in separate_replies]
 
 
-def test_a_prefix_is_computed_once_and_changes_nothing():
+def test_a_cached_prefix_is_computed_once_and_changes_no_reply():
     params, sampler = SamplingParams(max_new_tokens=3), in_process(MODEL)
     contexts = [[1, 5, 6, 7, i] for i in range(6)]
     first = sampler.sample(requests(contexts), params, STOP)
-    known = [5 + len(r.ids) - 1 for r in first]
+    cached_lengths = [5 + len(r.ids) - 1 for r in first]
     longer = [[*c, *r.ids, 9, 3] for c, r in zip(contexts, first, strict=True)]
-    before = sampler.tokens_computed
-    again = sampler.sample(requests(longer, 1, known), SamplingParams(max_new_tokens=1), STOP)
-    assert sampler.tokens_computed - before == 6 * 3  # the last sampled token and the two new ones
-    fresh = in_process(MODEL).sample(requests(longer, 1), SamplingParams(max_new_tokens=1), STOP)
-    assert [r.ids for r in again] == [r.ids for r in fresh]
-    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+    tokens_before = sampler.tokens_computed
+    cached_replies = sampler.sample(requests(longer, 1, cached_lengths), SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.tokens_computed - tokens_before == 6 * 3  # the last sampled token and the two new ones
+    uncached_replies = in_process(MODEL).sample(requests(longer, 1), SamplingParams(max_new_tokens=1), STOP)
+    assert [r.ids for r in cached_replies] == [r.ids for r in uncached_replies]
+    assert [r.logprobs for r in cached_replies] == [pytest.approx(r.logprobs, abs=1e-5) for r in uncached_replies]
 
 
 def test_equal_contexts_are_computed_once():
@@ -90,8 +90,8 @@ def test_equal_contexts_are_computed_once():
     assert sampler.tokens_computed == 3
 
 
-def test_a_wrong_hint_costs_time_and_nothing_else():
-    batch = requests([[1, 5, 6, 7]], known=[2])
+def test_a_wrong_cache_hint_changes_no_reply():
+    batch = requests([[1, 5, 6, 7]], cached_lengths=[2])
     assert in_process(MODEL).sample(batch, SamplingParams(max_new_tokens=2), STOP) == in_process(MODEL).sample(
         requests([[1, 5, 6, 7]]), SamplingParams(max_new_tokens=2), STOP
     )
@@ -104,9 +104,11 @@ def test_new_weights_empty_the_cache():
     with torch.no_grad():
         next(iter(model.parameters())).add_(0.5)
     model.version += 1
-    batch = requests([[1, 5, 6, 7]], known=[3])
-    fresh = in_process(model).sample(batch, SamplingParams(max_new_tokens=1), STOP)
-    assert sampler.sample(batch, SamplingParams(max_new_tokens=1), STOP)[0].logprobs == pytest.approx(fresh[0].logprobs)
+    batch = requests([[1, 5, 6, 7]], cached_lengths=[3])
+    uncached_replies = in_process(model).sample(batch, SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.sample(batch, SamplingParams(max_new_tokens=1), STOP)[0].logprobs == pytest.approx(
+        uncached_replies[0].logprobs
+    )
 
 
 def test_frequencies_are_the_probabilities():
@@ -137,7 +139,7 @@ def test_a_context_that_does_not_fit_is_refused():
         in_process(MODEL).sample(requests([[1] * 62]), SamplingParams(max_new_tokens=4), STOP)
 
 
-def test_truncation_by_hand():
+def test_top_k_and_top_p_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     assert truncate(logits, top_p=0.75).exp()[0].tolist() == pytest.approx([0.625, 0.375, 0, 0])
     assert truncate(logits, top_k=1).exp()[0].tolist() == pytest.approx([1, 0, 0, 0])
@@ -146,7 +148,7 @@ def test_truncation_by_hand():
     assert restrict(logits, [()]).equal(logits)
 
 
-def test_a_turn_keeps_its_new_tokens_alone():
+def test_a_turn_caches_only_its_new_tokens():
     params, sampler = SamplingParams(max_new_tokens=1), in_process(MODEL)
     contexts = [[1, *([5, 6] * 12), i] for i in range(4)]
     sampler.sample(requests(contexts), params, ())
@@ -154,12 +156,12 @@ def test_a_turn_keeps_its_new_tokens_alone():
     longer = [[*c, 7, 8] for c in contexts]
     sampler.sample(requests(longer, 1, [26] * 4), params, ())
     assert sampler.cache.bytes == pytest.approx(per_token * 4 * 28)
-    parted = [[*longer[0], 9], [*longer[0], 10]]  # two ways on from one conversation
-    sampler.sample(requests(parted, 2, [28, 28]), params, ())
+    branches = [[*longer[0], 9], [*longer[0], 10]]  # two continuations of one conversation
+    sampler.sample(requests(branches, 2, [28, 28]), params, ())
     assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
-    again = sampler.sample(requests([[*p, 4] for p in parted], 3, [29, 29]), params, ())
-    fresh = in_process(MODEL).sample(requests([[*p, 4] for p in parted], 3), params, ())
-    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+    cached_replies = sampler.sample(requests([[*p, 4] for p in branches], 3, [29, 29]), params, ())
+    uncached_replies = in_process(MODEL).sample(requests([[*p, 4] for p in branches], 3), params, ())
+    assert [r.logprobs for r in cached_replies] == [pytest.approx(r.logprobs, abs=1e-5) for r in uncached_replies]
 
 
 @settings(max_examples=25, deadline=None)
@@ -168,17 +170,17 @@ def test_a_turn_keeps_its_new_tokens_alone():
     st.integers(0, 99),
     st.sampled_from([1, 9_000, 1 << 30]),
 )
-def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, seed, budget):
+def test_the_cache_changes_no_conversation_of_several_turns(new_tokens, seed, budget):
     params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
-    talks, known = [[1, 4 + row % 2] for row in range(3)], [0] * 3
-    for turn, new in enumerate(news):
-        talks = [[*talk, *new, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
+    talks, cached_lengths = [[1, 4 + row % 2] for row in range(3)], [0] * 3
+    for turn, tokens_of_turn in enumerate(new_tokens):
+        talks = [[*talk, *tokens_of_turn, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
         if max(map(len, talks)) > 58:
             break
-        batch = requests(talks, seed + turn, known)
+        batch = requests(talks, seed + turn, cached_lengths)
         results = sampler.sample(batch, params, STOP)
         expected = in_process(MODEL).sample(requests(talks, seed + turn), params, STOP)
         assert [r.ids for r in results] == [r.ids for r in expected]
         assert [r.logprobs for r in results] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
-        known = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, results, strict=True)]
+        cached_lengths = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, results, strict=True)]
         talks = [[*talk, *r.ids] for talk, r in zip(talks, results, strict=True)]

@@ -61,78 +61,83 @@ def openings(number=22):
     draw = np.random.default_rng(7)
     rules = draw.integers(3, VOCABULARY, 140).tolist()
     cuts = [1, 5, 12, 30, 57, 62, 63, 64, 65, 90, 126, 129, 140]
-    out = [(1, *rules[: cuts[i % len(cuts)]], *draw.integers(3, VOCABULARY, i % 4).tolist()) for i in range(number - 2)]
-    return [*out, out[3], out[8]]
+    beginnings = [
+        (1, *rules[: cuts[i % len(cuts)]], *draw.integers(3, VOCABULARY, i % 4).tolist()) for i in range(number - 2)
+    ]
+    return [*beginnings, beginnings[3], beginnings[8]]
 
 
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.9)
 
 
-def talk(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
-    """Play some turns of all conversations, ``size`` of them in one call, and return all that was said."""
+def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
+    """Sample some turns of all conversations, ``size`` conversations per call, and return all replies."""
     sampler, root = in_process(model, cache_bytes=cache_bytes), Stream.from_seed(11)
     talks = [(ids, 0) for ids in openings()]
     replies = [[] for _ in talks]
     for turn in range(turns):
         for begin in range(0, len(order), size):
-            chosen = order[begin : begin + size]
+            chosen_indices = order[begin : begin + size]
             if (turn, begin) in drop:
                 sampler.refresh()
             requests = [
-                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1]) for i in chosen
+                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1])
+                for i in chosen_indices
             ]
-            for i, result in zip(chosen, sampler.sample(requests, PARAMS, STOP), strict=True):
+            for i, result in zip(chosen_indices, sampler.sample(requests, PARAMS, STOP), strict=True):
                 replies[i].append((result.ids, result.logprobs))
-                seen = talks[i][0] + result.ids
-                news = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
-                talks[i] = (seen + news, len(seen) - 1)
+                conversation = talks[i][0] + result.ids
+                next_observation = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
+                talks[i] = (conversation + next_observation, len(conversation) - 1)
     return replies
 
 
-def ways(every):
+def execution_variants(all_variants):
     count, draw = len(openings()), np.random.default_rng(0)
-    for size in (1, 2, 3, 7, count) if every else (1, 7):
+    for size in (1, 2, 3, 7, count) if all_variants else (1, 7):
         yield {"order": list(range(count)), "size": size}
         yield {"order": draw.permutation(count).tolist(), "size": size}
-    yield {"order": list(range(count))[::-1], "size": 5, "cache_bytes": 1}  # all but the last batch is dropped
+    yield {"order": list(range(count))[::-1], "size": 5, "cache_bytes": 1}  # the cache keeps only the last batch
     yield {"order": draw.permutation(count).tolist(), "size": count, "cache_bytes": 0}
     yield {"order": draw.permutation(count).tolist(), "size": 4, "drop": {(1, 8), (2, 0), (2, 12)}}
 
 
-EVERY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"])
+SOME_OR_ALL_VARIANTS = pytest.mark.parametrize(
+    "all_variants", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"]
+)
 
 
-@EVERY
+@SOME_OR_ALL_VARIANTS
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_said_does_not_depend_on_order_split_or_cache(name, every):
+def test_replies_do_not_depend_on_order_split_or_cache(name, all_variants):
     model = family(name)
-    expected = talk(model, order=list(range(len(openings()))), size=len(openings()))
-    for way in ways(every):
-        assert talk(model, **way) == expected, way
+    expected = play_conversations(model, order=list(range(len(openings()))), size=len(openings()))
+    for variant in execution_variants(all_variants):
+        assert play_conversations(model, **variant) == expected, variant
     assert in_process(model).invariant
 
 
-@EVERY
+@SOME_OR_ALL_VARIANTS
 @pytest.mark.parametrize("name", ["tiny", "gpt2, heads of 64"])
-def test_nor_where_torch_does_what_is_compiled_elsewhere(name, every, monkeypatch):
+def test_replies_are_invariant_without_compiled_code_too(name, all_variants, monkeypatch):
     monkeypatch.setenv("CC", "none")
-    test_what_is_said_does_not_depend_on_order_split_or_cache(name, every)
+    test_replies_do_not_depend_on_order_split_or_cache(name, all_variants)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_nor_on_whether_own_prefixes_alone_ask(name, monkeypatch):
+def test_replies_are_invariant_without_shared_prefix_queries_too(name, monkeypatch):
     model, everyone = family(name), list(range(len(openings())))
     monkeypatch.setattr(attention, "WHOLE_PAIRS", 1 << 60)
-    expected = talk(model, order=everyone, size=len(everyone))
+    expected = play_conversations(model, order=everyone, size=len(everyone))
     assert not prefix_tree(openings()).parts
     monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
     assert len(prefix_tree(openings()).parts) > 2
-    assert talk(model, order=everyone, size=len(everyone)) == expected
-    assert talk(model, order=everyone[::-1], size=7) == expected
+    assert play_conversations(model, order=everyone, size=len(everyone)) == expected
+    assert play_conversations(model, order=everyone[::-1], size=7) == expected
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_do_not_depend_on_the_replies_beside_them(name):
+def test_scores_do_not_depend_on_the_batch(name):
     model, draw = family(name), np.random.default_rng(2)
     prompts = openings()
     replies = [
@@ -144,39 +149,39 @@ def test_scores_do_not_depend_on_the_replies_beside_them(name):
         scores = []
         for begin in range(0, len(prompts), size):
             scores += in_process(model).score(prompts[begin : begin + size], replies[begin : begin + size], PARAMS)
-        for mine, other in zip(scores, expected, strict=True):
-            assert (mine == other).all(), size
+        for scores_of_reply, expected_scores in zip(scores, expected, strict=True):
+            assert (scores_of_reply == expected_scores).all(), size
 
 
-def test_with_truncation_the_sets_kept_are_the_same_too():
+def test_with_truncation_the_kept_token_sets_are_equal_too():
     model, params = family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
     requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(openings())]
     together = in_process(model).sample(requests, params, STOP)
     assert together == [in_process(model).sample([request], params, STOP)[0] for request in requests]
 
 
-def test_more_threads_say_the_same_and_nearly_as_likely():
-    model, expected = family("tiny"), talk(family("tiny"), order=list(range(22)), size=22)
+def test_more_threads_give_equal_replies_and_close_log_probs():
+    model, expected = family("tiny"), play_conversations(family("tiny"), order=list(range(22)), size=22)
     torch.set_num_threads(2)
     assert not in_process(model).invariant
     assert model.new_cache(1, 5).positions == 5, "nothing is paid for what is not promised"
-    for mine, other in zip(talk(model, order=list(range(22)), size=3), expected, strict=True):
-        for (ids, logprobs), (others, likely) in zip(mine, other, strict=True):
-            assert ids == others
-            assert logprobs == pytest.approx(likely, abs=1e-5)
+    for turns, expected_turns in zip(play_conversations(model, order=list(range(22)), size=3), expected, strict=True):
+        for (ids, logprobs), (expected_ids, expected_logprobs) in zip(turns, expected_turns, strict=True):
+            assert ids == expected_ids
+            assert logprobs == pytest.approx(expected_logprobs, abs=1e-5)
 
 
-def test_a_model_that_is_run_as_a_whole_or_in_half_precision_promises_nothing():
-    small = {**SHAPE, "hidden_size": 32}
-    assert not in_process(LanguageModel(MistralForCausalLM(MistralConfig(**small)).eval(), None)).invariant
+def test_models_in_half_precision_or_without_lean_forward_promise_no_bits():
+    small_shape = {**SHAPE, "hidden_size": 32}
+    assert not in_process(LanguageModel(MistralForCausalLM(MistralConfig(**small_shape)).eval(), None)).invariant
     assert not in_process(
-        LanguageModel(LlamaForCausalLM(LlamaConfig(**small)).eval().to(torch.bfloat16), None)
+        LanguageModel(LlamaForCausalLM(LlamaConfig(**small_shape)).eval().to(torch.bfloat16), None)
     ).invariant
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(16, 64), (64, 256), (96, 40), (256, 64), (576, 1536), (1536, 576)])
-def test_a_row_of_a_product_has_its_own_bits(inner, outer):
-    """The rule that the rest stands on; a machine whose products break it fails here first."""
+def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
+    """All other tests here rely on this rule; a machine that breaks it fails here first."""
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
     fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
@@ -187,21 +192,21 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
 
 
 @pytest.mark.parametrize(
-    ("least", "good"),
+    ("min_rows", "expected_sizes"),
     [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())],
 )
-def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
-    """A machine whose products of fewer rows, or of a remainder of so many, are summed in another way."""
+def test_row_counts_with_different_summation_are_detected(min_rows, expected_sizes):
+    """Simulate a machine that sums products of few rows, or of some remainder of rows, in another way."""
 
     def run(count):
-        return torch.full((count, 2), float(count % least > 0 if least % 16 == 0 else count < least))
+        return torch.full((count, 2), float(count % min_rows > 0 if min_rows % 16 == 0 else count < min_rows))
 
-    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MAX_ROWS))} == good
+    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MAX_ROWS))} == expected_sizes
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])
-def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
-    """From about 800 positions on MKL sums a product in pieces, so what it looks at must be its own."""
+def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
+    """From about 800 positions MKL sums a product in blocks, so a row must attend only to its own keys."""
     monkeypatch.setitem(SHAPE, "max_position_embeddings", 2048)
     monkeypatch.setitem(globals(), "CONTEXT", 2048)
     model, draw = family(name), np.random.default_rng(3)
@@ -209,26 +214,28 @@ def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     requests = [
         SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths
     ]
-    alone = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
-    assert in_process(model).sample(requests, PARAMS, STOP) == alone
+    separate_replies = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
+    assert in_process(model).sample(requests, PARAMS, STOP) == separate_replies
     sampler = in_process(model)
     halves = [request._replace(ids=request.ids[: len(request.ids) // 2 + 1]) for request in requests]
-    seen = [half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)]
+    conversations = [
+        half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)
+    ]
     longer = [
         request._replace(ids=ids + request.ids[len(ids) :], known=len(ids) - 1)
-        for request, ids in zip(requests, seen, strict=True)
+        for request, ids in zip(requests, conversations, strict=True)
     ]
     longer = [request for request in longer if len(request.ids) > request.known]
-    before = sampler.tokens_computed
-    again = sampler.sample(longer, PARAMS, STOP)
-    assert sampler.tokens_computed - before < sum(len(request.ids) - request.known for request in longer) + 4 * len(
-        longer
-    )  # of the rest alone
-    assert again == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
+    tokens_before = sampler.tokens_computed
+    cached_replies = sampler.sample(longer, PARAMS, STOP)
+    assert sampler.tokens_computed - tokens_before < sum(
+        len(request.ids) - request.known for request in longer
+    ) + 4 * len(longer)  # only the tokens that were not cached
+    assert cached_replies == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama, heads of 64"])
-def test_rows_of_a_token_stand_by_length_so_that_no_keys_are_copied(name, monkeypatch):
+def test_rows_are_sorted_by_length_so_no_keys_are_copied(name, monkeypatch):
     model, kinds, add = family(name), [], attention.InvariantAttention._add
     assert in_process(model).invariant, "which asks attention itself"
 
@@ -239,5 +246,5 @@ def test_rows_of_a_token_stand_by_length_so_that_no_keys_are_copied(name, monkey
 
     monkeypatch.setattr(attention.InvariantAttention, "_add", seen)
     order = np.random.default_rng(3).permutation(len(openings())).tolist()
-    talk(model, order=order, size=len(order), turns=1)
+    play_conversations(model, order=order, size=len(order), turns=1)
     assert len(kinds) > 6 and set(kinds) == {slice}

@@ -6,7 +6,7 @@ OWN = [-0.5, -4.0, -16.0]
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "wrong"),
+    ("values", "dtype", "is_refused"),
     [
         (OWN, "float32", None),
         ([-0.50009, -4.00009, -16.00039], "float32", None),
@@ -21,6 +21,6 @@ OWN = [-0.5, -4.0, -16.0]
         ([], "float32", "there are 0 of them, not 3"),
     ],
 )
-def test_log_probabilities_may_stray_by_rounding_alone(values, dtype, wrong):
+def test_log_probabilities_may_differ_only_by_rounding(values, dtype, is_refused):
     difference = describe_difference(values, OWN, dtype)
-    assert difference is None if wrong is None else wrong in difference
+    assert difference is None if is_refused is None else is_refused in difference

@@ -1,4 +1,4 @@
-"""The sampler openai beside a server of these tests: what is asked, what a wrong server is told, and what becomes of adapters.
+"""The sampler openai with a fake server: requests, refusals of wrong servers, and the loading of adapters.
 
 tests/models/samplers/test_openai_real.py has vLLM's server; `make vllm-test` runs it.
 """
@@ -22,12 +22,12 @@ from sparring.models.samplers.openai import openai
 from sparring.run.events import read_lines
 from sparring.testing import check_backend, check_sampler
 from tests.models.samplers.builders import (
-    adapted,
     freeze,
     largest_difference,
     replies_of,
     small_model,
     update,
+    with_adapters,
 )
 from tests.models.samplers.fake_openai import FAULTS, Fake
 from tests.run_with_members import run
@@ -45,9 +45,9 @@ def base():
 def server(base, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fake = Fake(base)
-    gc.freeze()  # what is collected below is of this test
+    gc.freeze()  # objects collected below belong to this test
     yield fake
-    for _ in range(100):  # until the last reply that nobody waits for has come
+    for _ in range(100):  # until the last abandoned reply has arrived
         gc.collect()
         if not list(tmp_path.glob("sparring-adapters-*")):
             break
@@ -58,7 +58,7 @@ def server(base, monkeypatch, tmp_path):
 
 
 def adapters(base, number=0):
-    model = adapted(base, number, [["c_attn"], ["c_proj", "c_fc"]][number])
+    model = with_adapters(base, number, [["c_attn"], ["c_proj", "c_fc"]][number])
     update(model, 0)
     return model
 
@@ -69,114 +69,122 @@ def make_requests(count=12):
     ]
 
 
-def same(model, requests, replies):
+def assert_same_logprobs(model, requests, replies):
     assert largest_difference(model, requests, replies, PARAMS) < 1e-5
 
 
-def at(server, model, **options):
+def sampler_at(server, model, **options):
     return openai(model, base_url=server.url, served="base", **{"retries": 0, **options})
 
 
-def test_it_keeps_the_contract_in_any_company(base, server):
+def test_the_contract_holds_in_any_batch(base, server):
     first, second = adapters(base), adapters(base, 1)
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
-    check_sampler(lambda: at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4)
-    check_backend(
-        lambda: [at(server, first), at(server, second)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3
+    check_sampler(
+        lambda: sampler_at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
     )
-    assert not at(server, first).invariant and at(server, first).backend is at(server, second).backend
-    assert list(at(server, first).submit([], PARAMS, STOP)) == []
+    check_backend(
+        lambda: [sampler_at(server, first), sampler_at(server, second)],
+        vocabulary=VOCABULARY,
+        stop_ids=STOP,
+        conversations=3,
+    )
+    assert (
+        not sampler_at(server, first).invariant
+        and sampler_at(server, first).backend is sampler_at(server, second).backend
+    )
+    assert list(sampler_at(server, first).submit([], PARAMS, STOP)) == []
 
 
-def test_replies_are_those_of_the_same_seeds_in_this_process(base, server):
+def test_replies_equal_those_of_in_process_with_the_same_seeds(base, server):
     learner, requests = adapters(base), make_requests()
     halved = [SampleRequest(request.ids, request.stream & (2**63 - 1)) for request in requests]
-    assert [reply.ids for reply in sample(at(server, learner), requests, PARAMS, STOP)] == [
+    assert [reply.ids for reply in sample(sampler_at(server, learner), requests, PARAMS, STOP)] == [
         reply.ids for reply in sample(in_process(learner), halved, PARAMS, STOP)
     ]
-    assert {reply.truncated for reply in sample(at(server, learner), requests, PARAMS, STOP)} == {True, False}
+    assert {reply.truncated for reply in sample(sampler_at(server, learner), requests, PARAMS, STOP)} == {True, False}
 
 
-def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, server):
+def test_replies_use_current_weights_and_old_adapters_are_unloaded(base, server):
     models = [adapters(base), adapters(base, 1), base]
-    samplers = [at(server, model, retries=3) for model in models]
+    samplers = [sampler_at(server, model, retries=3) for model in models]
     for step in range(3):
         for model, sampler in zip(models, samplers, strict=True):
-            same(model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+            assert_same_logprobs(model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
         assert len(server.models) == 3 and len(server.ever) == 2 * (step + 1)
         for number, model in enumerate(models[:2]):
             update(model, step + number)
-    lots = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
-    assert replies_of(lots) == [
+    batches = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
+    assert replies_of(batches) == [
         reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)
     ]
 
 
-def test_weights_that_are_published_count_at_the_same_version_too(base, server):
+def test_published_weights_are_used_even_at_the_same_version(base, server):
     learner = adapters(base)
-    sampler = at(server, learner)
+    sampler = sampler_at(server, learner)
     sample(sampler, make_requests(2), PARAMS, STOP)
     assert (
         sampler.publish({name: 1.5 * tensor for name, tensor in learner.tensors().items()}, learner.version)
         == learner.version
     )
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert len(server.ever) == 2
 
 
-def test_adapters_stay_until_the_calls_that_wait_for_them_end(base, server):
+def test_adapters_stay_loaded_until_their_calls_end(base, server):
     learner = adapters(base)
-    sampler = at(server, learner, concurrency=1)
-    coming = sampler.submit(make_requests(), PARAMS, STOP)
-    first = [pairs for pairs in (next(coming), next(coming), next(coming)) if pairs]
-    before = learner.clone()
+    sampler = sampler_at(server, learner, concurrency=1)
+    pending = sampler.submit(make_requests(), PARAMS, STOP)
+    first = [pairs for pairs in (next(pending), next(pending), next(pending)) if pairs]
+    old_learner = learner.clone()
     update(learner, 1)
     second = sample(sampler, make_requests(2), PARAMS, STOP)
     assert len(server.models) == 3, "the old ones are still waited for"
-    same(
-        before,
+    assert_same_logprobs(
+        old_learner,
         make_requests(),
-        [reply for _, reply in sorted([adapted for pairs in (*first, *coming) for adapted in pairs])],
+        [reply for _, reply in sorted([pair for pairs in (*first, *pending) for pair in pairs])],
     )
-    same(learner, make_requests(2), second)
+    assert_same_logprobs(learner, make_requests(2), second)
     assert len(server.models) == 2
 
 
-def test_a_call_that_is_given_up_leaves_nothing(base, server):
+def test_an_abandoned_call_leaves_no_adapter(base, server):
     learner = adapters(base)
-    sampler = at(server, learner, concurrency=1)
-    coming = sampler.submit(make_requests(), PARAMS, STOP)
-    next(coming)
-    coming.close()
+    sampler = sampler_at(server, learner, concurrency=1)
+    pending = sampler.submit(make_requests(), PARAMS, STOP)
+    next(pending)
+    pending.close()
     update(learner, 1)
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert len(server.models) == 2 and len(server.requests) < 2 + 5 + len(make_requests()), (
         "those that had not begun are asked no more"
     )
 
 
-def test_as_many_requests_are_under_way_as_may_be(base, server):
-    sample(at(server, adapters(base), concurrency=3), make_requests(24), PARAMS, STOP)
+def test_the_number_of_open_requests_reaches_its_limit(base, server):
+    sample(sampler_at(server, adapters(base), concurrency=3), make_requests(24), PARAMS, STOP)
     assert 2 <= server.most <= 3
 
 
-def test_a_server_that_was_started_anew_is_given_the_adapters_again(base, server):
+def test_a_restarted_server_gets_the_adapters_again(base, server):
     learner = adapters(base)
-    sampler = at(server, learner)
+    sampler = sampler_at(server, learner)
     expected = sample(sampler, make_requests(), PARAMS, STOP)
     server.faults["restart"] = 1
     assert sample(sampler, make_requests(), PARAMS, STOP) == expected
     assert len(set(server.ever)) == 1 < len(server.ever)
 
 
-def test_what_passes_is_tried_again(base, server):
+def test_temporary_failures_are_retried(base, server):
     learner = adapters(base)
     server.faults["busy"] = 2
-    sampler = at(server, learner, retries=3)
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    sampler = sampler_at(server, learner, retries=3)
+    assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     server.faults["answer lost"] = 1
     update(learner, 1)
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
 
 
 WRONG = {
@@ -197,12 +205,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", [*WRONG])
-def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
+def test_an_unsuitable_server_is_refused_in_one_line(kind, base, server):
     server.faults[kind] = 1
-    with pytest.raises(RunError, match=WRONG[kind]) as caught:
-        sample(at(server, adapters(base)), make_requests(), PARAMS, STOP)
-    assert "\n" not in str(caught.value)
-    del caught
+    with pytest.raises(RunError, match=WRONG[kind]) as error_info:
+        sample(sampler_at(server, adapters(base)), make_requests(), PARAMS, STOP)
+    assert "\n" not in str(error_info.value)
+    del error_info
     assert set(FAULTS) - set(WRONG) == {"late stop"}
 
 
@@ -215,55 +223,58 @@ def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, s
     server.faults["odd logprob"], server.odd = 1, value
     with pytest.raises(
         RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number"
-    ) as caught:
-        sample(at(server, adapters(base)), make_requests(), PARAMS, STOP)
-    assert json.dumps(value)[:40] in str(caught.value)
-    del caught
+    ) as error_info:
+        sample(sampler_at(server, adapters(base)), make_requests(), PARAMS, STOP)
+    assert json.dumps(value)[:40] in str(error_info.value)
+    del error_info
 
 
 @pytest.mark.parametrize(
     ("kind", "words"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
 )
 def test_a_wrong_reply_later_is_refused_too(kind, words, base, server):
-    sampler = at(server, adapters(base))
-    whole = [
+    sampler = sampler_at(server, adapters(base))
+    all_replies = [
         request
         for request, reply in zip(make_requests(), sample(sampler, make_requests(), PARAMS, STOP), strict=True)
         if reply.truncated
     ]
     server.faults[kind] = 1
     with pytest.raises(RunError, match=words):
-        sample(sampler, whole, PARAMS, STOP)
+        sample(sampler, all_replies, PARAMS, STOP)
 
 
-def test_less_precision_may_be_allowed(base, server):
+def test_a_larger_tolerance_can_be_configured(base, server):
     server.faults["far logprob"] = 1
-    sample(at(server, adapters(base), tolerance=0.1), make_requests(), PARAMS, STOP)
+    sample(sampler_at(server, adapters(base), tolerance=0.1), make_requests(), PARAMS, STOP)
     with pytest.raises(ConfigError, match="tolerance"):
         registry.bind("samplers", "openai", {"tolerance": 0})(base)
 
 
-def test_it_is_tried_at_each_temperature_and_after_each_update_once(base, server):
+def test_log_probs_are_checked_once_per_temperature_and_update(base, server):
     learner = adapters(base)
-    sampler, probes = at(server, learner), lambda: sum(request["max_tokens"] == 8 for request in server.requests)
+    sampler, probes = (
+        sampler_at(server, learner),
+        lambda: sum(request["max_tokens"] == 8 for request in server.requests),
+    )
     for temperature, count in ((0.8, 1), (0.8, 1), (1.0, 2), (0.8, 2)):
         sample(sampler, make_requests(2), SamplingParams(max_new_tokens=4, temperature=temperature), STOP)
         assert probes() == count
     update(learner, 1)
     sample(sampler, make_requests(2), PARAMS, STOP)
     assert probes() == 3
-    other = at(server, base)
-    sample(other, make_requests(2), PARAMS, STOP)
-    sample(other, make_requests(2), PARAMS, STOP)
+    other_sampler = sampler_at(server, base)
+    sample(other_sampler, make_requests(2), PARAMS, STOP)
+    sample(other_sampler, make_requests(2), PARAMS, STOP)
     assert probes() == 4
 
 
-def test_what_cannot_be_asked_is_refused(base, server):
+def test_unsupported_requests_are_refused(base, server):
     with pytest.raises(ModelError, match=r"only as adapters.*model.lora.rank=16"):
-        at(server, small_model())
+        sampler_at(server, small_model())
     with pytest.raises(ModelError, match=r"write sampler\.served"):
         openai(base, base_url=server.url)
-    sampler = at(server, adapters(base))
+    sampler = sampler_at(server, adapters(base))
     with pytest.raises(ModelError, match=r"sampler 'openai' and rollout.top_p=0.9"):
         sample(sampler, make_requests(1), SamplingParams(max_new_tokens=1, top_p=0.9), STOP)
     with pytest.raises(ModelError, match=r"exceeds the context of 64"):
@@ -272,16 +283,18 @@ def test_what_cannot_be_asked_is_refused(base, server):
         openai(adapters(base), base_url="http://gpu:8000/v1")
 
 
-def test_a_server_that_is_not_there_ends_the_run_in_one_line(base):
-    with pytest.raises(RunError, match=r"http://127.0.0.1:9/v1 could not be reached, 1 try.*Check base_url") as caught:
+def test_an_unreachable_server_ends_the_run_in_one_line(base):
+    with pytest.raises(
+        RunError, match=r"http://127.0.0.1:9/v1 could not be reached, 1 try.*Check base_url"
+    ) as error_info:
         sample(openai(adapters(base), base_url="http://127.0.0.1:9/v1", retries=0), make_requests(1), PARAMS, STOP)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
-def test_adapters_are_in_the_folder_that_the_server_sees_too(base, server, monkeypatch, tmp_path):
+def test_adapters_are_written_to_the_folder_shared_with_the_server(base, server, monkeypatch, tmp_path):
     (tmp_path / "shared").mkdir()
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "shared"))
-    sampler = at(server, adapters(base))
+    sampler = sampler_at(server, adapters(base))
     sample(sampler, make_requests(1), PARAMS, STOP)
     assert len(list((tmp_path / "shared").glob("sparring-adapters-*/*/adapter_model.safetensors"))) == 1
     del sampler
@@ -289,7 +302,7 @@ def test_adapters_are_in_the_folder_that_the_server_sees_too(base, server, monke
     assert not list((tmp_path / "shared").iterdir())
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "nowhere"))
     with pytest.raises(RunError, match=r"SPARRING_ADAPTERS names .*nowhere, which is not a folder"):
-        sample(at(server, adapters(base), timeout=7), make_requests(1), PARAMS, STOP)
+        sample(sampler_at(server, adapters(base), timeout=7), make_requests(1), PARAMS, STOP)
 
 
 RUN = {
@@ -318,12 +331,12 @@ FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_g
     ],
     ids=["here", "worker", "fresh"],
 )
-def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, tmp_path, monkeypatch):
+def test_in_every_step_of_a_run_log_probs_equal_the_learners(scale, chat_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     settings = {**RUN, "model": {"name": str(chat_folder), "lora": {"rank": 4}}, "scale": scale}
-    here = LocalEngine(resolve(settings)).policies["main"].model
-    fake = Fake(here.over or freeze(LanguageModel(here.network.unload(), None)))
+    model = LocalEngine(resolve(settings)).policies["main"].model
+    fake = Fake(model.over or freeze(LanguageModel(model.network.unload(), None)))
     config = resolve({**settings, "sampler": {"name": "openai", "base_url": fake.url, "retries": 0}})
     run(tmp_path / "run", config)
     lines = list(read_lines(tmp_path / "run" / "metrics.jsonl"))
@@ -337,9 +350,9 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, t
     fake.close()
 
 
-def test_errors_hold_no_key(base, server, monkeypatch):
+def test_errors_contain_no_api_key(base, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-Very0Secret1Key2")
     server.faults["busy"] = 1
-    with pytest.raises(RunError) as caught:
-        sample(at(server, adapters(base), timeout=8), make_requests(1), PARAMS, STOP)
-    assert "Secret" not in str(caught.value) and os.environ["OPENAI_API_KEY"]
+    with pytest.raises(RunError) as error_info:
+        sample(sampler_at(server, adapters(base), timeout=8), make_requests(1), PARAMS, STOP)
+    assert "Secret" not in str(error_info.value) and os.environ["OPENAI_API_KEY"]

@@ -1,4 +1,4 @@
-"""The sampler openai with vLLM's own server: run by `make vllm-test`, as it needs an environment of its own."""
+"""The sampler openai with vLLM's own server: run by `make vllm-test`, as it needs a separate environment."""
 
 import os
 import signal
@@ -23,13 +23,13 @@ from sparring.models.samplers.openai import openai
 from sparring.models.samplers.vllm.replica import environment, python
 from sparring.run.events import read_lines
 from tests.models.samplers.builders import freeze, update
-from tests.models.samplers.test_openai import PARAMS, RUN, STOP, same
+from tests.models.samplers.test_openai import PARAMS, RUN, STOP, assert_same_logprobs
 from tests.run_with_members import run
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
-class Serving:
+class VllmServer:
     """vLLM's server of a model folder, on a port of this machine."""
 
     def __init__(self, folder, log, *options):
@@ -102,7 +102,7 @@ class Serving:
 @pytest.fixture(scope="module")
 def server(llama, tmp_path_factory):
     torch.set_num_threads(1)
-    serving = Serving(llama, tmp_path_factory.mktemp("log") / "server.log")
+    serving = VllmServer(llama, tmp_path_factory.mktemp("log") / "server.log")
     yield serving
     serving.end()
 
@@ -132,32 +132,32 @@ def make_requests(count=24):
     ]
 
 
-def test_replies_are_of_the_weights_of_now_and_of_their_seeds(base, server):
+def test_replies_use_current_weights_and_their_seeds(base, server):
     models = [with_adapters(base, number) for number in range(2)]
     samplers = [openai(model, base_url=server.url) for model in models]
     for step in range(3):
         for model, sampler in zip(models, samplers, strict=True):
             replies = sample(sampler, make_requests(), PARAMS, STOP)
-            same(model, make_requests(), replies)
+            assert_same_logprobs(model, make_requests(), replies)
             assert sample(sampler, make_requests(), PARAMS, STOP) == replies, "by the same seeds"
             assert [sample(sampler, [request], PARAMS, STOP)[0] for request in make_requests(4)] == replies[:4]
             update(model, step)
-    long = SamplingParams(max_new_tokens=40, temperature=1.0)
-    replies = sample(samplers[0], make_requests(), long, STOP)
+    long_params = SamplingParams(max_new_tokens=40, temperature=1.0)
+    replies = sample(samplers[0], make_requests(), long_params, STOP)
     assert {model.truncated for model in replies} == {True, False}
     assert all(
         (model.ids[-1] in STOP) is not model.truncated and not set(model.ids[:-1]) & set(STOP) for model in replies
     )
 
 
-def test_a_model_without_adapters_is_asked_by_the_servers_name(base, server):
+def test_a_model_without_adapters_is_requested_by_its_name(base, server):
     sampler = openai(base, base_url=server.url, served="base")
-    same(base, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(base, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     with pytest.raises(RunError, match=r"answered with status 404.*does not exist"):
         sample(openai(base, base_url=server.url, served="nobody", retries=0), make_requests(1), PARAMS, STOP)
 
 
-def test_a_server_that_was_started_anew_is_given_the_adapters_again(base, server):
+def test_a_restarted_server_gets_the_adapters_again(base, server):
     sampler = openai(with_adapters(base, 0), base_url=server.url)
     replies = sample(sampler, make_requests(), PARAMS, STOP)
     server.end()
@@ -165,7 +165,7 @@ def test_a_server_that_was_started_anew_is_given_the_adapters_again(base, server
     assert sample(sampler, make_requests(), PARAMS, STOP) == replies
 
 
-def test_in_every_step_of_a_run_log_probs_are_the_learners(llama, server, tmp_path):
+def test_in_every_step_of_a_run_log_probs_equal_the_learners(llama, server, tmp_path):
     model = {"name": str(llama), "lora": {"rank": 4}}
     config = resolve({**RUN, "model": model, "sampler": {"name": "openai", "base_url": server.url}})
     run(tmp_path / "run", config)
@@ -177,7 +177,7 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(llama, server, tmp_pa
     assert len(differences) == 4 and max(differences) < 1e-4
 
 
-def test_another_model_at_the_server_is_refused(base, server):
+def test_a_server_with_another_model_is_refused(base, server):
     with torch.no_grad():
         next(base.network.parameters()).mul_(1.5)
     with pytest.raises(RunError, match=r"differ from this model's by up to"):

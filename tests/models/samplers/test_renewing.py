@@ -17,7 +17,7 @@ from sparring.play.episode import recorded_reply
 from sparring.play.players.base import Reply
 from sparring.report.episode_text import turn_texts
 from sparring.testing.context import Letters
-from tests.models.samplers.builders import adapted
+from tests.models.samplers.builders import with_adapters
 from tests.models.samplers.test_in_process import TOKENIZER, requests
 
 BASE = LanguageModel(
@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 CONTEXTS = [[1, 5, 6], [1, 5, 6], [1, 5, 6], [1, 9], [1, 5, 7, 8], [4]]
 
 
-def moved(model):
+def perturb(model):
     draw = torch.Generator().manual_seed(model.version)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -37,15 +37,15 @@ def moved(model):
     model.version += 1
 
 
-def moving(sampler, *tokens):
-    """Let a sampler's weights change before some tokens; return what it was before each version."""
+def perturb_between_tokens(sampler, *tokens):
+    """Change a sampler's weights before some tokens; return the model of each version."""
     models, calls = {}, []
 
     def between():
         calls.append(1)
         if len(calls) in tokens:
             models[sampler.version] = sampler.model.clone()
-            moved(sampler.model)
+            perturb(sampler.model)
         models[sampler.version] = sampler.model.clone()
 
     sampler.between = between
@@ -53,11 +53,13 @@ def moving(sampler, *tokens):
 
 
 def replay(model, ids, reply, params, supports=()):
-    """Log-probabilities of a reply by the full forward of Hugging Face, in float64: with moved weights its float32 rounds more than ours."""
-    full = torch.tensor([[*ids, *reply]])
+    """Return a reply's log-probabilities by the full Hugging Face forward in float64, as its float32 rounds more than ours."""
+    all_ids = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = (
-            deepcopy(model.network).double()(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1]
+            deepcopy(model.network)
+            .double()(all_ids, attention_mask=torch.ones_like(all_ids))
+            .logits[0, len(ids) - 1 : -1]
             / params.temperature
         )
     logits = restrict(logits, list(supports)) if supports else logits
@@ -72,12 +74,12 @@ def check(models, context, result, params):
         expected = replay(models[version], context, result.ids, params, result.support)
         assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
         if len(result.runs) > 1 and length > 1 and not result.support:
-            others = [
-                replay(models[other.version], context, result.ids, params)[span]
-                for other in result.runs
-                if other.version != version
+            other_models = [
+                replay(models[other_run.version], context, result.ids, params)[span]
+                for other_run in result.runs
+                if other_run.version != version
             ]
-            assert all(np.abs(other - expected[span]).max() > 1e-3 for other in others)
+            assert all(np.abs(other_run - expected[span]).max() > 1e-3 for other_run in other_models)
 
 
 @settings(max_examples=25, deadline=None)
@@ -87,54 +89,56 @@ def check(models, context, result, params):
 def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
     sampler = in_process(BASE.clone())
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
-    models = moving(sampler, *tokens)
+    models = perturb_between_tokens(sampler, *tokens)
     for context, result in zip(CONTEXTS, sampler.sample(requests(CONTEXTS, seed), params, STOP), strict=True):
         assert [run.version for run in result.runs][:1] in ([], [0])
         assert len(result.runs) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
         check(models, context, result, params)
 
 
-def test_what_was_said_stands_and_without_a_change_nothing_differs():
+def test_sampled_tokens_stay_and_without_a_change_replies_are_equal():
     batch = requests(CONTEXTS)
-    plain = in_process(BASE.clone()).sample(batch, PARAMS, STOP)
-    quiet, harmed = in_process(BASE.clone()), in_process(BASE.clone())
-    moving(quiet), moving(harmed, 3)
-    assert quiet.sample(batch, PARAMS, STOP) == plain  # to the bit, and no runs
-    results = harmed.sample(batch, PARAMS, STOP)
+    plain_replies = in_process(BASE.clone()).sample(batch, PARAMS, STOP)
+    unchanged, changed_sampler = in_process(BASE.clone()), in_process(BASE.clone())
+    perturb_between_tokens(unchanged), perturb_between_tokens(changed_sampler, 3)
+    assert unchanged.sample(batch, PARAMS, STOP) == plain_replies  # to the bit, and no runs
+    results = changed_sampler.sample(batch, PARAMS, STOP)
     assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [
-        (reply.ids[:3], reply.logprobs[:3]) for reply in plain
+        (reply.ids[:3], reply.logprobs[:3]) for reply in plain_replies
     ]
     assert any(reply.runs for reply in results) and {reply.runs[0] for reply in results if reply.runs} == {
         SampledRun(3, 0)
     }
 
 
-def test_what_older_weights_computed_is_found_by_no_later_reply():
+def test_cached_values_of_older_weights_are_not_used_later():
     sampler = in_process(BASE.clone())
-    before = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
-    models = moving(sampler, 2)
+    first_replies = sampler.sample(
+        requests(CONTEXTS, 1), PARAMS, STOP
+    )  # fills the cache with values that become outdated
+    models = perturb_between_tokens(sampler, 2)
     first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
     longer = [
         (*context, *reply.ids, 7)
-        for replies in (before, first)
+        for replies in (first_replies, first)
         for context, reply in zip(CONTEXTS, replies, strict=True)
     ]
-    known = [len(ids) - 2 for ids in longer]
-    for context, result in zip(longer, sampler.sample(requests(longer, 2, known), PARAMS, STOP), strict=True):
+    cached_lengths = [len(ids) - 2 for ids in longer]
+    for context, result in zip(longer, sampler.sample(requests(longer, 2, cached_lengths), PARAMS, STOP), strict=True):
         assert not result.runs
         assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
 
 
-def test_in_a_batch_of_several_models_each_has_its_own_runs():
-    samplers = [in_process(adapted(BASE, number)) for number in (1, 2)]
+def test_in_a_batch_of_several_models_each_model_has_separate_runs():
+    samplers = [in_process(with_adapters(BASE, number)) for number in (1, 2)]
     for sampler in samplers:
-        moved(sampler.model)
+        perturb(sampler.model)
     backend = samplers[0].backend
     assert backend is not None and backend is samplers[1].backend
-    models = moving(samplers[1], 3)
-    lots = [SampleBatch(sampler, requests(CONTEXTS, place), PARAMS, STOP) for place, sampler in enumerate(samplers)]
-    replies = dict(pair for pairs in backend.submit(lots) for pair in pairs)
-    first, second = [replies[place] for place in range(6)], [replies[place] for place in range(6, 12)]
+    models = perturb_between_tokens(samplers[1], 3)
+    batches = [SampleBatch(sampler, requests(CONTEXTS, index), PARAMS, STOP) for index, sampler in enumerate(samplers)]
+    replies = dict(pair for pairs in backend.submit(batches) for pair in pairs)
+    first, second = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
     assert not any(sampler.runs for sampler in first) and any(sampler.runs for sampler in second)
     for context, result in zip(CONTEXTS, first, strict=True):
         assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
@@ -143,7 +147,7 @@ def test_in_a_batch_of_several_models_each_has_its_own_runs():
 
 
 def shown_runs(segments):
-    """Return what `sparring show` says of the weights of a reply."""
+    """Return the line of `sparring show` about the weights of a reply."""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
     episode = Episode(
         episode_id=0,
@@ -160,7 +164,7 @@ def shown_runs(segments):
     return text.reply.facts["weights"]
 
 
-def test_runs_by_hand():
+def test_weight_runs_in_show_by_hand():
     states = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
     renewing = WeightUpdates(lambda: next(states), [1, 5])
     assert [renewing.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
@@ -168,7 +172,7 @@ def test_runs_by_hand():
     assert renewing.runs(0, 3) == renewing.runs(1, 4) == ()
 
 
-def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
+def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
     reply = Reply(
         "abc",
         (97, 98, 99, 2),

@@ -1,4 +1,4 @@
-"""The sampler vllm with an engine of these tests in place of vLLM's: what is said, and what becomes of replicas that fail.
+"""The sampler vllm with a fake engine: replies, and the handling of replicas that fail.
 
 tests/models/samplers/test_vllm_real.py has vLLM itself; `make vllm-test` runs it.
 """
@@ -32,12 +32,12 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.testing import check_backend, check_sampler
 from tests.models.samplers.builders import (
-    adapted,
     freeze,
     largest_difference,
     replies_of,
     small_model,
     update,
+    with_adapters,
 )
 from tests.run_with_members import run
 
@@ -53,49 +53,51 @@ def make_requests(count=12):
     ]
 
 
-def same(model, requests, replies):
+def assert_same_logprobs(model, requests, replies):
     assert largest_difference(model, requests, replies, PARAMS) < 1e-5
 
 
-def test_it_keeps_the_contract_in_any_company():
-    first, other = small_model(), small_model(4)
-    sampler, second = vllm(first, replicas=2), vllm(other, replicas=2)
+def test_the_contract_holds_in_any_batch():
+    first, other_model = small_model(), small_model(4)
+    sampler, second = vllm(first, replicas=2), vllm(other_model, replicas=2)
     assert sampler.backend is second.backend and sampler.invariant
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
     check_sampler(
         lambda: vllm(first, replicas=2), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
     )
     check_backend(
-        lambda: [vllm(first, replicas=2), vllm(other, replicas=2)],
+        lambda: [vllm(first, replicas=2), vllm(other_model, replicas=2)],
         vocabulary=VOCABULARY,
         stop_ids=STOP,
         conversations=3,
     )
     assert sampler.backend.limits.lost == 0
-    same(other, make_requests(), sample(second, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(other_model, make_requests(), sample(second, make_requests(), PARAMS, STOP))
     assert list(sampler.submit([], PARAMS, STOP)) == [] and sampler.score([], [], PARAMS) == []
 
 
-def test_replies_are_of_the_weights_of_now_adapters_merged():
-    over = freeze(small_model())
-    learners = [adapted(over, number, targets) for number, targets in enumerate((["c_attn"], ["c_proj", "c_fc"]))]
-    samplers = [vllm(learner) for learner in (*learners, over)]
+def test_replies_use_current_weights_with_merged_adapters():
+    base_model = freeze(small_model())
+    learners = [
+        with_adapters(base_model, number, targets) for number, targets in enumerate((["c_attn"], ["c_proj", "c_fc"]))
+    ]
+    samplers = [vllm(learner) for learner in (*learners, base_model)]
     for step in range(3):
-        for place, learner in enumerate(learners):
-            update(learner, step + place)
-        for learner, sampler in zip((*learners, over), samplers, strict=True):
-            same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+        for index, learner in enumerate(learners):
+            update(learner, step + index)
+        for learner, sampler in zip((*learners, base_model), samplers, strict=True):
+            assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
             assert sampler.version == learner.version
-    lots = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
-    assert replies_of(lots) == [
+    batches = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
+    assert replies_of(batches) == [
         reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)
     ]
-    parts = {part.name: part for part in samplers[0]._served.parts()}
-    assert set(parts) == {name for name, _ in over.network.named_parameters()}
-    state = {name: part.state for name, part in parts.items()}
+    weight_parts = {part.name: part for part in samplers[0]._served.parts()}
+    assert set(weight_parts) == {name for name, _ in base_model.network.named_parameters()}
+    state = {name: part.state for name, part in weight_parts.items()}
     samplers[1]._served.write(replicas_folder(samplers[0]) / "x", state)
     assert set(load_file(replicas_folder(samplers[0]) / "x")) == {
-        name for name in parts if name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+        name for name in weight_parts if name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
     }
 
 
@@ -103,7 +105,7 @@ def replicas_folder(sampler):
     return sampler.backend.replicas[0].log.parent
 
 
-def test_what_is_scored_is_what_the_learner_says_at_every_temperature():
+def test_scores_equal_the_learners_at_every_temperature():
     learner = small_model()
     sampler = vllm(learner)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
@@ -118,49 +120,49 @@ def test_what_is_scored_is_what_the_learner_says_at_every_temperature():
 @pytest.mark.parametrize(
     "kind", ["die", "garbled", pytest.param("hang", marks=pytest.mark.slow), "pause", "stale", "skewed"]
 )
-def test_a_replica_that_fails_is_started_again_and_asked_again_with_the_same_seeds(faults, kind):
+def test_a_failed_replica_restarts_and_repeats_requests_with_their_seeds(faults, kind):
     learner = small_model()
     sampler = vllm(learner, timeout=6.0 if kind == "hang" else 300.0)
-    quiet = sample(sampler, make_requests(), PARAMS, STOP)
+    undisturbed = sample(sampler, make_requests(), PARAMS, STOP)
     first = sampler.backend.replicas[0].pid
     faults(kind)
     update(learner, 0)
     replies = sample(sampler, make_requests(), PARAMS, STOP)
-    same(learner, make_requests(), replies)
-    assert replies != quiet and sample(sampler, make_requests(), PARAMS, STOP) == replies
+    assert_same_logprobs(learner, make_requests(), replies)
+    assert replies != undisturbed and sample(sampler, make_requests(), PARAMS, STOP) == replies
     assert sampler.backend.limits.lost == (0 if kind == "pause" else 1)
     assert (sampler.backend.replicas[0].pid == first) == (kind == "pause")
 
 
-def test_replicas_share_what_is_asked_and_one_that_is_killed_costs_no_reply():
+def test_replicas_share_requests_and_a_killed_one_loses_no_reply():
     sampler = vllm(small_model(), replicas=2)
-    quiet = sample(sampler, make_requests(40), PARAMS, STOP)
+    undisturbed = sample(sampler, make_requests(40), PARAMS, STOP)
     pids = [replica.pid for replica in sampler.backend.replicas]
     until = time.monotonic() + 60
-    while not all(replica.key for replica in sampler.backend.replicas):  # the second may have come late
-        assert sample(sampler, make_requests(40), PARAMS, STOP) == quiet and time.monotonic() < until
-    coming = sampler.submit(make_requests(40), PARAMS, STOP)
+    while not all(replica.key for replica in sampler.backend.replicas):  # the second replica may start late
+        assert sample(sampler, make_requests(40), PARAMS, STOP) == undisturbed and time.monotonic() < until
+    pending = sampler.submit(make_requests(40), PARAMS, STOP)
     assert all(replica.pending for replica in sampler.backend.replicas)
     os.kill(pids[1], signal.SIGKILL)
-    replies = dict(pair for pairs in coming for pair in pairs)
-    assert [replies[place] for place in range(40)] == quiet and sampler.backend.limits.lost == 1
+    replies = dict(pair for pairs in pending for pair in pairs)
+    assert [replies[index] for index in range(40)] == undisturbed and sampler.backend.limits.lost == 1
     assert sampler.backend.replicas[0].pid == pids[0]
 
 
-def test_a_call_that_is_closed_leaves_nothing_to_do_and_nothing_to_hear():
+def test_a_closed_call_leaves_no_request_and_no_reply():
     sampler = vllm(small_model())
-    quiet = sample(sampler, make_requests(), PARAMS, STOP)
+    undisturbed = sample(sampler, make_requests(), PARAMS, STOP)
     for _ in range(3):
         sampler.submit(make_requests(40), PARAMS, STOP).close()
     (only,) = sampler.backend.replicas
-    assert not only.pending and sample(sampler, make_requests(), PARAMS, STOP) == quiet
+    assert not only.pending and sample(sampler, make_requests(), PARAMS, STOP) == undisturbed
 
 
-def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
+def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
     torn.append(1)
     learner = small_model()
     sampler = vllm(learner)
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert not torn and sampler.backend.limits.lost == 0
     torn += [1, 1]
     sampler.refresh()
@@ -169,7 +171,9 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
     ):
         sample(sampler, make_requests(), PARAMS, STOP)
     torn.clear()
-    same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))  # and all begins anew
+    assert_same_logprobs(
+        learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP)
+    )  # and the next call works
 
 
 @pytest.mark.parametrize(
@@ -206,17 +210,17 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
     ],
     ids=["never", "broken", "skewed", "die", "restarts", "hang"],
 )
-def test_what_goes_on_failing_ends_with_what_failed(faults, kind, times, options, words):
+def test_repeated_failures_end_with_an_error_that_names_them(faults, kind, times, options, words):
     faults(kind, times)
     sampler = vllm(small_model(), **options)
     with pytest.raises(RunError, match=words):
         sample(sampler, make_requests(), PARAMS, STOP)
     assert [replica.pid for replica in sampler.backend.replicas] == [None]
     if "restarts" not in options and kind != "never":
-        assert len(sample(sampler, make_requests(), PARAMS, STOP)) == 12  # the next call begins anew
+        assert len(sample(sampler, make_requests(), PARAMS, STOP)) == 12  # the next call works
 
 
-def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
+def test_options_that_vllm_does_not_support_are_refused_by_name(monkeypatch, tmp_path):
     sampler = vllm(small_model())
     for params, words in [
         (
@@ -233,7 +237,7 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
         ):
             with pytest.raises(ModelError, match=words):
                 call(params)
-    assert sampler.backend.replicas == []  # none was started for this
+    assert sampler.backend.replicas == []  # no replica was started
     with pytest.raises(ModelError, match=r"have 16. For the tiny model, set model.heads"):
         vllm(LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(0)), None))
     monkeypatch.setenv("SPARRING_VLLM_PYTHON", str(tmp_path / "none"))
@@ -245,14 +249,16 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
         vllm(small_model())
 
 
-def test_replicas_are_shared_out_among_gpus(monkeypatch):
+def test_replicas_are_distributed_over_gpus(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert "CUDA_VISIBLE_DEVICES" not in replicas.environment(1)
     assert replicas.environment(1, 3)["CUDA_VISIBLE_DEVICES"] == "3"
     sampler = registry.bind("samplers", "vllm", {"replicas": 3, "device": "cuda", "gpus": [1, 2]})(small_model())
-    same(sampler.model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
-    seen = [Path(f"/proc/{replica.pid}/environ").read_bytes().split(b"\0") for replica in sampler.backend.replicas]
-    assert [[text for text in variables if text.startswith(b"CUDA_VIS")] for variables in seen] == [
+    assert_same_logprobs(sampler.model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
+    environments = [
+        Path(f"/proc/{replica.pid}/environ").read_bytes().split(b"\0") for replica in sampler.backend.replicas
+    ]
+    assert [[text for text in variables if text.startswith(b"CUDA_VIS")] for variables in environments] == [
         [b"CUDA_VISIBLE_DEVICES=%d" % gpu] for gpu in (1, 2, 1)
     ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-ab")
@@ -266,10 +272,10 @@ def test_replicas_are_shared_out_among_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(5, 1.0), (5, 0.7), (24, 0.5), (1, 1.0), (500, 0.9)])
-def test_what_truncation_kept_comes_with_a_reply(top_k, top_p):
+def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p):
     learner, params = small_model(), SamplingParams(max_new_tokens=4, temperature=0.8, top_p=top_p, top_k=top_k)
     sampler = vllm(learner)
-    truncated_alike(learner, params, sample(sampler, make_requests(), params, STOP), 1e-5)
+    assert_same_kept_sets(learner, params, sample(sampler, make_requests(), params, STOP), 1e-5)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(
         sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True
@@ -278,7 +284,7 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p):
         assert np.allclose(scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-5)
 
 
-def truncated_alike(model, params, replies, tolerance, requests=None):
+def assert_same_kept_sets(model, params, replies, tolerance, requests=None):
     for request, reply in zip(requests or make_requests(len(replies)), replies, strict=True):
         for t, token in enumerate(reply.ids):
             ids = (*request.ids, *reply.ids[:t])
@@ -290,30 +296,30 @@ def truncated_alike(model, params, replies, tolerance, requests=None):
             assert abs(float(log_p[0, token]) - reply.logprobs[t]) < tolerance
 
 
-def test_a_kept_set_without_its_token_is_no_answer(faults):
+def test_a_kept_set_without_the_sampled_token_is_refused(faults):
     faults("unkept")
     sampler = vllm(small_model())
     assert len(sample(sampler, make_requests(), SamplingParams(max_new_tokens=4, top_k=3), STOP)) == 12
     assert sampler.backend.limits.lost == 1
 
 
-def test_it_promises_bits_in_float32_on_a_cpu_alone():
+def test_bit_equality_is_promised_only_in_float32_on_a_cpu():
     half = small_model()
     half.network.to(torch.bfloat16)
     assert vllm(small_model()).invariant and not vllm(small_model(), device="cuda").invariant
     assert not vllm(LanguageModel(half.network, None)).invariant
 
 
-def test_weights_that_have_changed_while_requests_waited_are_noticed():
+def test_weights_that_change_while_requests_wait_are_used():
     learner = small_model()
     sampler = vllm(learner)
-    coming = sampler.submit(make_requests(), PARAMS, STOP)  # the replica is not there yet
+    pending = sampler.submit(make_requests(), PARAMS, STOP)  # the replica has not started yet
     learner.version += 1
     with pytest.raises(ModelError, match="have changed while requests"):
-        list(coming)
+        list(pending)
 
 
-def test_probabilities_that_are_no_numbers_end_the_run(faults):
+def test_log_probs_that_are_not_finite_end_the_run(faults):
     learner = small_model()
     sampler = vllm(learner)
     sample(sampler, make_requests(), PARAMS, STOP)
@@ -327,7 +333,7 @@ def test_probabilities_that_are_no_numbers_end_the_run(faults):
         sample(sampler, make_requests(), PARAMS, STOP)
 
 
-def test_replicas_end_with_those_who_ask():
+def test_replicas_end_with_their_process():
     sampler = vllm(small_model())
     sample(sampler, make_requests(), PARAMS, STOP)
     folder, pid = replicas_folder(sampler), sampler.backend.replicas[0].pid
@@ -337,7 +343,7 @@ def test_replicas_end_with_those_who_ask():
     assert not folder.exists() and not Path(f"/proc/{pid}/cmdline").exists()
 
 
-def test_the_engine_of_these_tests_imports_nothing_of_sparring():
+def test_the_fake_engine_imports_nothing_of_sparring():
     spec = importlib.util.spec_from_file_location("sparring_child", replicas.CHILD)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -360,17 +366,17 @@ RUN = {
 }
 
 
-def trained(path, changes=(), **options):
+def train(path, changes=(), **options):
     config = resolve({**RUN, **dict(changes), "sampler": {"name": "vllm", **options}})
     engine = run(path, config)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
-    lost = engine.policies["main"].agent(LEARNER).sampler.backend.limits.lost
-    return weights, (path / "metrics.jsonl").read_bytes(), lost
+    num_lost = engine.policies["main"].agent(LEARNER).sampler.backend.limits.lost
+    return weights, (path / "metrics.jsonl").read_bytes(), num_lost
 
 
-def test_provenance_says_who_draws():
+def test_provenance_names_the_sampler():
     policies = [
-        LocalEngine(resolve({**RUN, **changed})).policies["main"] for changed in ({"sampler": {"name": "vllm"}}, {})
+        LocalEngine(resolve({**RUN, **changes})).policies["main"] for changes in ({"sampler": {"name": "vllm"}}, {})
     ]
     assert (
         policies[0].decoding == "vllm"
@@ -379,15 +385,15 @@ def test_provenance_says_who_draws():
     )
 
 
-def test_a_run_with_a_league_has_the_learners_log_probs_and_the_same_bytes_whatever_dies(faults, tmp_path):
-    weights, metrics, lost = trained(tmp_path / "quiet")
+def test_a_league_run_has_the_same_bytes_after_any_replica_failure(faults, tmp_path):
+    weights, metrics, num_lost = train(tmp_path / "quiet")
     steps = [line for line in read_lines(tmp_path / "quiet" / "metrics.jsonl") if "logprob_difference_max" in line]
-    assert len(steps) == 4 and all(line["logprob_difference_max"] < 1e-4 for line in steps) and not lost
+    assert len(steps) == 4 and all(line["logprob_difference_max"] < 1e-4 for line in steps) and not num_lost
     faults("die", 2)
     faults("stale", 1)
-    assert trained(tmp_path / "dying", replicas=2) == (weights, metrics, 3)
+    assert train(tmp_path / "dying", replicas=2) == (weights, metrics, 3)
 
 
-def test_several_learners_beside_it_have_the_bytes_of_one(tmp_path):
-    single, double = (trained(tmp_path / str(ranks), {"learner": {"leaves": 2, "ranks": ranks}}) for ranks in (1, 2))
+def test_several_learners_give_the_bytes_of_one_learner(tmp_path):
+    single, double = (train(tmp_path / str(ranks), {"learner": {"leaves": 2, "ranks": ranks}}) for ranks in (1, 2))
     assert single == double and not single[2]

@@ -1,4 +1,4 @@
-"""The sampler vllm with vLLM itself: run by `make vllm-test`, as it needs an environment of its own."""
+"""The sampler vllm with vLLM itself: run by `make vllm-test`, as it needs a separate environment."""
 
 import os
 import signal
@@ -24,15 +24,15 @@ from sparring.models.samplers.vllm.served_weights import ServedWeights
 from sparring.run.events import read_lines
 from sparring.testing import check_backend, check_sampler
 from tests.models.samplers.builders import (
-    adapted,
     check,
-    every,
     largest_difference,
-    moving,
+    publish_between,
     small_model,
+    true_at_every,
     update,
+    with_adapters,
 )
-from tests.models.samplers.test_vllm import truncated_alike
+from tests.models.samplers.test_vllm import assert_same_kept_sets
 from tests.run_with_members import run
 from tests.sockets import listening
 
@@ -47,7 +47,7 @@ def model(seed=3):
 
 @pytest.fixture(scope="module")
 def shared():
-    """A sampler whose replicas stay for all tests of this module."""
+    """Return a sampler whose replicas serve all tests of this module."""
     torch.set_num_threads(1)
     yield vllm(model(9), **OPTIONS)
 
@@ -89,7 +89,7 @@ def test_prompts_that_do_not_fit_into_one_step_are_not_cut(shared):
     assert [reply for k in range(0, 250, 50) for reply in sample(shared, many[k : k + 50], PARAMS, STOP)] == replies
 
 
-def test_there_and_back_again_is_the_same_to_the_last_bit(shared):
+def test_after_other_weights_the_first_ones_give_the_same_bits_again(shared):
     learner, first = shared.model, sample(shared, make_requests(), PARAMS, STOP)
     weights = {name: tensor.clone() for name, tensor in learner.tensors().items()}
     for step in range(20):
@@ -102,20 +102,25 @@ def test_there_and_back_again_is_the_same_to_the_last_bit(shared):
 
 
 def test_adapters_are_merged(shared):
-    over = model(9)  # which adapters freeze
-    plain = vllm(over, **OPTIONS)
-    learner = adapted(over, 1)
+    base_model = model(9)  # adapters freeze the base model
+    without_adapters = vllm(base_model, **OPTIONS)
+    learner = with_adapters(base_model, 1)
     sampler = vllm(learner, **OPTIONS)
     for step in range(3):
         update(learner, step)
         assert (
             largest_difference(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP), PARAMS) < 1e-4
         )
-        assert largest_difference(over, make_requests(), sample(plain, make_requests(), PARAMS, STOP), PARAMS) < 1e-4
+        assert (
+            largest_difference(
+                base_model, make_requests(), sample(without_adapters, make_requests(), PARAMS, STOP), PARAMS
+            )
+            < 1e-4
+        )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_scores_are_the_learners(shared, temperature):
+def test_scores_equal_the_learners(shared, temperature):
     params = SamplingParams(max_new_tokens=3, temperature=temperature)
     prompts, replies = [(1, 2, 3), (4,), tuple(range(1, 41))], [[(1, 2), (5,)], [(7, 8, 9)], [tuple(range(1, 25))]]
     for scores, expected in zip(
@@ -125,10 +130,10 @@ def test_scores_are_the_learners(shared, temperature):
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(10, 1.0), (10, 0.5), (50, 0.7), (1, 1.0)])
-def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, shared):
+def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p, shared):
     params = SamplingParams(max_new_tokens=6, temperature=0.7, top_p=top_p, top_k=top_k)
     drawn_replies = sample(shared, make_requests(12), params, STOP)
-    truncated_alike(shared.model, params, drawn_replies, 1e-4, make_requests(12))
+    assert_same_kept_sets(shared.model, params, drawn_replies, 1e-4, make_requests(12))
     assert all(len(support) <= top_k for reply in drawn_replies for support in reply.support)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(
@@ -139,7 +144,7 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, shared):
         )
 
 
-def long(count=48):
+def long_requests(count=48):
     return [
         SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 9)), stream=2**64 - 1 - i) for i in range(count)
     ]
@@ -148,49 +153,51 @@ def long(count=48):
 LONG = SamplingParams(max_new_tokens=48, temperature=0.7)
 
 
-def renewed(sampler, when, count=48, most=8):
-    """Sample while weights move; check every token, and return how many versions there were and the replies of several."""
+def sample_with_updates(sampler, condition, count=48, max_updates=8):
+    """Sample while weights change; check each token; return the numbers of versions and of replies with several runs."""
     version, first = sampler.version, {name: tensor.clone() for name, tensor in sampler.model.tensors().items()}
-    models = moving(sampler, when, most)
+    models = publish_between(sampler, condition, max_updates)
     try:
-        replies = sample(sampler, long(count), LONG, STOP)
+        replies = sample(sampler, long_requests(count), LONG, STOP)
     finally:
         sampler.between = None
         sampler.publish(first, sampler.version + 1)
-    several = check(models, version, long(count), replies, LONG)
+    num_with_several_runs = check(models, version, long_requests(count), replies, LONG)
 
-    return len(models), several
+    return len(models), num_with_several_runs
 
 
-def test_after_an_update_in_flight_every_later_token_is_of_the_new_weights(shared):
-    assert all(count > 1 for count in renewed(shared, every(3, shared)))
-    replies = sample(shared, long(), LONG, STOP)
+def test_after_an_in_flight_update_later_tokens_use_the_new_weights(shared):
+    assert all(count > 1 for count in sample_with_updates(shared, true_at_every(3, shared)))
+    replies = sample(shared, long_requests(), LONG, STOP)
     assert (
-        check({shared.version: shared.model}, shared.version, long(), replies, LONG) == 0 == shared.backend.limits.lost
+        check({shared.version: shared.model}, shared.version, long_requests(), replies, LONG)
+        == 0
+        == shared.backend.limits.lost
     )
 
 
-def test_adapters_are_merged_into_replies_that_go_on(shared):
-    sampler = vllm(adapted(model(9), 1), **OPTIONS)
-    assert all(count > 1 for count in renewed(sampler, every(3, sampler)))
+def test_adapters_are_merged_into_running_replies(shared):
+    sampler = vllm(with_adapters(model(9), 1), **OPTIONS)
+    assert all(count > 1 for count in sample_with_updates(sampler, true_at_every(3, sampler)))
 
 
 @pytest.mark.parametrize("kind", ["torn", "unknown"])
-def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared, kind, monkeypatch):
-    whole, failed = ServedWeights.write, []
+def test_a_failed_in_flight_update_is_retried_and_replies_continue(shared, kind, monkeypatch):
+    original_write, failures = ServedWeights.write, []
 
     def write(self, path, state):
-        result = whole(self, path, state)
-        if not failed and shared.backend.replicas[0].pending:
-            failed.append(kind)
-            if kind == "unknown":  # vLLM raises when it has loaded some
+        result = original_write(self, path, state)
+        if not failures and shared.backend.replicas[0].pending:
+            failures.append(kind)
+            if kind == "unknown":  # vLLM raises after it has loaded some tensors
                 save_file({**load_file(path), "transformer.h.9.ln_1.weight": torch.zeros(64)}, path)
         return result
 
     def digest(path):
         result = file_digest(path)
-        if failed == ["torn"]:
-            failed.append("so")
+        if failures == ["torn"]:
+            failures.append("so")
             path.write_bytes(path.read_bytes()[:-8])
         return result
 
@@ -202,7 +209,7 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
     monkeypatch.setattr(FailureLimits, "count_refusal", wrong)
     monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
-    assert renewed(shared, every(4, shared), most=2)[1] > 1
+    assert sample_with_updates(shared, true_at_every(4, shared), max_updates=2)[1] > 1
     assert (
         len(troubles) == 1
         and ("has other content than was written" if kind == "torn" else "h.9") in troubles[0]
@@ -210,32 +217,32 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
     )
 
 
-def test_a_replica_that_dies_in_an_update_is_asked_again(shared):
+def test_requests_of_a_replica_that_dies_in_an_update_are_repeated(shared):
     (replica,) = shared.backend.replicas
-    look, killed = every(3, shared), []
+    should_kill, killed = true_at_every(3, shared), []
 
     def when():
         if replica.stage == "loading" and replica.pending and not killed:
             killed.append(replica.pid)
             os.kill(replica.pid, signal.SIGKILL)
-        return not killed and look()
+        return not killed and should_kill()
 
-    lost = shared.backend.limits.lost
-    assert renewed(shared, when)[0] > 1
-    assert killed and shared.backend.limits.lost == lost + 1
+    num_lost = shared.backend.limits.lost
+    assert sample_with_updates(shared, when)[0] > 1
+    assert killed and shared.backend.limits.lost == num_lost + 1
 
 
-def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(shared):
-    first, lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.lost
+def test_engines_listen_only_on_loopback_and_a_killed_one_loses_no_reply(shared):
+    first, num_lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.lost
     (replica,) = shared.backend.replicas
     children = subprocess.run(
         ["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False
     ).stdout.split()
     assert listening([replica.pid, *children]) <= {"0100007F"}
-    coming = shared.submit(make_requests(), PARAMS, STOP)
+    pending = shared.submit(make_requests(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
-    replies = dict(pair for pairs in coming for pair in pairs)
-    assert [replies[place] for place in range(48)] == first and shared.backend.limits.lost == lost + 1
+    replies = dict(pair for pairs in pending for pair in pairs)
+    assert [replies[index] for index in range(48)] == first and shared.backend.limits.lost == num_lost + 1
 
 
 RUN = {
@@ -258,7 +265,7 @@ CHAT = {
 
 
 @pytest.mark.parametrize("way", ["tiny", "adapters"])
-def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path):
+def test_in_every_step_of_a_run_log_probs_equal_the_learners(way, llama, tmp_path):
     settings = (
         {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
     )
@@ -272,7 +279,7 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path)
     assert len(differences) == 10 and max(differences) < 1e-4
 
 
-def test_in_a_run_of_fresh_order_replies_go_on_with_newer_weights(llama, tmp_path):
+def test_with_order_fresh_running_replies_continue_with_newer_weights(llama, tmp_path):
     settings = {
         **CHAT,
         "model": {"name": str(llama)},

@@ -1,4 +1,4 @@
-"""FXP and what it is compared with in the games of teams, as the published table says."""
+"""FXP and its baselines in team games, compared with the published table."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from sparring.environments.catalogue import make_game
 from studies.self_play.algorithms import WARM
 from studies.self_play.cross_play import CrossPlay
 from studies.self_play.frame import Recipe, Row, begin
-from studies.self_play.team_table import ETA, RATE, measured, method
+from studies.self_play.team_table import ETA, RATE, measure_method, method
 from studies.self_play.team_world import TeamWorld
 from studies.self_play.tree_world import tree_world
 
@@ -19,11 +19,11 @@ THREE = {**RPS, "game": "example", "members": 3}
 
 
 def gains(answer, **options):
-    return [seed["team"] for seed in measured(**options)[answer]]
+    return [seed["team"] for seed in measure_method(**options)[answer]]
 
 
-def test_self_play_stops_where_no_seat_gains_alone():
-    ((seed,),) = measured(**THREE, method="SP", rounds=1).values()
+def test_self_play_stops_where_no_single_seat_gains():
+    ((seed,),) = measure_method(**THREE, method="SP", rounds=1).values()
     assert seed["team"] == pytest.approx(1.486, abs=0.05) and seed["one seat"] < 0.01
 
 
@@ -35,22 +35,22 @@ def test_the_released_figures_in_rock_paper_scissors():
     )
 
 
-def test_cross_play_with_the_linear_program_is_at_the_equilibrium_and_its_last_main_is_not():
-    answers = measured(**RPS, method="FXP", rounds=4, solver="nash")
+def test_cross_play_reaches_the_equilibrium_but_its_last_main_does_not():
+    answers = measure_method(**RPS, method="FXP", rounds=4, solver="nash")
     assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] > 0.99
-    answers = measured(**THREE, method="FXP", rounds=4, solver="nash")
+    answers = measure_method(**THREE, method="FXP", rounds=4, solver="nash")
     assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] < 0.01
 
 
-def test_counters_that_are_never_reset_fail():
+def test_counters_without_resets_do_not_converge():
     options = {**THREE, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
     assert max(gains("mixture", **options, method="gridworld")) < 0.01
     assert min(gains("mixture", **options, method="gridworld, one counter")) > 1
     assert min(gains("average", **options, method="gridworld")) > 1
 
 
-def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
-    (seed,) = measured(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
+def test_fictitious_self_play_trains_against_its_average(monkeypatch):
+    (seed,) = measure_method(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
     assert 0.6 < seed["team"] < 0.99
     world = TeamWorld(make_game("team_matrix").payoffs, "example")
     run, opponents, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
@@ -89,10 +89,10 @@ def test_two_seats_have_a_main_and_counters_each():
         Recipe(row=Row(solver="nash", self_share=ETA), oracle=WARM, kind=CrossPlay),
     )
     run = begin(recipe, world, Stream.from_seed(0))
-    before = world.gap(run.answer())
+    gap_before = world.gap(run.answer())
     for _ in range(5):
         run.step()
     assert not run.shared and [len(members) for members in run.members] == [11, 11]
-    assert world.gap(run.answer()) < 0.1 < before
+    assert world.gap(run.answer()) < 0.1 < gap_before
     counter, main = run.members[0][-1], run.live[1]
     assert world.payoffs([counter, main])[0] > world.payoffs([run.live[0], main])[0] - 1e-3

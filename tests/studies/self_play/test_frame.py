@@ -1,4 +1,4 @@
-"""The loop of self-play by hand values, reductions of one algorithm to another, and theory."""
+"""The self-play loop: values by hand, reductions between algorithms, and theory."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +28,7 @@ def run_of(name, game=RPS, seed=0, **changes):
     return begin(replace(recipe, **changes), tree_world(game), Stream.from_seed(seed))
 
 
-def after(rounds, *arguments, **changes):
+def run_after(rounds, *arguments, **changes):
     run = run_of(*arguments, **changes)
     for _ in range(rounds):
         run.step()
@@ -44,7 +44,7 @@ def policies(run):
 
 
 def test_double_oracle_ends_at_a_third_each_in_three_rounds():
-    run = after(2, "double oracle", start="first")
+    run = run_after(2, "double oracle", start="first")
     assert len(run.members[0]) == 3  # rock, then paper, then scissors
     assert not run.settled
     run.step()
@@ -56,25 +56,25 @@ def test_double_oracle_ends_at_a_third_each_in_three_rounds():
 def test_fictitious_play_on_rock_paper_scissors_by_hand():
     # rock: paper; (1/2, 1/2, 0): paper; (1/3, 2/3, 0): paper and scissors earn 1/3, so the first of
     # them; (1/4, 3/4, 0): scissors
-    run = after(4, "fictitious play", start="first")
-    played = [int(member.policy[1:].argmax()) for member in run.members[0]]
-    assert played == [0, 1, 1, 1, 2]
+    run = run_after(4, "fictitious play", start="first")
+    actions = [int(member.policy[1:].argmax()) for member in run.members[0]]
+    assert actions == [0, 1, 1, 1, 2]
     np.testing.assert_allclose(run.answer()[0].policy[1:], [1 / 5, 3 / 5, 1 / 5], atol=1e-12)
 
 
-def test_the_last_of_vanilla_self_play_is_beaten_for_ever():
+def test_the_last_policy_of_vanilla_self_play_is_always_beaten():
     for rounds in (1, 10, 31):
-        assert gap(after(rounds, "vanilla, exact", start="first")) == pytest.approx(2.0)
-        assert gap(after(rounds, "vanilla")) > 1.9
+        assert gap(run_after(rounds, "vanilla, exact", start="first")) == pytest.approx(2.0)
+        assert gap(run_after(rounds, "vanilla")) > 1.9
 
 
 def test_xdo_solves_kuhn_exactly():
-    run = after(10, "XDO", KUHN)
+    run = run_after(10, "XDO", KUHN)
     assert run.settled and gap(run) < 1e-6
 
 
-def test_psro_nash_comes_near_the_equilibrium_of_kuhn_as_openspiel_counts():
-    run = after(12, "PSRO Nash", KUHN)
+def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
+    run = run_after(12, "PSRO Nash", KUHN)
     game = make_game(KUHN)
     states = enumerate_info_states(game)
     table, profile = {}, run.answer()
@@ -90,28 +90,28 @@ def test_psro_nash_comes_near_the_equilibrium_of_kuhn_as_openspiel_counts():
 
 def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
     def trained(solver, **options):
-        return policies(after(6, replace(ALGORITHMS["vanilla"], row=Row(solver=solver, options=options)), KUHN))
+        return policies(run_after(6, replace(ALGORITHMS["vanilla"], row=Row(solver=solver, options=options)), KUHN))
 
     assert trained("delta_uniform", delta=0.0) == trained("uniform")
     assert trained("delta_uniform", delta=0.999) == trained("last") != trained("uniform")
 
 
 def test_psro_uniform_with_exact_answers_is_fictitious_play():
-    uniform = after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
-    fictitious = after(9, "fictitious play", KUHN)
+    uniform = run_after(9, replace(ALGORITHMS["PSRO uniform"], oracle=EXACT), KUHN)
+    fictitious = run_after(9, "fictitious play", KUHN)
     assert policies(uniform) == policies(fictitious)
-    for mixed, average in zip(uniform.answer(), fictitious.answer(), strict=True):
-        np.testing.assert_allclose(mixed.plan, average.plan, atol=1e-12)
+    for uniform_policy, fictitious_policy in zip(uniform.answer(), fictitious.answer(), strict=True):
+        np.testing.assert_allclose(uniform_policy.plan, fictitious_policy.plan, atol=1e-12)
 
 
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
     from sparring.league import payoffs
 
     monkeypatch.setitem(payoffs.AS_PUBLISHED, "squared", ("hard", 0.0))
-    assert policies(after(6, "PFSP squared", KUHN)) == policies(after(6, "uniform past", KUHN))
+    assert policies(run_after(6, "PFSP squared", KUHN)) == policies(run_after(6, "uniform past", KUHN))
 
 
-def test_a_correlated_row_is_answered_by_marginals_or_member_by_member():
+def test_answers_to_a_correlated_row_use_marginals_or_members():
     joint = np.array([[0.2, 0.2], [0.6, 0.0]])
     strategy = MetaStrategy(sides=(np.array([0.4, 0.6]), np.array([0.8, 0.2])), joint=joint)
     ((number, weights),) = targets(strategy, 0)
@@ -124,7 +124,7 @@ def test_a_correlated_row_is_answered_by_marginals_or_member_by_member():
     np.testing.assert_allclose(weights_of[0], [0.25, 0.75])
 
 
-def test_rows_of_members_are_answered_each_but_for_those_of_zeros():
+def test_every_nonzero_row_of_members_gets_an_answer():
     rows = (np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 0.0]]))
     strategy = MetaStrategy(sides=(np.array([0.0, 1.0]), np.array([1.0, 0.0])), rows=rows)
     assert [number for number, _ in targets(strategy, 0)] == [1]
@@ -137,17 +137,17 @@ def test_rows_of_members_are_answered_each_but_for_those_of_zeros():
     seed=st.integers(0, 2**32),
     weights=st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda shares: sum(shares) > 0.1),
 )
-def test_a_mixture_earns_the_weighted_mean_against_anyone(game, seed, weights):
+def test_a_mixture_earns_the_weighted_mean_against_any_opponent(game, seed, weights):
     world, stream = tree_world(game), Stream.from_seed(seed)
     share = np.array(weights) / sum(weights)
     kinds = ["pure", "random"]
     members = [world.start(0, kinds[n % 2], stream.child(n)) for n in range(len(share))]
-    other = world.start(1, "random", stream.child("other"))
-    mixed = world.mix(0, members, share)
-    again = world.of(0, mixed.policy)  # as it is played, state by state
-    expected = sum(w * world.payoffs([member, other])[0] for w, member in zip(share, members, strict=True))
-    assert world.payoffs([again, other])[0] == pytest.approx(expected, abs=1e-9 * world.largest)
-    np.testing.assert_allclose(world.seats[0].normalised(mixed.policy)[1:], mixed.policy[1:], atol=1e-9)
+    opponent = world.start(1, "random", stream.child("other"))
+    mixture = world.mix(0, members, share)
+    behavioural = world.of(0, mixture.policy)  # as a behavioural policy, state by state
+    expected = sum(w * world.payoffs([member, opponent])[0] for w, member in zip(share, members, strict=True))
+    assert world.payoffs([behavioural, opponent])[0] == pytest.approx(expected, abs=1e-9 * world.largest)
+    np.testing.assert_allclose(world.seats[0].normalised(mixture.policy)[1:], mixture.policy[1:], atol=1e-9)
 
 
 @pytest.mark.parametrize("game", [RPS, KUHN])
@@ -160,39 +160,41 @@ def test_anytime_psro_never_gets_worse(game):
 
 def test_steps_of_improvement_earn_more_and_tend_to_the_best_response():
     world = tree_world("leduc_poker")
-    first, other = (world.start(side, "random", Stream.from_seed(4)) for side in (0, 1))
-    earned, learner = [world.payoffs([first, other])[0]], first
+    first, opponent = (world.start(side, "random", Stream.from_seed(4)) for side in (0, 1))
+    earned, learner = [world.payoffs([first, opponent])[0]], first
     for _ in range(30):
-        learner = world.respond(0, [((other,), 1.0)], FRESH, start=learner)
-        earned.append(world.payoffs([learner, other])[0])
+        learner = world.respond(0, [((opponent,), 1.0)], FRESH, start=learner)
+        earned.append(world.payoffs([learner, opponent])[0])
     assert all(later >= earlier - 1e-9 for earlier, later in pairwise(earned))
-    assert earned[-1] == pytest.approx(world.best_value(0, other), abs=0.01)
+    assert earned[-1] == pytest.approx(world.best_value(0, opponent), abs=0.01)
 
 
 @every_case("name", ALGORITHMS, parts=2)
-def test_every_algorithm_runs_the_same_again_and_draws_from_no_global_generator(name):
+def test_every_algorithm_is_deterministic_and_uses_no_global_generator(name):
     runs = []
     for draws in (0, 3):
-        np.random.random(draws)  # noqa: NPY002, the global generator is where it was not
+        np.random.random(draws)  # noqa: NPY002, the global generator is in another state
         runs.append(curve(run_of(name, KUHN, seed=5), [0, 2 * ALGORITHMS[name].at_once], steps=STEPS))
     assert runs[0] == runs[1]
     assert runs[0][-1].passes > 0 and np.isfinite(runs[0][-1].gap)
 
 
-def test_the_gate_keeps_who_is_not_beaten():
-    run = after(3, "AlphaGo Zero's gate", KUHN)
-    never = after(3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN)
+def test_the_gate_keeps_policies_that_are_not_beaten():
+    run = run_after(3, "AlphaGo Zero's gate", KUHN)
+    never = run_after(
+        3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN
+    )
     assert len(never.members[0]) == 1 and len(run.members[0]) > 1
-    assert never.live[0] is not never.members[0][0]  # and is trained on
+    assert never.live[0] is not never.members[0][0]  # and training continues
 
 
-def test_a_settled_run_is_measured_when_it_settles():
+def test_a_converged_run_is_measured_when_it_converges():
     points = curve(run_of("double oracle", KUHN), [2, 3, 40, 50], steps=STEPS)
     assert points[-1].gap == pytest.approx(0.0, abs=1e-9)
     assert points[-1].gap == points[-2].gap
 
 
-def test_a_point_has_taken_no_more_answers_than_it_says():
+def test_a_curve_point_uses_at_most_its_number_of_answers():
     for name in ("DCH", "NFSP", "live mirror", "PSRO rectified", "fictitious play"):
         run = run_of(name, KUHN)
         unit = run.learners * (STEPS if run.recipe.oracle.kind == "improve" else 1)
@@ -207,7 +209,7 @@ def test_a_shared_population_needs_a_symmetric_world():
     assert run_of("independent learners").learners == 2
 
 
-def test_rates_of_wins_are_shares_also_of_sums_that_round(monkeypatch):
+def test_win_rates_stay_between_0_and_1_despite_rounding(monkeypatch):
     world = tree_world(RPS)
     monkeypatch.setattr(world, "_wins", world._wins * (1 + 1e-12))
     rock, paper = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 1, 0])
@@ -220,26 +222,28 @@ def test_a_game_that_is_not_zero_sum_is_refused():
 
 
 def test_payoffs_are_evaluated_once_and_counted():
-    run = after(3, "PSRO Nash")
+    run = run_after(3, "PSRO Nash")
     run.answer()
     assert run.table.cells == 4 * 5 // 2
     run.answer()
     assert run.table.cells == 10
-    assert after(3, "vanilla").table.cells == 0
+    assert run_after(3, "vanilla").table.cells == 0
 
 
 def test_a_rectified_row_needs_members_for_every_seat():
-    run = after(3, "PSRO rectified", KUHN)
+    run = run_after(3, "PSRO rectified", KUHN)
     assert run.learners == 1 and len(run.members[0][0]) == 2
-    base = tree_world(KUHN)
+    base_world = tree_world(KUHN)
     policy = run.members[0][0]
-    assert run.world.gap([policy, policy]) == pytest.approx(base.gap(policy))
-    other = run.members[0][1]
-    mean = (base.payoffs([policy[0], other[1]])[0] + base.payoffs([other[0], policy[1]])[1]) / 2
-    np.testing.assert_allclose(run.world.payoffs([policy, other]), [mean, -mean], atol=1e-12)
+    assert run.world.gap([policy, policy]) == pytest.approx(base_world.gap(policy))
+    other_member = run.members[0][1]
+    mean = (
+        base_world.payoffs([policy[0], other_member[1]])[0] + base_world.payoffs([other_member[0], policy[1]])[1]
+    ) / 2
+    np.testing.assert_allclose(run.world.payoffs([policy, other_member]), [mean, -mean], atol=1e-12)
 
 
-def test_a_main_exploiter_begins_afresh_and_a_main_never_does():
+def test_a_main_exploiter_is_reset_and_a_main_never():
     run, unreset = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
     for league in (run, unreset):
         while "main_exploiter" not in [checkpoint.kind for checkpoint in league.checkpoints]:
@@ -250,22 +254,26 @@ def test_a_main_exploiter_begins_afresh_and_a_main_never_does():
     assert unreset.agents[1].policies != unreset.checkpoints[0].policies
 
 
-def test_pipelines_freeze_from_below():
-    run = after(12, "pipeline PSRO, timer", KUHN)
+def test_pipelines_freeze_the_lowest_levels_first():
+    run = run_after(12, "pipeline PSRO, timer", KUHN)
     assert run.frozen == 1 + 12 // 4
     assert all(len(members) == run.frozen + run.levels for members in run.members)
     frozen = [members[: run.frozen] for members in run.members]
     run.step()
-    assert [members[: len(before)] for members, before in zip(run.members, frozen, strict=True)] == frozen
+    assert [
+        members[: len(frozen_members)] for members, frozen_members in zip(run.members, frozen, strict=True)
+    ] == frozen
 
 
-def test_a_level_answers_those_below_it_alone():
-    run, other = run_of("DCH", KUHN), run_of("DCH", KUHN)
-    other.members[1][2] = other.world.respond(1, [((other.members[0][0],), 1.0)], EXACT, start=other.members[1][0])
+def test_a_level_answers_only_lower_levels():
+    run, other_run = run_of("DCH", KUHN), run_of("DCH", KUHN)
+    other_run.members[1][2] = other_run.world.respond(
+        1, [((other_run.members[0][0],), 1.0)], EXACT, start=other_run.members[1][0]
+    )
     run.step()
-    other.step()
-    first, second = policies(run)[0], policies(other)[0]
-    assert first[:3] == second[:3]  # the first policy and the levels up to that of the one that differs
+    other_run.step()
+    first, second = policies(run)[0], policies(other_run)[0]
+    assert first[:3] == second[:3]  # the first policy and all levels up to the changed one
     assert first[3] != second[3]
 
 
@@ -286,5 +294,5 @@ def test_the_safest_mixture_is_no_worse_than_any_member():
     world = tree_world(KUHN)
     members = [world.start(0, "pure", Stream.from_seed(n)) for n in range(6)]
     weights = world.safest(0, members)
-    lost = world.best_value(1, world.mix(0, members, weights))
-    assert lost <= min(world.best_value(1, member) for member in members) + 1e-9
+    exploitability = world.best_value(1, world.mix(0, members, weights))
+    assert exploitability <= min(world.best_value(1, member) for member in members) + 1e-9

@@ -1,4 +1,4 @@
-"""The world of teams: by the exact measures of the environment, steps of FXP's code, its mixtures."""
+"""The team world: exact measures of the environment, update steps of FXP's code, and mixtures."""
 
 import numpy as np
 import pytest
@@ -26,55 +26,65 @@ def world(game="example", members=2, **options):
     game=st.sampled_from(["example", "rock_paper_scissors", "seek_attack_defend"]),
     share=st.floats(0, 1),
 )
-def test_it_is_as_exploitable_as_exact_evaluation_says(seed, game, share):
-    here, rules = world(game, levels=2)
+def test_exploitability_equals_the_exact_evaluation(seed, game, share):
+    team_world, rules = world(game, levels=2)
     states = enumerate_info_states(rules)
-    parts = [here.start(0, "random", Stream.from_seed(seed).child(part)) for part in (0, 1)]
-    mixed = here.mix(0, parts, np.array([share, 1 - share]))
-    profiles = [[*part.rows, *part.rows] for part in parts]
+    policies = [team_world.start(0, "random", Stream.from_seed(seed).child(index)) for index in (0, 1)]
+    mixture = team_world.mix(0, policies, np.array([share, 1 - share]))
+    profiles = [[*index.rows, *index.rows] for index in policies]
     report = team_exploitability(states, rules.teams, profiles, [share, 1 - share])
-    assert here.gap([mixed, mixed]) / 2 == pytest.approx(report.team_exploitability)
-    assert here.one_seat_gap([mixed, mixed]) / 2 == pytest.approx(report.one_seat_exploitability, abs=1e-9)
+    assert team_world.gap([mixture, mixture]) / 2 == pytest.approx(report.team_exploitability)
+    assert team_world.one_seat_gap([mixture, mixture]) / 2 == pytest.approx(report.one_seat_exploitability, abs=1e-9)
     value = report.values[0]
-    assert here.payoffs([mixed, mixed])[0] == pytest.approx(value, abs=1e-9) == pytest.approx(0, abs=1e-9)
+    assert team_world.payoffs([mixture, mixture])[0] == pytest.approx(value, abs=1e-9) == pytest.approx(0, abs=1e-9)
 
 
-def test_a_member_s_values_are_what_its_team_gets():
-    here, _ = world("seek_attack_defend", members=3, levels=1)
-    mine, theirs = (here.start(side, "random", STREAM) for side in (0, 1))
-    values = here.values(mine.rows, theirs.visits)
+def test_a_members_values_are_its_teams_payoff():
+    team_world, _ = world("seek_attack_defend", members=3, levels=1)
+    first_policy, second_policy = (team_world.start(side, "random", STREAM) for side in (0, 1))
+    values = team_world.values(first_policy.rows, second_policy.visits)
     for member in range(3):
         for action in range(4):
-            rows = mine.rows.copy()
+            rows = first_policy.rows.copy()
             rows[member] = np.eye(4)[action]
-            assert values[member, action] == pytest.approx(here.payoffs([here.of(rows), theirs])[0])
-        assert values[member] @ mine.rows[member] == pytest.approx(here.payoffs([mine, theirs])[0])
+            assert values[member, action] == pytest.approx(team_world.payoffs([team_world.of(rows), second_policy])[0])
+        assert values[member] @ first_policy.rows[member] == pytest.approx(
+            team_world.payoffs([first_policy, second_policy])[0]
+        )
 
 
 def test_a_best_response_is_the_best_joint_plan():
-    here, _ = world("example", members=3)
-    ones = here.of(np.eye(2)[[1, 1, 1]])
-    best = here.respond(0, [((ones,), 1.0)], Oracle(), start=ones)
-    assert best.rows.argmax(axis=1).tolist() == [0, 0, 0] and here.payoffs([best, ones])[0] == pytest.approx(1.5)
-    assert here.wins([best, ones]).tolist() == [1.0, 0.0] and here.wins([ones, ones]).tolist() == [0.5, 0.5]
+    team_world, _ = world("example", members=3)
+    all_ones = team_world.of(np.eye(2)[[1, 1, 1]])
+    best = team_world.respond(0, [((all_ones,), 1.0)], Oracle(), start=all_ones)
+    assert best.rows.argmax(axis=1).tolist() == [0, 0, 0] and team_world.payoffs([best, all_ones])[0] == pytest.approx(
+        1.5
+    )
+    assert team_world.wins([best, all_ones]).tolist() == [1.0, 0.0] and team_world.wins(
+        [all_ones, all_ones]
+    ).tolist() == [0.5, 0.5]
 
 
-def test_steps_are_those_of_the_released_code():
-    here, _ = world("example", members=3)
-    start, oracle = here.start(0, "uniform", STREAM), Oracle(kind="improve", steps=2, rate=0.1, warm=True)
-    first = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=start, self_share=1.0)
-    # every member answers with one; the first one's step is twice as long, then the second one's
+def test_update_steps_equal_the_released_code():
+    team_world, _ = world("example", members=3)
+    start, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=2, rate=0.1, warm=True)
+    first = team_world.respond(
+        0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=start, self_share=1.0
+    )
+    # every member answers with action 1; first seat 0 makes a double step, then seat 1
     assert first.rows[:, 1] == pytest.approx([0.6, 0.55, 0.55])
-    second = here.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
+    second = team_world.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
     assert second.rows[:, 1] == pytest.approx([0.64, 0.64, 0.595])
-    live = here.respond(0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=first, self_share=1.0)
+    live = team_world.respond(
+        0, [((start,), 1.0)], Oracle(kind="improve", steps=1, rate=0.1), start=first, self_share=1.0
+    )
     assert live.rows == pytest.approx(second.rows) and live.steps == second.steps == 2
 
 
-def test_a_phase_ends_where_the_policy_is_its_own_answer_but_not_before_50_steps_of_others():
-    here, _ = world("example", members=3)
-    start, oracle = here.start(0, "uniform", STREAM), Oracle(kind="improve", steps=1000, rate=0.1)
-    alone = here.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
-    assert 30 < alone.steps < 50 and alone.rows[:, 1] == pytest.approx(1, abs=0.01)
-    assert here.respond(0, [((alone,), 1.0)], oracle, start=start).steps == 51
-    assert here.improved(start, alone.visits, oracle).steps < 50
+def test_a_phase_ends_at_convergence_after_at_least_50_other_steps():
+    team_world, _ = world("example", members=3)
+    start, oracle = team_world.start(0, "uniform", STREAM), Oracle(kind="improve", steps=1000, rate=0.1)
+    self_play_only = team_world.respond(0, [((start,), 1.0)], oracle, start=start, self_share=1.0)
+    assert 30 < self_play_only.steps < 50 and self_play_only.rows[:, 1] == pytest.approx(1, abs=0.01)
+    assert team_world.respond(0, [((self_play_only,), 1.0)], oracle, start=start).steps == 51
+    assert team_world.improved(start, self_play_only.visits, oracle).steps < 50

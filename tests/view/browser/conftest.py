@@ -1,4 +1,4 @@
-"""One Chromium for all tests, one server for each, and pages whose errors fail the test."""
+"""Fixtures: one Chromium for all tests, one server per test, and pages whose errors fail the test."""
 
 import contextlib
 import shutil
@@ -20,7 +20,7 @@ from sparring.view.play_server import PlayServer  # noqa: E402
 from sparring.view.watch import RunWatcher  # noqa: E402
 
 TOKEN = "right-token"
-# what leaves the machine meets a proxy that is not there, and is seen to fail
+# a proxy that does not exist makes every request to the network fail visibly
 ARGUMENTS = ["--no-sandbox", "--proxy-server=http://127.0.0.1:9"]
 LISTEN = """
 window.seen = [];
@@ -98,14 +98,16 @@ class Visitor:
         return page
 
     def console(self, message, served=None):
-        ended = served is not None and served.server.should_exit  # a page that still polls is refused
-        allowed = any(part in message.text for part in self.allowed)
-        allowed = allowed or (ended and "ERR_CONNECTION" in message.text)
+        is_closed = (
+            served is not None and served.server.should_exit
+        )  # the closed server refuses a page that still polls
+        allowed = any(allowed_text in message.text for allowed_text in self.allowed)
+        allowed = allowed or (is_closed and "ERR_CONNECTION" in message.text)
         if message.type in ("error", "warning") and not allowed:
             self.wrong.append(f"console: {message.text}")
 
-    def requested(self, request, base):
-        if not request.url.startswith((base, "blob:", "data:")):
+    def requested(self, request, base_url):
+        if not request.url.startswith((base_url, "blob:", "data:")):
             self.wrong.append(f"request: {request.url}")
 
     def close(self):
@@ -118,7 +120,7 @@ class Visitor:
 
 @pytest.fixture
 def visitor(chromium):
-    """Return what opens pages; the test fails if a page erred, or asked outside."""
+    """Return a visitor that opens pages; the test fails on page errors and on external requests."""
     visitor = Visitor(chromium)
     yield visitor
     visitor.close()

@@ -1,4 +1,4 @@
-"""A run whose every text tries to be script or markup, and texts that lie about what they say."""
+"""A run whose texts contain script, markup or misleading characters."""
 
 import json
 from dataclasses import replace
@@ -13,16 +13,16 @@ MARKUP = (
     "<iframe srcdoc='<script>parent.hit=1</script>'></iframe></script></style></title>"
     '" onmouseover="window.hit=1" {{7*7}} data:text/html,<script>window.hit=1</script>'
 )
-LYING = "safe\u202egnp.exe\u202c \u200bzero \u2066isolate\u2069 \x07bell \x1b[31mred \ufeff"
-POISON = f"{MARKUP} {LYING}"
+MISLEADING_CHARACTERS = "safe\u202egnp.exe\u202c \u200bzero \u2066isolate\u2069 \x07bell \x1b[31mred \ufeff"
+HOSTILE_TEXT = f"{MARKUP} {MISLEADING_CHARACTERS}"
 NAME = "<img src=x onerror=window.hit=1>\u202egnp"
 METRIC = "<img src=x onerror=window.hit=1>"
 HUGE = 10_000_000
 
 
 def episode_of(text):
-    other = run_writer.turn(0, text, prompt=text, candidate=1, regretted=False)
-    legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (other,)}
+    candidate = run_writer.turn(0, text, prompt=text, candidate=1, regretted=False)
+    legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (candidate,)}
     first = run_writer.turn(0, text, prompt=text, regretted=False, **legal)
     second = run_writer.turn(1, text, event="illegal", prompt=text)
     play = run_writer.episode(40, first, second, agents=(text, "learner"))
@@ -35,9 +35,9 @@ def served(tmp_path_factory, serve):
     hostile = run_writer.write_run(folder / NAME, steps=())
     run_writer.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
     run_writer.append(
-        hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True}
+        hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": HOSTILE_TEXT, "value": 1.0, "stops": True}
     )
-    plays = [episode_of(POISON), run_writer.episode(41, run_writer.turn(0, "x" * HUGE, regretted=False))]
+    plays = [episode_of(HOSTILE_TEXT), run_writer.episode(41, run_writer.turn(0, "x" * HUGE, regretted=False))]
     run_writer.write_step(hostile, 10, plays)
     with serve(folder) as served:
         yield served
@@ -57,7 +57,7 @@ ALIVE = "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=j
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_nothing_of_a_run_is_script_or_markup(visitor, served, name):
+def test_texts_of_a_run_are_no_script_or_markup(visitor, served, name):
     page = visitor.open(served, VIEWS[name])
     page.wait_for_timeout(150)
     assert page.evaluate("() => window.hit") is None
@@ -68,7 +68,7 @@ def test_nothing_of_a_run_is_script_or_markup(visitor, served, name):
         assert "onerror=window.hit=1>" in page.inner_text("#view")
 
 
-def test_what_cannot_be_seen_is_shown_and_long_replies_are_cut(visitor, served):
+def test_invisible_characters_are_shown_and_long_replies_are_cut(visitor, served):
     page = visitor.open(served, VIEWS["replay"])
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
@@ -84,28 +84,30 @@ def test_what_cannot_be_seen_is_shown_and_long_replies_are_cut(visitor, served):
     assert page.evaluate(text) >= HUGE
 
 
-def test_the_mailed_page_runs_nothing_either(visitor, served, tmp_path):
+def test_the_exported_page_runs_no_script_of_the_run(visitor, served, tmp_path):
     page = visitor.open(served, VIEWS["replay"])
-    with page.expect_download() as waited:
+    with page.expect_download() as download_info:
         page.keyboard.press("e")
     file = tmp_path / "replay.html"
-    waited.value.save_as(file)
-    mailed = visitor.context().new_page()
-    mailed.on("console", visitor.console)
-    mailed.goto(file.as_uri())
-    mailed.wait_for_selector("article.turn")
-    assert mailed.evaluate("() => window.hit") is None
-    assert "<script>window.hit=1</script>" in mailed.inner_text("#main")
-    assert "U+202E" in mailed.inner_text("#main")
-    alive = mailed.evaluate("(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE)
+    download_info.value.save_as(file)
+    exported_page = visitor.context().new_page()
+    exported_page.on("console", visitor.console)
+    exported_page.goto(file.as_uri())
+    exported_page.wait_for_selector("article.turn")
+    assert exported_page.evaluate("() => window.hit") is None
+    assert "<script>window.hit=1</script>" in exported_page.inner_text("#main")
+    assert "U+202E" in exported_page.inner_text("#main")
+    alive = exported_page.evaluate("(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE)
     assert alive == 0
 
 
 def test_texts_of_runs_and_addresses_are_text(visitor, served):
     page = visitor.open(served, VIEWS["without colour"])
     text = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
-    hidden = {character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()}
-    expected = "".join(hidden.get(character, character) for character in POISON)
+    hidden = {
+        character: f"U+{ord(character):04X}" for character in MISLEADING_CHARACTERS if not character.isprintable()
+    }
+    expected = "".join(hidden.get(character, character) for character in HOSTILE_TEXT)
     assert json.dumps(text) == json.dumps(expected)
     visitor.allowed = ("400", "404")
     page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")

@@ -1,4 +1,4 @@
-"""The keyboard, the address, back and forward, and the file that is mailed."""
+"""The keyboard, the address, back and forward, and the exported file."""
 
 import json
 import re
@@ -31,15 +31,15 @@ def test_keys_step_through_turns_colours_and_seats(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     assert turn(page) == "turn 2 of 2"
     press(page, "Home", ".steps :text('turn 1 of 2')")
-    assert page.locator("article.turn").count() == 1  # turns to come are not drawn
+    assert page.locator("article.turn").count() == 1  # later turns are not drawn
     press(page, "ArrowRight", ".steps :text('turn 2 of 2')")
     press(page, "ArrowRight", "article.turn.current[data-turn='1']")
     press(page, "ArrowLeft", "article.turn.current[data-turn='0']")
     press(page, "End", "article.turn.current[data-turn='1']")
     assert page.locator("article.turn").count() == 2
     page = visitor.open(served, PLAY.format(120))
-    for kind in ("probability", "entropy", "none", "advantage"):
-        press(page, "c", f".colours [aria-pressed=true]:has-text('{kind}')")
+    for colour in ("probability", "entropy", "none", "advantage"):
+        press(page, "c", f".colours [aria-pressed=true]:has-text('{colour}')")
     assert page.locator(".token[class*=pos-]").count() > 0
     assert page.locator(".token[class*=neg-]").count() > 0
     page = visitor.open(served, PLAY.format(120))
@@ -57,7 +57,7 @@ def test_keys_step_through_turns_colours_and_seats(visitor, served):
     assert "secret card J" not in page.content()
 
 
-def test_j_k_and_s_lead_to_other_plays(visitor, served):
+def test_j_k_and_s_lead_to_other_episodes(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "j", "h1:has-text('play 121')")
     press(page, "k", "h1:has-text('play 120')")
@@ -76,7 +76,7 @@ def test_j_k_and_s_lead_to_other_plays(visitor, served):
     page.wait_for_selector(".siblings", state="detached")
 
 
-def test_help_lists_the_keys_and_letters_in_a_box_are_none(visitor, served):
+def test_help_lists_the_keys_and_typed_letters_are_no_keys(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "?", "dialog[open]")
     assert "export as one page" in page.inner_text("dialog")
@@ -92,7 +92,7 @@ def test_help_lists_the_keys_and_letters_in_a_box_are_none(visitor, served):
     assert page.get_attribute("html", "data-theme") == "light"
 
 
-def test_addresses_lead_to_a_turn_in_each_tab_or_are_said(visitor, served):
+def test_addresses_lead_to_a_turn_in_each_tab_or_give_an_error(visitor, served):
     page = visitor.open(served, PLAY.format(120) + "&turn=1&seat=0")
     assert turn(page) == "turn 1 of 2"
     page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('first')")
@@ -123,28 +123,28 @@ def test_back_and_forward(visitor, served):
 
 
 @pytest.mark.parametrize("seat", [None, 1])
-def test_a_play_is_exported_as_one_page(visitor, served, tmp_path, seat):
+def test_an_episode_is_exported_as_one_page(visitor, served, tmp_path, seat):
     page = visitor.open(served, PLAY.format(120) + ("" if seat is None else f"&seat={seat}"))
-    with page.expect_download() as waited:
+    with page.expect_download() as download_info:
         page.keyboard.press("e")
     file = tmp_path / "replay.html"
-    waited.value.save_as(file)
+    download_info.value.save_as(file)
     text = file.read_text(encoding="utf-8")
     assert ("secret card K" in text) == (seat is None)
     data = re.search(r'id="replay">(.*?)</script>', text, re.DOTALL)[1]
     assert json.loads(data)["episode"]["episode"] == 120
-    mailed = visitor.context().new_page()
-    mailed.on("pageerror", lambda error: visitor.wrong.append(str(error)))
-    mailed.on("console", visitor.console)
-    mailed.goto(file.as_uri())
-    mailed.wait_for_selector("article.turn")
-    press(mailed, "Home", ".steps :text('turn 1 of 2')")
-    press(mailed, "c", ".colours [aria-pressed=true]:has-text('probability')")
-    outside = mailed.evaluate("() => performance.getEntriesByType('resource').length")
-    assert outside == 0
+    exported_page = visitor.context().new_page()
+    exported_page.on("pageerror", lambda error: visitor.wrong.append(str(error)))
+    exported_page.on("console", visitor.console)
+    exported_page.goto(file.as_uri())
+    exported_page.wait_for_selector("article.turn")
+    press(exported_page, "Home", ".steps :text('turn 1 of 2')")
+    press(exported_page, "c", ".colours [aria-pressed=true]:has-text('probability')")
+    num_requests = exported_page.evaluate("() => performance.getEntriesByType('resource').length")
+    assert num_requests == 0
 
 
-def test_a_dialog_has_the_keys_while_it_is_open(visitor, served):
+def test_an_open_dialog_captures_the_keys(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     address = page.url
     press(page, "?", "dialog[open]")
@@ -156,4 +156,4 @@ def test_a_dialog_has_the_keys_while_it_is_open(visitor, served):
     press(page, "?", "dialog[open]")
     page.keyboard.press("?")
     page.wait_for_selector("dialog:not([open])", state="attached")
-    press(page, "Escape", "table.plays")  # closed, the page has its keys again
+    press(page, "Escape", "table.plays")  # after closing, the page receives keys again

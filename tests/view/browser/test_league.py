@@ -1,4 +1,4 @@
-"""The league in a browser: the family tree by keys and in words."""
+"""The league view in a browser: the family tree by keys and in words."""
 
 import json
 
@@ -58,11 +58,11 @@ def test_the_tree_is_drawn_in_words_and_by_keys(visitor, served, theme, width):
     assert page.evaluate("() => window.hit") is None
 
 
-def test_tree_cells_and_tables_are_said(visitor, served):
+def test_tree_cells_and_tables_have_descriptions(visitor, served):
     page = visitor.open(served, "?view=league")
     page.click(".tree summary")
     rows = page.locator(".tree tbody tr")
-    assert rows.count() == 5  # the start, three snapshots, the learner
+    assert rows.count() == 5  # the initial weights, three snapshots, the learner
     assert "past-000010" in rows.nth(3).inner_text() and "(by step)" not in rows.nth(3).inner_text()
     assert page.locator(".tree path.edge.recorded").count() == 1
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
@@ -76,7 +76,7 @@ def test_tree_cells_and_tables_are_said(visitor, served):
     assert "Mean return of each row's player against each column's" in titles
 
 
-def test_a_run_without_a_league_says_so_in_a_sentence_and_no_more(visitor, serve, tmp_path):
+def test_a_run_without_a_league_shows_one_sentence(visitor, serve, tmp_path):
     run_writer.write_run(tmp_path / "mirror")
     write_league(tmp_path / "league")
     with serve(tmp_path) as served:
@@ -116,15 +116,15 @@ def write_league_league_weights(folder):
 
 
 def write_sides(folder):
-    """Write a run whose sides are apart: p = 1/4 and 3/4 in the first, one half each in the second."""
+    """Write a run with separate sides: weights 1/4 and 3/4 on the first side, 1/2 each on the second."""
     run = write_league_league_weights(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
     rows = {}
     for i, payoffs in enumerate(((0.6, 0), (0.2, 0.4))):
         for j, payoff in enumerate(payoffs):
-            for seat, who, other, sign in ((0, i, j, 1), (1, j, i, -1)):
-                row = Row("kuhn_poker", seat, ref(NAMES[who]), ref(NAMES[other]))
+            for seat, member, opponent, sign in ((0, i, j, 1), (1, j, i, -1)):
+                row = Row("kuhn_poker", seat, ref(NAMES[member]), ref(NAMES[opponent]))
                 rows[row] = Results(games=100, draws=100, returns=sign * 100 * payoff)
     folder_of_step = run / "checkpoints" / "step_000030"
     members = {name: {"version": 1} for name in NAMES[:2]}
@@ -133,7 +133,7 @@ def write_sides(folder):
 
 
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory, serve):
+def separate_sides(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("apart")
     write_sides(folder / "kuhn")
     with serve(folder) as served:
@@ -141,8 +141,8 @@ def apart(tmp_path_factory, serve):
 
 
 @pytest.mark.parametrize("width", [1366, 390])
-def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
-    page = visitor.open(apart, "?view=league", width=width)
+def test_with_separate_sides_each_member_has_two_bars(visitor, separate_sides, width):
+    page = visitor.open(separate_sides, "?view=league", width=width)
     rows = [row.split() for row in page.evaluate(WEIGHTS)]
     assert rows == [["1", NAMES[0], "0.25", "0.50"], ["2", NAMES[1], "0.75", "0.50"]]
     heads = page.evaluate("() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)")
@@ -159,7 +159,7 @@ def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
-def test_weights_stand_beside_payoffs(visitor, served, theme, width):
+def test_weights_are_shown_beside_payoffs(visitor, served, theme, width):
     page = visitor.open(served, "?view=league&solver=max_entropy_nash", theme=theme, width=width)
     rows = page.evaluate(WEIGHTS)
     assert [row.split()[-1] for row in rows] == ["0.25"] * 4
@@ -175,7 +175,7 @@ def test_weights_stand_beside_payoffs(visitor, served, theme, width):
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
+def test_the_chosen_solver_is_stored_in_the_address(visitor, served):
     page = visitor.open(served, "?view=league")
     assert "the run's own (league.answer)" in page.inner_text(".meta-strategy")
     assert page.inner_text(".answer-said").startswith("Exploitability over time is that of the mixture")
@@ -191,7 +191,7 @@ def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
     assert "solver" not in page.url
 
 
-def test_solvers_and_answers_that_fail_leave_the_rest(visitor, served):
+def test_failing_solvers_and_answers_leave_other_parts_visible(visitor, served):
     page = visitor.open(served, "?view=league&solver=nothing")
     assert "nothing is not a built-in meta-solver" in page.inner_text(".meta-strategy")
     assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
@@ -205,7 +205,7 @@ def test_solvers_and_answers_that_fail_leave_the_rest(visitor, served):
     page.wait_for_selector(".tree svg a")
 
 
-def test_payoffs_are_told_by_keys(visitor, served):
+def test_payoffs_are_described_by_keys(visitor, served):
     page = visitor.open(served, "?view=league")
     page.focus(".meta-heat [tabindex='0']")
     assert "no member plays against itself" in page.inner_text(".meta-payoffs .cell-said")
@@ -214,7 +214,7 @@ def test_payoffs_are_told_by_keys(visitor, served):
     assert text.startswith("past-000010 against past-000020: mean payoff +1 in 100 plays; win rate")
     assert "95 % interval 0.963 to 1.00" in text
     page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")  # there is nothing further left
+    page.keyboard.press("ArrowLeft")  # no cell is further left
     page.keyboard.press("End")
     for _ in range(3):
         page.keyboard.press("ArrowDown")

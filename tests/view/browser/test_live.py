@@ -1,4 +1,4 @@
-"""A page that is open while a run writes, and while its folder is taken away."""
+"""An open page while a run writes, and while its folder is removed."""
 
 import shutil
 import threading
@@ -10,7 +10,7 @@ from sparring.view import static_pages
 from sparring.view.position_pictures import PositionPictures
 from tests.view import run_writer
 
-SOON = 2000  # milliseconds in which a page must show what is new
+SOON = 2000  # milliseconds within which a page must show new data
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def live(tmp_path, serve):
         yield folder, served
 
 
-def test_runs_steps_curves_and_plays_that_are_new_are_shown(visitor, live):
+def test_new_runs_steps_curves_and_episodes_are_shown(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     assert "30" in page.inner_text("table.runs tbody td.number >> nth=0")
@@ -38,27 +38,27 @@ def test_runs_steps_curves_and_plays_that_are_new_are_shown(visitor, live):
     page.wait_for_selector("table.runs th:has-text('second')", timeout=3 * SOON)
 
 
-def test_a_page_that_is_hidden_asks_nothing(visitor, live):
+def test_a_hidden_page_sends_no_requests(visitor, live):
     _, served = live
     page = visitor.open(served, "?view=runs")
     page.evaluate(
         "() => { Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange')); }"
     )
-    page.wait_for_timeout(1200)  # what was under way
+    page.wait_for_timeout(1200)  # requests already sent
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.wait_for_timeout(2200)
     assert requests == []
 
 
-def test_a_folder_that_vanishes_is_said(visitor, live):
+def test_a_vanished_folder_is_reported(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     shutil.rmtree(folder)
     page.wait_for_selector("table.runs .state:has-text('gone')", timeout=3 * SOON)
 
 
-def test_half_a_line_and_a_torn_file_are_no_end(visitor, live):
+def test_an_incomplete_line_and_a_damaged_file_do_not_stop_the_page(visitor, live):
     folder, served = live
     page = visitor.open(served, "?view=runs")
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
@@ -67,15 +67,15 @@ def test_half_a_line_and_a_torn_file_are_no_end(visitor, live):
         time.sleep(0.2)
         stream.write('ss": 0.25}\n')
     page.wait_for_selector("table.runs tbody td.number:has-text('31')", timeout=SOON)
-    part = folder / "episodes/part-000010.parquet"
-    torn = part.with_suffix(".torn")
-    torn.write_bytes(part.read_bytes()[:-20])
-    torn.replace(part)
+    episode_file = folder / "episodes/part-000010.parquet"
+    damaged_file = episode_file.with_suffix(".torn")
+    damaged_file.write_bytes(episode_file.read_bytes()[:-20])
+    damaged_file.replace(episode_file)
     page.click("nav >> text=Replays")
     page.wait_for_selector(".note:has-text('part-000010')", timeout=3 * SOON)
 
 
-def test_a_server_that_ends_is_said(visitor, live):
+def test_a_stopped_server_is_reported(visitor, live):
     visitor.allowed = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
     _, served = live
     page = visitor.open(served, "?view=runs")
@@ -83,7 +83,9 @@ def test_a_server_that_ends_is_said(visitor, live):
     page.wait_for_selector("#live:has-text('does not answer')", timeout=3 * SOON)
 
 
-ASKED = "() => performance.getEntriesByType('resource').map((one) => new URL(one.name)).map((one) => one.pathname)"
+REQUESTED_PATHS = (
+    "() => performance.getEntriesByType('resource').map((one) => new URL(one.name)).map((one) => one.pathname)"
+)
 QUERIES = {
     "runs": "?view=runs",
     "curves": "?view=curves&runs=0&metrics=loss",
@@ -102,22 +104,22 @@ def served(tmp_path_factory, serve):
 
 
 @pytest.mark.parametrize("view", QUERIES)
-def test_each_file_and_the_first_answer_are_asked_once(visitor, served, view):
-    paths = visitor.open(served, QUERIES[view]).evaluate(ASKED)
+def test_each_file_and_the_first_answer_are_requested_once(visitor, served, view):
+    paths = visitor.open(served, QUERIES[view]).evaluate(REQUESTED_PATHS)
     scripts = [name.removeprefix("/static/") for name in paths if name.endswith(".js")]
     modules = sorted(name for name in scripts if name != "theme.js")
-    assert modules == sorted(static_pages.modules(view))  # none is found late, none for nothing
+    assert modules == sorted(static_pages.modules(view))  # all modules are preloaded, and no unneeded one
     data = [name for name in paths if name.startswith("/api/") and "changes" not in name]
     assert sorted(data) == sorted(set(data))
 
 
-def test_an_answer_that_was_asked_ahead_is_not_shown_twice(visitor, served):
+def test_a_preloaded_answer_is_not_shown_twice(visitor, served):
     page = visitor.open(served, "?view=runs")
     page.click("nav [data-view=league]")
     page.wait_for_selector("h1:text('League')")
     page.click("nav [data-view=runs]")
     page.wait_for_selector("table.runs")
-    assert page.evaluate(ASKED).count("/api/runs") == 3
+    assert page.evaluate(REQUESTED_PATHS).count("/api/runs") == 3
 
 
 def test_text_is_drawn_before_the_picture(visitor, served, monkeypatch):

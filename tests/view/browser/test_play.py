@@ -1,4 +1,4 @@
-"""A person plays in the browser: by keys alone, to the end, and the next play."""
+"""A person plays in the browser: only by keys, to the end, and the next episode."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from sparring.play.store import EpisodeStore
 from tests.view import run_writer
 
 PLAY = "?view=play&run=&environment={}&against={}&seat={}&seed=3&begin=1"
-START = 60_000  # milliseconds that the process that plays may take to start
+START = 60_000  # milliseconds that the playing process may take to start
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def served(tmp_path_factory, serve):
         yield served
 
 
-def sit(visitor, served, environment, against="random", seat=0, **options):
+def begin_play(visitor, served, environment, against="random", seat=0, **options):
     page = visitor.open(served, PLAY.format(environment, against, seat), loaded=False, **options)
     page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
     return page
@@ -31,8 +31,8 @@ def press(page, key, selector):
     page.wait_for_selector(selector, timeout=START)
 
 
-def test_poker_to_the_end_by_keys(visitor, served):
-    page = sit(visitor, served, "kuhn_poker", "cfr")
+def test_poker_is_played_to_the_end_by_keys(visitor, served):
+    page = begin_play(visitor, served, "kuhn_poker", "cfr")
     assert "We play Kuhn poker" in page.inner_text("details.rules[open]")
     assert "Your card is the Queen." in page.inner_text(".prompt-now")
     assert page.inner_text(".play-status").startswith("Your turn, first.")
@@ -55,8 +55,8 @@ def test_poker_to_the_end_by_keys(visitor, served):
     assert "second: you" in page.inner_text(".sitter.you")
 
 
-def test_typed_text_stays_text_and_a_reload_keeps_the_play(visitor, served):
-    page = sit(visitor, served, "talk")
+def test_typed_text_is_escaped_and_a_reload_keeps_the_episode(visitor, served):
+    page = begin_play(visitor, served, "talk")
     page.keyboard.type("<img src=x onerror='window.hit=1'> \u202e h1")
     press(page, "Enter", ".play-body[data-turn='1.1'][data-phase=yours]")
     assert "<img src=x" in page.inner_text(".so-far") and "U+202E" in page.inner_text(".so-far")
@@ -67,15 +67,15 @@ def test_typed_text_stays_text_and_a_reload_keeps_the_play(visitor, served):
     page.wait_for_selector(".ending .note:has-text('no oracle')")
 
 
-def test_what_is_no_action_is_said_beside_the_box(visitor, served):
-    page = sit(visitor, served, "sudoku", "", theme="dark", width=390)
+def test_an_illegal_action_is_reported_beside_the_input(visitor, served):
+    page = begin_play(visitor, served, "sudoku", "", theme="dark", width=390)
     page.keyboard.type("nonsense")
     press(page, "Enter", "[role=alert]:has-text('is not an action of this game')")
     assert page.input_value(".say") == "nonsense"
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_choices_lead_to_a_play_and_links_of_others_to_none(visitor, served):
+def test_choices_start_an_episode_and_external_links_do_not(visitor, served):
     page = visitor.open(served, "?view=play&run=", loaded=False)
     page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
     page.select_option("select[name=environment]", "tic_tac_toe")
@@ -87,16 +87,16 @@ def test_the_choices_lead_to_a_play_and_links_of_others_to_none(visitor, served)
     assert "O: you" in page.inner_text(".sitter.you")
     page.go_back()
     page = visitor.open(served, "?view=runs", loaded=False)
-    before = len(served.plays._sessions)
+    num_sessions = len(served.plays._sessions)
     page.goto(served.base + PLAY.format("urn", "", 0))
     page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
     assert page.input_value("select[name=environment]") == "urn"
-    assert len(served.plays._sessions) == before
+    assert len(served.plays._sessions) == num_sessions
 
 
 @pytest.mark.slow
-def test_a_play_that_hangs_is_left(visitor, served):
-    page = sit(visitor, served, "simple_negotiation", "minimax")
+def test_an_episode_that_hangs_can_be_left(visitor, served):
+    page = begin_play(visitor, served, "simple_negotiation", "minimax")
     page.click(".act >> nth=1")
     page.wait_for_selector(".play-body[data-phase=thinking]")
     page.click(".anew")
@@ -113,13 +113,13 @@ def test_a_play_that_hangs_is_left(visitor, served):
 def served_people(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     turn = run_writer.turn(0, "bet", prompt="welcome, person")
-    played = run_writer.episode(40, turn, agents=("person-me", "bot-cfr"))
-    run_writer.write_played(run_writer.write_run(folder / "kuhn") / "played", 10, played)
+    person_episode = run_writer.episode(40, turn, agents=("person-me", "bot-cfr"))
+    run_writer.write_people_episode(run_writer.write_run(folder / "kuhn") / "played", 10, person_episode)
     with serve(folder) as served_people:
         yield served_people
 
 
-def test_plays_of_people_are_chosen_and_opened(visitor, served_people):
+def test_episodes_of_people_can_be_chosen_and_opened(visitor, served_people):
     page = visitor.open(served_people, "?view=replay")
     page.click(".filters summary")
     page.select_option("[data-field=of]", "people")
@@ -160,7 +160,7 @@ def address(run, turn=1):
     return f"?view=replay&run=0&step=2&episode={number}&turn={turn}"
 
 
-def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
+def test_the_policys_probabilities_are_shown_with_their_step(visitor, serve, run):
     with serve(run) as served:
         page = visitor.open(served, address(run))
         page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
@@ -171,7 +171,7 @@ def test_the_policy_stands_beside_the_moves_with_its_step(visitor, serve, run):
         assert page.locator(".legal-moves .bar.chance").count() == page.locator(".legal-moves tbody tr").count()
 
 
-def test_a_reason_stands_where_it_cannot_be_had(visitor, serve, run, tmp_path):
+def test_without_probabilities_a_reason_is_shown(visitor, serve, run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "kuhn")
     for file in folder.glob("checkpoints/*/model.safetensors"):
         file.write_bytes(b"?")
@@ -179,4 +179,4 @@ def test_a_reason_stands_where_it_cannot_be_had(visitor, serve, run, tmp_path):
         page = visitor.open(served, address(folder))
         page.wait_for_selector(".legal-moves >> text=has changed", timeout=30_000)
         assert page.locator(".legal-moves .bar.chance").count() == 0
-        visitor.close()  # before the server ends, whom the page asks once a second
+        visitor.close()  # before the server stops, as the page polls it every second

@@ -1,4 +1,4 @@
-"""Every view in both themes and on a narrow screen: drawn, whole, nothing refused."""
+"""Every view in both themes and on a narrow screen: drawn completely, without refused requests."""
 
 import json
 
@@ -30,10 +30,10 @@ def served(tmp_path_factory, serve):
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
 def test_a_view_is_drawn(visitor, served, name, theme, width):
-    query, heading, part = VIEWS[name]
+    query, heading, selector = VIEWS[name]
     page = visitor.open(served, query, theme=theme, width=width)
     assert heading in page.inner_text("h1")
-    page.wait_for_selector(part)
+    page.wait_for_selector(selector)
     assert page.get_attribute("html", "data-theme") == theme
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     unnamed = page.evaluate(
@@ -43,7 +43,7 @@ def test_a_view_is_drawn(visitor, served, name, theme, width):
     assert unnamed == 0
 
 
-def test_the_token_leaves_the_address_and_without_one_the_page_says_what_to_do(visitor, served):
+def test_the_token_leaves_the_address_and_a_missing_one_is_explained(visitor, served):
     page = visitor.open(served, "?view=runs")
     assert "token" not in page.url
     visitor.allowed = ("401",)
@@ -53,7 +53,7 @@ def test_the_token_leaves_the_address_and_without_one_the_page_says_what_to_do(v
     assert "sparring view" in page.inner_text(".failure")
 
 
-def test_the_theme_is_switched_and_kept(visitor, served):
+def test_the_theme_can_be_switched_and_is_stored(visitor, served):
     page = visitor.open(served, "?view=curves&metrics=loss")
     page.click("#theme")
     assert page.get_attribute("html", "data-theme") == "dark"
@@ -77,7 +77,7 @@ def test_runs_are_filtered_ticked_and_compared(visitor, served):
     assert page.inner_text("table:has-text('Setting') tbody th") == "seed"
 
 
-def test_three_seeds_are_a_band_and_two_are_lines(visitor, served):
+def test_three_seeds_give_a_band_and_two_give_lines(visitor, served):
     page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss")
     note = "n = 3 seeds"
     assert note in page.inner_text("[data-metric=loss] .readout")
@@ -88,7 +88,7 @@ def test_three_seeds_are_a_band_and_two_are_lines(visitor, served):
     assert "kuhn-0" in text and "kuhn-1" in text
 
 
-def test_health_is_listed_and_figures_are_found_on_another_axis(visitor, served):
+def test_health_is_listed_and_the_axis_can_be_changed(visitor, served):
     page = visitor.open(served, "?view=curves&runs=0&metrics=loss")
     assert page.inner_text("section:has-text('Health') tbody").count("loss is large") == 1
     page.fill("input[aria-label='find a figure']", "seconds play")
@@ -99,7 +99,7 @@ def test_health_is_listed_and_figures_are_found_on_another_axis(visitor, served)
     assert "x=tokens" in page.url
 
 
-def test_plays_are_found_sorted_paged_and_filtered_by_ranges(visitor, served):
+def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
     assert "of 12 plays" in page.inner_text(".found-count")
     page.click("text=illegal replies")
@@ -119,7 +119,7 @@ def test_plays_are_found_sorted_paged_and_filtered_by_ranges(visitor, served):
     assert page.input_value("[data-field=turns]") == "many"  # the form is still there
 
 
-def test_curves_are_drawn_by_uplot_under_the_same_policy(visitor, served):
+def test_curves_are_drawn_by_uplot_under_the_security_policy(visitor, served):
     page = visitor.open(served, "?view=curves&runs=0,1,2&group=1&metrics=loss")
     page.wait_for_selector("[data-metric=loss] canvas")
     page.hover("[data-metric=loss] .u-over", position={"x": 150, "y": 60})
@@ -152,13 +152,13 @@ def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
     assert page.eval_on_selector(".seat-buttons [aria-pressed=true]", CONTRAST) >= 4.5
 
 
-def test_filters_are_folded_and_buttons_have_words(visitor, served):
+def test_filters_can_be_folded_and_buttons_have_labels(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
     assert not page.is_visible("[data-field=turns]")
     page.click(".filters summary")
     page.select_option("[data-field=illegal]", "1")
     page.wait_for_selector(".filters summary:has-text('filters: illegal reply')")
-    assert page.is_visible("[data-field=turns]")  # a choice does not fold them
+    assert page.is_visible("[data-field=turns]")  # a choice does not fold the filters
     assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
     page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
     page.click("button:has-text('Next play')")
@@ -175,19 +175,19 @@ CARD = f"[data-metric='{NASH}']"
 def served_curves(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     run = run_writer.write_run(folder / "kuhn")
-    values = {1: 0.9, 10: 0.5, 20: 0.4, 30: 0.25}  # few, and all above 0
+    values = {1: 0.9, 10: 0.5, 20: 0.4, 30: 0.25}  # few points, all above 0
     run_writer.append(run / "metrics.jsonl", *({"step": 30 + n, NASH: y} for n, y in values.items()))
     run_writer.append(run / "metrics.jsonl", *({"step": 60 + n, "noise": n % 2} for n in range(1, 41)))
     with serve(folder) as served_curves:
         yield served_curves
 
 
-def test_smoothing_is_said_and_never_of_few_points(visitor, served_curves):
+def test_smoothing_is_labelled_and_not_applied_to_few_points(visitor, served_curves):
     page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH},noise")
     assert "last 0.25" in page.inner_text(f"{CARD} .readout")
     assert "smoothed" not in page.inner_text(".charts")
     page = visitor.open(served_curves, "?view=curves&run=0&metrics=noise&smooth=0.5")
-    # the last value is 0, and half of what came before is of a 1: (0 + 1/2 + 0 + 1/8 ...) / 2 = 1/3
+    # the last value is 0, and every second earlier value is 1: (0 + 1/2 + 0 + 1/8 ...) / 2 = 1/3
     assert "last 0 (smoothed 0.3333)" in page.inner_text("[data-metric=noise] .readout")
     text = page.get_attribute("[data-metric=noise] .plot", "aria-label")
     assert "kuhn: 0 (smoothed 0.3333)" in text
@@ -200,16 +200,16 @@ def test_smoothing_is_said_and_never_of_few_points(visitor, served_curves):
 def test_all_figures_are_listed_and_compared_with_uniform_and_best_play(visitor, served_curves):
     page = visitor.open(served_curves, "?view=curves&run=0&metrics=loss")
     page.click("text=all 8 figures")
-    listed = page.inner_text(".all-figures")
+    all_figures = page.inner_text(".all-figures")
     for section, name in (("Skill", NASH), ("Replies", "legal_rate"), ("Learning", "noise")):
-        assert listed.index(section) < listed.index(name)
-    assert listed.index("Time") < listed.index("seconds/play")
+        assert all_figures.index(section) < all_figures.index(name)
+    assert all_figures.index("Time") < all_figures.index("seconds/play")
     page.click(".all-figures button:has-text('noise')")
     page.wait_for_selector("[data-metric=noise] .plot *")
     assert page.is_visible(".all-figures button:has-text('noise')")  # the list stays open
     page = visitor.open(served_curves, f"?view=curves&run=0&metrics={NASH}")
     page.wait_for_selector(f"{CARD} .reference:has-text('equilibrium 0')", timeout=20_000)
-    assert "random play 0.9167" in page.inner_text(f"{CARD} .readout")  # 11/12, which OpenSpiel has
+    assert "random play 0.9167" in page.inner_text(f"{CARD} .readout")  # 11/12, the value of OpenSpiel
     assert "lower is better" in page.inner_text(f"{CARD} h2")
     page.wait_for_selector(f"{CARD} canvas")
 
@@ -231,17 +231,17 @@ def served_workers(tmp_path_factory, serve):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1366, 390])
-def test_a_lane_of_each_worker_says_what_it_did(visitor, served_workers, theme, width):
+def test_each_worker_has_a_lane_of_its_activity(visitor, served_workers, theme, width):
     page = visitor.open(served_workers, "?view=workers&run=0", theme=theme, width=width)
     page.wait_for_selector("table.lanes tbody tr")
-    assert page.locator("table.lanes tbody tr").count() == 3  # two workers, and all
+    assert page.locator("table.lanes tbody tr").count() == 3  # two workers and their sum
     text = page.get_attribute("svg.lane >> nth=1", "aria-label")
     assert text.startswith("worker 1: plays 25.0 %, waits 25.0 %, not there 50.0 %; lost 300 times")
     assert "2 steps to a bar" in page.inner_text(".lanes-of")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_lane_stands_for_all_where_no_more_is_recorded_and_empty_figures_have_no_chart(visitor, served_workers):
+def test_without_records_per_worker_one_lane_shows_all(visitor, served_workers):
     page = visitor.open(served_workers, "?view=workers&run=1")
     page.wait_for_selector("table.lanes tbody tr")
     assert page.locator("table.lanes tbody tr").count() == 1
@@ -278,7 +278,7 @@ def order(page):
     ("title", "down"),
     [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")],
 )
-def test_a_title_sorts_the_table(visitor, served_runs_table, title, down):
+def test_a_column_title_sorts_the_table(visitor, served_runs_table, title, down):
     page = visitor.open(served_runs_table, "?view=runs")
     assert order(page) == ["a", "b", "c"]
     page.click(f"thead button:has-text('{title}')")
@@ -289,7 +289,7 @@ def test_a_title_sorts_the_table(visitor, served_runs_table, title, down):
     assert order(page) == (list("bca") if title == "Health" else list(reversed(down)))
 
 
-def test_a_run_has_a_start_a_duration_and_its_health(visitor, served_runs_table):
+def test_a_run_row_has_start_time_duration_and_health(visitor, served_runs_table):
     page = visitor.open(served_runs_table, "?view=runs")
     row = page.inner_text("tr[data-run='1']")
     assert "1 Nov 2026" in row and "2 h 0 min" in row
@@ -302,13 +302,13 @@ def test_a_run_has_a_start_a_duration_and_its_health(visitor, served_runs_table)
     assert "12345.6" not in page.inner_text("table.runs")
     badge.click()
     page.wait_for_selector("tr.health-said")
-    assert LONG.strip() in page.inner_text("tr.health-said")  # all of it
+    assert LONG.strip() in page.inner_text("tr.health-said")  # the complete text
     page.click("tr.health-said a")
     page.wait_for_selector("section:has-text('Health') td:has-text('12345.6')")
     assert LONG.strip() in page.inner_text("section:has-text('Health') tbody")
 
 
-def test_a_page_without_runs_says_what_to_do(visitor, serve, tmp_path):
+def test_a_page_without_runs_explains_what_to_do(visitor, serve, tmp_path):
     with serve(tmp_path) as served_runs_table:
         page = visitor.open(served_runs_table, "?view=runs")
         assert "sparring train" in page.inner_text("#view code")
@@ -316,7 +316,7 @@ def test_a_page_without_runs_says_what_to_do(visitor, serve, tmp_path):
         page.wait_for_selector("table.runs", timeout=8000)
 
 
-def test_plays_that_wait_for_the_index_are_said(visitor, serve, tmp_path):
+def test_episodes_that_wait_for_the_index_are_reported(visitor, serve, tmp_path):
     folder = run_writer.write_run(tmp_path / "kuhn", steps=(10,))
     with serve(tmp_path) as served_runs_table:
         run_writer.write_step(folder, 20, [run_writer.episode(80)])

@@ -22,7 +22,7 @@ from sparring.methods.selection.curricula.xrpo_allocator import xrpo_allocator
 from sparring.play.turn_table import turn_table
 
 
-def setting(**rollout):
+def make_engine(**rollout):
     games = [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "tic_tac_toe", "weight": 0}]
     sizes = {"hidden_size": 8, "layers": 1, "heads": 1}
     return LocalEngine(
@@ -37,7 +37,7 @@ def setting(**rollout):
     )
 
 
-def specs_of(engine, step=0, **more):
+def specs_of(engine, step=0, **options):
     matchmaker = bind("league.matchmakers", "mirror")
     fixed = {
         "games": engine.environments,
@@ -46,10 +46,10 @@ def specs_of(engine, step=0, **more):
         "members": (),
         "root": engine.root,
     }
-    return step_specs(step, progress=0.0, **fixed, **more)
+    return step_specs(step, progress=0.0, **fixed, **options)
 
 
-def test_shares_of_games_and_of_starts():
+def test_by_weight_shares_games_and_initial_states():
     book = ArmBook([Arm("a", 0, 3.0), Arm("a", 1, 3.0), Arm("a", 2, 3.0), Arm("b", 0, 1.0), Arm("b", 1, 1.0)])
     chosen = by_weight(book.request(4000, 0, Stream.from_seed(0)))
     shares = np.bincount(chosen, minlength=5) / 4000
@@ -62,7 +62,7 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
 
 
 def test_arms_leave_out_what_is_held_out():
-    engine = setting()
+    engine = make_engine()
     assert [arm.name for arm in arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
     assert [arm.name for arm in arms(engine.environments, 2)] == [
         "kuhn_poker#0",
@@ -72,8 +72,8 @@ def test_arms_leave_out_what_is_held_out():
     ]
 
 
-def test_fixed_starts_deal_the_same_cards_in_every_step_and_games_of_one_start_are_one_group():
-    engine = setting(starts=3)
+def test_fixed_initial_states_repeat_in_every_step_and_form_groups():
+    engine = make_engine(starts=3)
     first, second = specs_of(engine), specs_of(engine, step=1)
     deals = {spec.arm: spec.deal.key for spec in first}
     assert len(deals) == len(set(deals.values())) == 6
@@ -83,13 +83,13 @@ def test_fixed_starts_deal_the_same_cards_in_every_step_and_games_of_one_start_a
         groups.setdefault(spec.arm, set()).add(spec.group_id)
     assert all(len(ids) == 1 for ids in groups.values())
     assert len({spec.episode_id for spec in first + second}) == 96
-    assert len({spec.stream.key for spec in first}) == 48  # games of a group differ in everything but their start
-    fresh = specs_of(setting())
-    assert len({spec.deal.key for spec in fresh}) == 24
+    assert len({spec.stream.key for spec in first}) == 48  # games of a group share only their initial state
+    fresh_specs = specs_of(make_engine())
+    assert len({spec.deal.key for spec in fresh_specs}) == 24
 
 
-def test_records_by_hand():
-    engine = setting()
+def test_records_of_arms_by_hand():
+    engine = make_engine()
     specs = specs_of(engine)
     episodes = engine.play(specs).episodes
     book = ArmBook(arms(engine.environments, 0))
@@ -112,15 +112,15 @@ def test_records_by_hand():
                 assert summary.deviation == pytest.approx(np.sqrt(returns.var(axis=0).mean()))
 
 
-def test_the_book_survives_json_and_forgets_what_is_old():
+def test_the_arm_book_survives_json_and_drops_old_records():
     book = ArmBook(
         [Arm("a", None, 1.0)],
         {"a": [[step, 2, 1, 0.5, 0.5] for step in range(MAX_RECORDS)], "gone": [[0, 1, 1, 1.0, 0.0]]},
     )
     assert list(book.state) == ["a"]
-    again = ArmBook(book.arms, json.loads(json.dumps(book.state)))
-    assert again.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
-    engine = setting()
+    restored = ArmBook(book.arms, json.loads(json.dumps(book.state)))
+    assert restored.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
+    engine = make_engine()
     specs = [spec for spec in specs_of(engine) if spec.arm == "kuhn_poker"][:2]
     book.observe(turn_table(engine.play(specs).episodes), {specs[0].group_id: "a"}, 99)
     (records,) = book.request(1, 0, Stream.from_seed(0)).history
@@ -130,29 +130,29 @@ def test_the_book_survives_json_and_forgets_what_is_old():
 RATES = [[record(n, 10)] for n in (0, 3, 5, 7, 10)]
 
 
-def played(**options):
+def arms_in_band(**options):
     groups = options.pop("groups", 400)
     history = options.pop("history", RATES)
     return set(difficulty(request(*history, groups=groups), **options).tolist())
 
 
 def test_difficulty_by_hand():
-    assert played(floor=0.0) == {1, 2, 3}
-    assert played(floor=0.0, width=0.1) == {2}
-    assert played(floor=0.0, target=1.0, width=0.3) == {3, 4}
-    assert played(floor=0.0, target=0.4, width=0.0) == {1, 2}  # nobody is in the band: the nearest
-    assert played(floor=0.0, width=0.1, history=[*RATES, []]) == {2, 5}  # never played
+    assert arms_in_band(floor=0.0) == {1, 2, 3}
+    assert arms_in_band(floor=0.0, width=0.1) == {2}
+    assert arms_in_band(floor=0.0, target=1.0, width=0.3) == {3, 4}
+    assert arms_in_band(floor=0.0, target=0.4, width=0.0) == {1, 2}  # no arm is in the band: the nearest one
+    assert arms_in_band(floor=0.0, width=0.1, history=[*RATES, []]) == {2, 5}  # never played
 
 
-def test_the_floor_keeps_every_arm_in_play():
+def test_the_floor_gives_every_arm_a_share():
     chosen = difficulty(request(*RATES, groups=4000), floor=0.5, width=0.1)
     assert np.bincount(chosen) / 4000 == pytest.approx([0.1, 0.1, 0.6, 0.1, 0.1], abs=0.03)
 
 
-def test_old_records_leave_the_window():
+def test_records_outside_the_window_do_not_count():
     history = [[record(0, 10), record(5, 10), record(5, 10)], [record(5, 10)] * 3]
-    assert played(history=history, floor=0.0, width=0.0, window=2) == {0, 1}
-    assert played(history=history, floor=0.0, width=0.0, window=3) == {1}
+    assert arms_in_band(history=history, floor=0.0, width=0.0, window=2) == {0, 1}
+    assert arms_in_band(history=history, floor=0.0, width=0.0, window=3) == {1}
 
 
 def test_shares_of_games_hold_inside_the_band():
@@ -161,7 +161,7 @@ def test_shares_of_games_hold_inside_the_band():
     assert np.bincount(chosen, minlength=3) / 4000 == pytest.approx([0.6, 0.0, 0.4], abs=0.03)
 
 
-def test_the_target_moves_with_the_run():
+def test_the_target_can_be_a_schedule():
     bound = bind("selection.curricula", "difficulty", {"floor": 0.0, "width": 0.0}, preset="easy_to_hard")
     arm_request = request(*[[record(n, 10)] for n in (8, 3)], groups=20)
     assert set(bound(arm_request, progress=0.0).tolist()) == {0}
@@ -170,13 +170,13 @@ def test_the_target_moves_with_the_run():
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 999))
-def test_with_a_band_of_everything_it_is_by_weight(arms, seed):
+def test_with_an_unlimited_band_it_equals_by_weight(arms, seed):
     arm_request = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
-    mine, plain = (
+    difficulty_counts, weight_counts = (
         np.bincount(choose, minlength=arms) / 3000
         for choose in (difficulty(arm_request, width=1.0), by_weight(arm_request))
     )
-    assert mine == pytest.approx(plain, abs=0.06)
+    assert difficulty_counts == pytest.approx(weight_counts, abs=0.06)
 
 
 HISTORY = [
@@ -206,14 +206,14 @@ def test_prioritised_by_hand(options, expected):
     assert prioritised_shares(*HISTORY, **options) == pytest.approx(expected, abs=0.025)
 
 
-def test_arms_never_played_have_their_part():
+def test_arms_never_played_get_a_share():
     arms = (Arm("a", 0, 1.0), Arm("a", 1, 1.0), Arm("b", 0, 3.0), Arm("b", 1, 3.0))
     shares = prioritised_shares(HISTORY[1], [], [record(deviation=0.0)], [], arms=arms, staleness=0.0)
     assert shares == pytest.approx([0.5, 0.5 / 4, 0.0, 0.5 * 3 / 4], abs=0.025)
     assert prioritised_shares([], []) == pytest.approx([0.5, 0.5], abs=0.025)
 
 
-def test_nothing_to_tell_the_arms_apart():
+def test_with_equal_arms_shares_are_equal():
     assert prioritised_shares([record()], [record()], staleness=0.0) == pytest.approx([0.5, 0.5], abs=0.025)
     assert prioritised_shares([record(step=10)], [record(step=10)], staleness=1.0) == pytest.approx(
         [0.5, 0.5], abs=0.025
@@ -226,12 +226,12 @@ def test_nothing_to_tell_the_arms_apart():
         ([], (1.0, 0.0, 0.0)),
         ([1], (0.75, 0.0, 0.0)),
         ([2, 2], (0.5, 1.0, 0.0)),
-        ([4, 4], (0.0, 0.0, 0.0)),  # solved is not stuck
+        ([4, 4], (0.0, 0.0, 0.0)),  # a solved arm is not stuck
         ([4, 2, 1], (0.75, 0.0, 0.5)),
         ([1, 3], (0.25, 0.0, 0.0)),
     ],
 )
-def test_signs_by_hand(rates, signs):
+def test_triage_signs_by_hand(rates, signs):
     assert _signs([record(rate, 4) for rate in rates]) == pytest.approx(signs)
 
 
@@ -250,7 +250,7 @@ def signals_triage_shares(*history, **options):
         ({"window": 2}, [0.1, 1.6, 0.1 + 0.75 + 0.25]),
     ],
 )
-def test_each_sign_by_hand(options, weights):
+def test_shares_of_each_triage_sign_by_hand(options, weights):
     history = [[record(4), record(4)], [record(2), record(2)], [record(4), record(2), record(1)]]
     assert signals_triage_shares(*history, **options) == pytest.approx(np.array(weights) / sum(weights), abs=0.025)
 
@@ -265,7 +265,7 @@ def test_without_signs_it_is_by_weight(rates, seed):
     )
 
 
-def test_belief_by_hand():
+def test_the_beta_posterior_by_hand():
     records = (record(1, 4, step=2), record(3, 4, step=8))
     a, b = _posterior(records, 10, 1.0, 0.5, 0.9)
     assert a == pytest.approx(1 + 3 * 0.9**2 + 1 * 0.5 * 0.9**8)
@@ -274,7 +274,7 @@ def test_belief_by_hand():
     assert _posterior((), 10, 0.5, 0.9, 0.9) == (0.5, 0.5)
 
 
-def test_the_open_arms_are_played_and_each_once_while_there_are_enough():
+def test_open_arms_are_played_once_each_if_there_are_enough():
     history = [[record(n, 400, step=9)] for n in (0, 40, 200, 360, 400, 180)]
     assert sorted(vade(request(*history, groups=2)).tolist()) == [2, 5]
     assert sorted(vade(request(*history, groups=6)).tolist()) == list(range(6))
@@ -283,7 +283,7 @@ def test_the_open_arms_are_played_and_each_once_while_there_are_enough():
     assert many.min(initial=999, where=many > 0) > 50
 
 
-def test_evidence_fades_with_visits_and_with_steps():
+def test_evidence_decays_with_visits_and_with_steps():
     solved = [record(40, 40, step=1)]
     fair = [record(20, 40, step=9)]
 
@@ -291,15 +291,15 @@ def test_evidence_fades_with_visits_and_with_steps():
         return np.mean([vade(request(solved, fair, seed=seed), **options)[0] == 0 for seed in range(60)])
 
     assert share(visit_decay=1.0, step_decay=1.0) == 0.0
-    assert share(step_decay=0.5) > 0.05  # the old record has all but gone: Beta(1.08, 1)
+    assert share(step_decay=0.5) > 0.05  # the old record has almost no weight: Beta(1.08, 1)
     was_solved = [record(40, 40), *[record(20, 40)] * 3]
     assert _posterior(was_solved, 0, 1.0, 1.0, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 1.0, 1.0)) > 0.6
     assert _posterior(was_solved, 0, 1.0, 0.1, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 0.1, 1.0)) < 0.51
 
 
-def naive(known, groups, size, exploration, confidence):
+def naive(records, groups, size, exploration, confidence):
     """Return the greedy allocation over (n, s) pairs, all priorities different."""
-    counts, chosen = [n for n, _ in known], []
+    counts, allocation = [n for n, _ in records], []
     for _ in range(groups):
 
         def half(n, s):
@@ -308,12 +308,12 @@ def naive(known, groups, size, exploration, confidence):
         total = sum(counts)
         priorities = [
             half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n)
-            for n, (_, s) in zip(counts, known, strict=True)
+            for n, (_, s) in zip(counts, records, strict=True)
         ]
         best = int(np.argmax(priorities))
-        chosen.append(best)
+        allocation.append(best)
         counts[best] += size
-    return chosen
+    return allocation
 
 
 @settings(max_examples=40, deadline=None)
@@ -328,27 +328,29 @@ def naive(known, groups, size, exploration, confidence):
     st.sampled_from([0.0, 0.5, 2.0]),
     st.sampled_from([0.5, 0.95]),
 )
-def test_it_is_the_greedy_loop(known, groups, exploration, confidence):
-    history = [[record(size=n, deviation=s * np.sqrt((n - 1) / n))] for n, s in known]
-    size = max(1, round(sum(n for n, _ in known) / len(known)))
+def test_the_xrpo_allocator_equals_the_greedy_loop(records, groups, exploration, confidence):
+    history = [[record(size=n, deviation=s * np.sqrt((n - 1) / n))] for n, s in records]
+    size = max(1, round(sum(n for n, _ in records) / len(records)))
     chosen = xrpo_allocator(request(*history, groups=groups), exploration=exploration, confidence=confidence)
-    assert chosen.tolist() == naive(known, groups, size, exploration, confidence)
+    assert chosen.tolist() == naive(records, groups, size, exploration, confidence)
 
 
 def test_xrpo_allocator_by_hand():
     """h(4) - h(5) at deviation 2: 3.1824 * 1 - 2.7764 * 0.8944 = 0.6991."""
-    varied, settled, short = (
+    varied, settled, few_records = (
         [record(size=4, deviation=np.sqrt(3.0))],
         [record(size=4, deviation=0.0)],
         [record(size=2, deviation=0.0)],
     )
     assert xrpo_allocator(request(varied, settled, groups=5), exploration=0.0).tolist() == [0] * 5
-    bonus = np.sqrt(np.log(7.0)) * (np.sqrt(1 / 2) - np.sqrt(1 / 4))  # what the arm known less has more
+    bonus = np.sqrt(np.log(7.0)) * (
+        np.sqrt(1 / 2) - np.sqrt(1 / 4)
+    )  # the bonus difference of the arm with fewer records
     for exploration, first in ((0.6991 / bonus * 0.99, 0), (0.6991 / bonus * 1.01, 1)):
-        assert xrpo_allocator(request(varied, short), exploration=exploration).tolist() == [first]
+        assert xrpo_allocator(request(varied, few_records), exploration=exploration).tolist() == [first]
 
 
-def test_arms_never_played_come_first_and_equal_ones_in_turn():
+def test_arms_never_played_come_first_and_equal_arms_alternate():
     varied = [record(size=4, deviation=5.0)]
     assert xrpo_allocator(request(varied, [], [record(size=1)], groups=2)).tolist() != [0, 0]
     assert set(xrpo_allocator(request(varied, [], [record(size=1)], groups=2)).tolist()) == {1, 2}

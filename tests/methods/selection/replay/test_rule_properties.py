@@ -29,11 +29,11 @@ def with_differences(groups):
 
 
 @given(GROUPS, GROUPS)
-def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
-    fresh = games(1000, *now)
-    plan = none(ask(fresh, stored(games(0, *past))))
+def test_rule_none_ignores_stored_games(past_groups, new_groups):
+    fresh = games(1000, *new_groups)
+    plan = none(ask(fresh, stored(games(0, *past_groups))))
     assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
-    buffer = ReplayBuffer(stored(games(0, *past)))
+    buffer = ReplayBuffer(stored(games(0, *past_groups)))
     assert buffer.join(
         bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
     ) == (list(fresh), {})
@@ -41,8 +41,8 @@ def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
 
 
 @given(GROUPS)
-def test_rules_that_add_nothing_are_none(now):
-    fresh = games(1000, *now)
+def test_rules_with_zero_shares_equal_rule_none(new_groups):
+    fresh = games(1000, *new_groups)
     for plan in (
         ssb(ask(fresh, stored(games(0, [1, -1]))), fill=0.0),
         prioritised_replay(ask(fresh), share=1.0),
@@ -56,43 +56,47 @@ def test_rules_that_add_nothing_are_none(now):
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(0, 12), st.sampled_from([0.0, 0.5, 1.0]), SEEDS)
-def test_ssb_adds_as_few_whole_groups_as_fill_the_gap(past, now, num_episodes, fill, seed):
-    past = with_differences(past)
-    buffer, fresh = stored(games(0, *past)), games(1000, *now)
+def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups, num_episodes, fill, seed):
+    past_groups = with_differences(past_groups)
+    buffer, fresh = stored(games(0, *past_groups)), games(1000, *new_groups)
     plan = ssb(ask(fresh, buffer, num_episodes=num_episodes, seed=seed), fill=fill)
-    useful = sum(len(payoffs) for payoffs in with_differences(now))
-    target = round(fill * max(num_episodes - useful, 0))
-    joined = {}
+    num_useful = sum(len(payoffs) for payoffs in with_differences(new_groups))
+    target = round(fill * max(num_episodes - num_useful, 0))
+    joined_payoffs = {}
     for entry, group in plan.joining:
         assert group == entry.episode.group_id
-        joined.setdefault(group, []).append(entry)
-    sizes = {group: len(payoffs) for group, payoffs in enumerate(past)}
-    assert {group: len(members) for group, members in joined.items()} == {group: sizes[group] for group in joined}
+        joined_payoffs.setdefault(group, []).append(entry)
+    sizes = {group: len(payoffs) for group, payoffs in enumerate(past_groups)}
+    assert {group: len(members) for group, members in joined_payoffs.items()} == {
+        group: sizes[group] for group in joined_payoffs
+    }
     count = len(plan.joining)
     assert count >= min(target, sum(sizes.values()))
-    assert count == 0 or count - max(map(len, joined.values())) < target  # without one of them the gap was open
+    assert (
+        count == 0 or count - max(map(len, joined_payoffs.values())) < target
+    )  # with one group fewer the batch is not full
 
 
 @settings(max_examples=50)
 @given(PAIRS, st.sampled_from([0.25, 0.5, 1.0]), SEEDS)
-def test_with_groups_of_one_size_and_exponent_one_both_rules_draw_the_same(past, share, seed):
-    request = ask((), stored(games(0, *past)), num_episodes=8, seed=seed)
+def test_with_equal_groups_and_exponent_one_both_rules_draw_the_same(past_groups, share, seed):
+    request = ask((), stored(games(0, *past_groups)), num_episodes=8, seed=seed)
     assert prioritised_replay(request, share=share, alpha=1.0).joining == ssb(request, fill=share).joining
 
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 9))
-def test_both_store_the_same_whole_groups_with_differences_the_newest_first(past, now, capacity):
-    buffer, fresh = stored(games(0, *with_differences(past))), games(1000, *now)
+def test_both_rules_store_whole_groups_with_differences_newest_first(past_groups, new_groups, capacity):
+    buffer, fresh = stored(games(0, *with_differences(past_groups))), games(1000, *new_groups)
     plans = [ssb(ask(fresh, buffer), capacity=capacity), prioritised_replay(ask(fresh, buffer), capacity=capacity)]
     assert plans[0].buffer == plans[1].buffer
-    room, expected = capacity, []
+    free_slots, expected = capacity, []
     for payoffs, first, step in reversed(
-        [(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1]
+        [(p, 0, 0) for p in with_differences(past_groups)] + [(p, 1000, 1) for p in new_groups if len(set(p)) > 1]
     ):
-        if len(payoffs) > room:
+        if len(payoffs) > free_slots:
             break
-        room -= len(payoffs)
+        free_slots -= len(payoffs)
         expected.insert(0, (payoffs, first, step))
     entries = [(entry.episode.returns[0], entry.step) for entry in plans[0].buffer]
     assert entries == [(payoff, step) for payoffs, _, step in expected for payoff in payoffs]
@@ -100,10 +104,10 @@ def test_both_store_the_same_whole_groups_with_differences_the_newest_first(past
 
 @settings(max_examples=50)
 @given(PAIRS, st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 12), SEEDS)
-def test_prioritised_draws_are_those_of_plain_loops(past, alpha, num_episodes, seed):
+def test_prioritised_draws_are_those_of_plain_loops(past_groups, alpha, num_episodes, seed):
     """Efraimidis and Spirakis: the k groups with the smallest -ln(1 - u) / weight."""
-    request = ask((), stored(games(0, *past)), num_episodes=num_episodes, seed=seed)
-    sizes = [payoffs[0] for payoffs in past]  # mean |A| of a pair (p, -p)
+    request = ask((), stored(games(0, *past_groups)), num_episodes=num_episodes, seed=seed)
+    sizes = [payoffs[0] for payoffs in past_groups]  # mean |A| of a pair (p, -p)
     keys = sorted((-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / size**alpha, g) for g, size in enumerate(sizes))
     expected = []
     for _, group in keys:
@@ -112,7 +116,7 @@ def test_prioritised_draws_are_those_of_plain_loops(past, alpha, num_episodes, s
         expected.append(group)
     plan = prioritised_replay(request, share=1.0, alpha=alpha, beta=0.7)
     assert numbers(plan) == sorted(number for group in expected for number in (2 * group, 2 * group + 1))
-    shares = [size**alpha / sum(other**alpha for other in sizes) for size in sizes]
+    shares = [size**alpha / sum(other_size**alpha for other_size in sizes) for size in sizes]
     weights = [(len(sizes) * share) ** -0.7 for share in shares]
     weights_drawn = [weights[group] for group in expected]
     assert plan.metrics["replay_weight"] == pytest.approx(sum(weights_drawn) / len(weights_drawn) / max(weights))
@@ -134,36 +138,38 @@ def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 3), SEEDS)
-def test_r3_gives_the_opposite_outcome_to_groups_without_differences_as_long_as_there_is_any(past, now, number, seed):
-    buffer, fresh = stored(games(0, *past)), games(1000, *now)
+def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups, new_groups, number, seed):
+    buffer, fresh = stored(games(0, *past_groups)), games(1000, *new_groups)
     plan = r3(ask(fresh, buffer, seed=seed), number=number)
-    payoffs = {1000 + place: group_payoffs for place, group_payoffs in enumerate(now)}
+    payoffs = {1000 + index: group_payoffs for index, group_payoffs in enumerate(new_groups)}
     for entry, group in plan.joining:
         assert len(set(payoffs[group])) == 1
         assert succeeds(entry.episode) != (payoffs[group][0] > 0)
     for outcome in (True, False):
-        stock = sum((payoff > 0) == outcome for group_payoffs in past for payoff in group_payoffs)
-        lacking = sum(len(set(group_payoffs)) == 1 and (group_payoffs[0] > 0) != outcome for group_payoffs in now)
-        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.joining) == min(number * lacking, stock)
+        stock = sum((payoff > 0) == outcome for group_payoffs in past_groups for payoff in group_payoffs)
+        num_lacking = sum(
+            len(set(group_payoffs)) == 1 and (group_payoffs[0] > 0) != outcome for group_payoffs in new_groups
+        )
+        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.joining) == min(number * num_lacking, stock)
 
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 4))
-def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past, now, capacity):
-    plan = r3(ask(games(1000, *now), stored_by_r3(past)), capacity=capacity)
-    order = [(payoff, 0) for group_payoffs in past for payoff in group_payoffs] + [
-        (payoff, 1) for group_payoffs in now for payoff in group_payoffs
+def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past_groups, new_groups, capacity):
+    plan = r3(ask(games(1000, *new_groups), stored_by_r3(past_groups)), capacity=capacity)
+    order = [(payoff, 0) for group_payoffs in past_groups for payoff in group_payoffs] + [
+        (payoff, 1) for group_payoffs in new_groups for payoff in group_payoffs
     ]
     expected = []
-    for place, (payoff, step) in enumerate(order):
-        later = sum((other > 0) == (payoff > 0) for other, _ in order[place + 1 :])
-        if later < capacity:
+    for index, (payoff, step) in enumerate(order):
+        num_later = sum((other_payoff > 0) == (payoff > 0) for other_payoff, _ in order[index + 1 :])
+        if num_later < capacity:
             expected.append((payoff, step))
     assert [(entry.episode.returns[0], entry.step) for entry in plan.buffer] == expected
 
 
 def stored_by_r3(groups):
-    """Return these groups as r3 stores them: whether each game succeeded stands for its priority."""
+    """Return these groups as r3 stores them: the priority of a game says whether it succeeded."""
     return tuple(ReplayEntry(episode, "g", 0, float(succeeds(episode))) for episode in games(0, *groups))
 
 
@@ -171,7 +177,7 @@ def stored_by_r3(groups):
 
 
 @pytest.mark.parametrize("rule", [ssb, prioritised_replay])
-def test_groups_of_one_and_equal_groups_are_not_stored_and_large_payoffs_are(rule):
+def test_groups_without_differences_are_not_stored_and_large_payoffs_are(rule):
     plan = rule(ask(games(0, [5], [1, 1, 1], [1e6, 1e6 + 1], [0.1 + 0.2, 0.3])))
     assert [entry.episode.returns[0] for entry in plan.buffer] == [1e6, 1e6 + 1]
     assert [entry.priority for entry in plan.buffer] == pytest.approx([0.5, 0.5])

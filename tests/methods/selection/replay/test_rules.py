@@ -29,7 +29,7 @@ from sparring.run.step import Methods, play_round
 
 
 def game(number, group, payoff, *, trained=(True, False)):
-    """Return a game of two seats of which the first earns the payoff in its second turn, and the other its negative."""
+    """Return a two-seat episode: seat 0 earns the payoff in its second turn, seat 1 the negative."""
 
     def turn(seat, index, reward):
         segments = (
@@ -45,12 +45,12 @@ def game(number, group, payoff, *, trained=(True, False)):
     )  # fmt: skip
 
 
-def games(first, *groups, step=0, **more):
+def games(first, *groups, step=0, **options):
     """Return groups of games with these payoffs, numbered from ``first``."""
     number, episodes = first, []
     for group, payoffs in enumerate(groups):
         for payoff in payoffs:
-            episodes.append(game(number, first + group, payoff, **more))
+            episodes.append(game(number, first + group, payoff, **options))
             number += 1
     return tuple(episodes)
 
@@ -68,7 +68,7 @@ def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
 
 
 def stored(fresh, *, step=0, arm="g"):
-    """Return games as they lie in the buffer after a step in which a rule stored them all."""
+    """Return the buffer's games after a step in which a rule stored them all."""
     sizes = mean_advantage_sizes(fresh)
     return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
 
@@ -83,31 +83,31 @@ def numbers(plan):
 @pytest.mark.parametrize("name", registry.names("selection.replay"))
 @settings(max_examples=25, deadline=None)
 @given(
-    past=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
-    now=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
+    past_groups=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
+    new_groups=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
     seed=st.integers(0, 999),
 )
-def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothing(name, past, now, seed):
+def test_joined_games_were_stored_join_once_and_survive_serialisation(name, past_groups, new_groups, seed):
     rule = bind("selection.replay", name)
-    before, fresh = games(0, *past), games(1000, *now)
+    stored_games, fresh = games(0, *past_groups), games(1000, *new_groups)
     buffer = ReplayBuffer()
     first, _ = buffer.join(
         rule,
-        before,
-        {e.group_id: "g" for e in before},
+        stored_games,
+        {e.group_id: "g" for e in stored_games},
         num_episodes=4,
         step=0,
         stream=Stream.from_seed(seed),
         progress=0.0,
     )
-    assert first == list(before)
+    assert first == list(stored_games)
     request = ask(fresh, buffer.stored, seed=seed)
-    plan, again = rule(request, progress=0.5), rule(request, progress=0.5)
-    assert plan == again
+    plan, plan_of_restored = rule(request, progress=0.5), rule(request, progress=0.5)
+    assert plan == plan_of_restored
     assert len(set(numbers(plan))) == len(numbers(plan))
     assert all(entry in buffer.stored for entry, _ in plan.joining)
-    known = {e.episode_id for e in (*before, *fresh)}
-    assert {entry.episode.episode_id for entry in plan.buffer} <= known
+    known_ids = {e.episode_id for e in (*stored_games, *fresh)}
+    assert {entry.episode.episode_id for entry in plan.buffer} <= known_ids
     batch, metrics = buffer.join(
         rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5
     )
@@ -118,7 +118,7 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
 
 
 @pytest.mark.parametrize("name", registry.names("selection.replay"))
-def test_buffers_are_bounded_and_forget(name):
+def test_buffers_are_bounded_and_drop_old_games(name):
     rule, buffer = (
         bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}),
         ReplayBuffer(),
@@ -136,20 +136,20 @@ def test_buffers_are_bounded_and_forget(name):
             progress=0.0,
         )
         sizes.append(len(buffer.stored))
-    assert max(sizes) <= 12  # r3: six of either kind
+    assert max(sizes) <= 12  # r3 keeps six of each outcome
     assert sizes[-1] == 0
     if name != "none":
         assert sizes[0] == sizes[4] == 6 or name == "r3"
 
 
-def test_a_saved_buffer_is_the_same(tmp_path):
+def test_a_saved_buffer_is_restored_exactly(tmp_path):
     buffer = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
     buffer.save(tmp_path)
-    again = ReplayBuffer.restored(tmp_path)
-    assert again.stored == buffer.stored
+    restored = ReplayBuffer.restored(tmp_path)
+    assert restored.stored == buffer.stored
     for folder in (twice := tmp_path / "twice", empty := tmp_path / "empty"):
         folder.mkdir()
-    again.save(twice)
+    restored.save(twice)
     assert all((twice / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
     ReplayBuffer().save(empty)
     assert list(empty.iterdir()) == []
@@ -163,7 +163,7 @@ def test_a_saved_buffer_is_the_same(tmp_path):
     assert from_bytes(to_bytes([])) == []
 
 
-def test_sizes_by_hand():
+def test_priorities_by_hand():
     fresh = games(0, [1.0, -1.0], [1.0, 1.0], [2.0, 0.0, 1.0], [5.0])
     assert mean_advantage_sizes(fresh) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
     assert mean_advantage_sizes(()) == {}
@@ -172,7 +172,7 @@ def test_sizes_by_hand():
 # -- ssb
 
 
-def test_ssb_fills_what_is_missing_with_whole_groups():
+def test_ssb_fills_the_batch_with_whole_groups():
     buffer = stored(games(0, [1, -1], [2, -2], [3, -3]))
     assert numbers(ssb(ask(games(100, [1, -1], [0, 1]), buffer))) == []
     assert len(numbers(ssb(ask(games(100, [1, -1], [1, 1]), buffer)))) == 2
@@ -188,7 +188,7 @@ def test_ssb_fills_what_is_missing_with_whole_groups():
 # -- prioritised replay
 
 
-def test_the_share_and_the_importance_weight_may_be_left_out():
+def test_the_share_and_the_importance_weight_can_be_turned_off():
     buffer = stored(games(0, [1, -1], [3, -3]))
     assert prioritised_replay(ask((), buffer, num_episodes=8), beta=0.0).metrics["replay_weight"] == 1.0
     assert prioritised_replay(ask((), buffer, num_episodes=8), share=0.0).joining == ()
@@ -198,55 +198,55 @@ def test_the_share_and_the_importance_weight_may_be_left_out():
 # -- r3
 
 
-def test_r3_gives_each_group_what_it_lacks():
+def test_r3_adds_the_missing_outcome_to_each_group():
     buffer = stored(games(0, [1, -1], [1, -1]))
     fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
     plan = r3(ask(fresh, buffer))
-    joined = {}
+    joined_payoffs = {}
     for entry, group in plan.joining:
-        joined.setdefault(group, []).append(entry.episode.returns[0])
-    assert joined == {100: [1], 101: [-1], 103: [1]}  # none for the group that differs
+        joined_payoffs.setdefault(group, []).append(entry.episode.returns[0])
+    assert joined_payoffs == {100: [1], 101: [-1], 103: [1]}  # none for the group with both outcomes
     assert len(numbers(r3(ask(fresh, buffer), number=2))) == 4  # two successes and two failures, each once
     assert len({numbers(r3(ask(games(100, [-1, -1]), buffer, seed=seed)))[0] for seed in range(20)}) == 2
 
 
-def test_r3_asks_for_the_same_arm_and_seats_and_for_young_games():
+def test_r3_adds_only_recent_games_of_the_same_arm_and_seats():
     fresh = games(100, [-1, -1])
-    won = games(0, [1, -1])
-    assert len(r3(ask(fresh, stored(won))).joining) == 1
-    assert r3(ask(fresh, stored(won, arm="other"))).joining == ()
+    stored_wins = games(0, [1, -1])
+    assert len(r3(ask(fresh, stored(stored_wins))).joining) == 1
+    assert r3(ask(fresh, stored(stored_wins, arm="other"))).joining == ()
     assert r3(ask(fresh, stored(games(0, [1, -1], trained=(False, True))))).joining == ()
-    assert r3(ask(fresh, stored(won), step=11)).joining == ()
+    assert r3(ask(fresh, stored(stored_wins), step=11)).joining == ()
     assert r3(ask(fresh, ())).joining == ()
 
 
 # -- in a step
 
 
-def setting(**changes):
-    base = {
+def make_config(**changes):
+    sections = {
         "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         "steps": 6,
         "threads": 1,
         "rollout": {"games_per_step": 16, "group_size": 4},
     }
-    return resolve({**base, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
+    return resolve({**sections, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
 
 
-def test_a_step_learns_from_what_joins_and_the_figures_say_so():
-    config, seen = setting(replay={"name": "prioritised_replay", "share": 0.5}), []
-    engine, usual, state, outcomes = LocalEngine(config), Methods.of(config), RunState(), []
+def test_a_step_trains_on_joined_games_and_reports_them():
+    config, turn_tables = make_config(replay={"name": "prioritised_replay", "share": 0.5}), []
+    engine, run_methods, state, outcomes = LocalEngine(config), Methods.of(config), RunState(), []
 
     def credit(turns, state, progress):
-        seen.append(turns)
-        return usual.credit["main"](turns, state, progress=progress)
+        turn_tables.append(turns)
+        return run_methods.credit["main"](turns, state, progress=progress)
 
     methods = Methods(
-        matchmaker=usual.matchmaker,
-        curriculum=usual.curriculum,
-        selection=usual.selection,
+        matchmaker=run_methods.matchmaker,
+        curriculum=run_methods.curriculum,
+        selection=run_methods.selection,
         credit={"main": credit},
-        replay=usual.replay,
+        replay=run_methods.replay,
     )
     for _ in range(3):
         outcomes.append(play_round(config, engine, methods, state))
@@ -255,20 +255,20 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
     assert outcomes[0].metrics["replayed_share"] == 0.0
     assert outcomes[1].metrics["replay_age"] == 1.0
     assert outcomes[1].metrics["replayed_share"] == pytest.approx(8 / 24)
-    assert (seen[1].episode < 16).sum() > 0
+    assert (turn_tables[1].episode < 16).sum() > 0
     assert len(outcomes[1].episodes) == 16
-    assert (np.diff(seen[1].episode) >= 0).all()
+    assert (np.diff(turn_tables[1].episode) >= 0).all()
     ratios = outcomes[1].metrics
     assert ratios["buffer_size"] == len(
         [e for o in outcomes[:2] for e in o.episodes if mean_advantage_sizes(o.episodes)[e.group_id] > 0]
     )
 
 
-def test_a_stored_game_is_compared_with_the_policy_that_played_it():
+def test_a_stored_game_keeps_the_probabilities_of_its_policy():
     """After large updates the first update of a step is off-policy exactly where games are replayed."""
     tails = {}
     for name in ("none", "prioritised_replay"):
-        config = setting(replay={"name": name}, learner={"learning_rate": 0.1})
+        config = make_config(replay={"name": name}, learner={"learning_rate": 0.1})
         engine, state = LocalEngine(config), RunState()
         for _ in range(3):
             outcome = play_round(config, engine, Methods.of(config), state)

@@ -93,7 +93,7 @@ class Outcome:
 
     @property
     def limit(self) -> str:
-        """What limits the run, in a word: see ``docs/scale.md``."""
+        """What limits the run, in a word: see ``benchmarks/scale.md``."""
         if self.messages_busy >= BUSY:
             return "messages"
         if self.busy >= BUSY:

@@ -64,7 +64,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 STUDY = Study(
     summary="`kuhn-tiny` learning from plays of weights 0, 1 and 4 steps older, 5 seeds",
-    page="docs/scale.md",
+    page="benchmarks/scale.md",
     hours=0.6,
     setting={"lags": [0, 1, 4], "seeds": 5, "changes": []},
     quick={"lags": [0, 2], "seeds": 1, "changes": ["steps=4", "rollout.games_per_step=64"]},

@@ -1,4 +1,4 @@
-"""The table and the chart of docs/scale.md on the cost of a lag."""
+"""The table and the chart of benchmarks/scale.md on the cost of a lag."""
 
 from __future__ import annotations
 

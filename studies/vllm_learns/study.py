@@ -67,7 +67,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 STUDY = Study(
     summary="SmolLM2 in Kuhn poker: does it learn the same with vLLM's replies",
-    page="docs/scale.md",
+    page="benchmarks/scale.md",
     hours=2.0,
     setting={
         "seeds": 3,

@@ -1,4 +1,4 @@
-"""The table of docs/scale.md on what a language model learns with vLLM's replies."""
+"""The table of benchmarks/scale.md on what a language model learns with vLLM's replies."""
 
 from __future__ import annotations
 

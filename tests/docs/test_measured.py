@@ -19,7 +19,7 @@ PAGES = [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "studies").glob("*/page.md"),
-        ROOT / "benchmarks/README.md",
+        *(ROOT / "benchmarks").glob("*.md"),
         ROOT / "studies/log/README.md",
     ]
     if measured.marks(page.read_text(encoding="utf-8"))
@@ -49,7 +49,7 @@ WRITTEN = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "s
 DIARIES = {"CHANGELOG.md"}
 WRITTEN = [
     page
-    for page in [*WRITTEN, ROOT / "benchmarks/README.md"]
+    for page in [*WRITTEN, *sorted((ROOT / "benchmarks").glob("*.md"))]
     if page.name not in DIARIES and page != generate.SELF_PLAY
 ]
 

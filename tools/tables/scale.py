@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md that scale.py, fresh.py and ranks.py of benchmarks measure."""
+"""The tables of benchmarks/scale.md that scale.py, fresh.py and ranks.py of benchmarks measure."""
 
 from itertools import pairwise
 

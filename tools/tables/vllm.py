@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md that benchmarks/vllm_speed.py measures."""
+"""The tables of benchmarks/scale.md that benchmarks/vllm_speed.py measures."""
 
 from measured import markdown, rows, source
 

@@ -32,7 +32,7 @@ def test_a_file_keeps_the_laws(path):
     if module(path):
         assert rules.layering(module(path), source) == []
     assert rules.undocumented(source, INTERFACE if path.is_relative_to(ENVIRONMENTS) else frozenset()) == []
-    assert rules.sins(module(path), source) == []
+    assert rules.forbidden_uses(module(path), source) == []
     lines = source.count("\n")
     assert lines <= LONGEST, f"{lines} lines"
     for node in rules.functions(rules.parsed(source)):
@@ -118,26 +118,28 @@ def test_no_modules_import_each_other_in_a_circle():
         ".".join(path.relative_to(project).with_suffix("").parts): path.read_text()
         for path in (project / "studies").rglob("*.py")
     }
-    assert rules.circle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES} | studies) == []
+    assert (
+        rules.import_cycle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES} | studies) == []
+    )
     typed = "if TYPE_CHECKING:\n    from sparring.a import A"
-    assert rules.circle({"sparring.a": "from sparring import b", "sparring.b": typed}) == [
+    assert rules.import_cycle({"sparring.a": "from sparring import b", "sparring.b": typed}) == [
         "sparring.a",
         "sparring.b",
         "sparring.a",
     ]
-    assert rules.circle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typed}) == []
+    assert rules.import_cycle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typed}) == []
 
 
 @every_case("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
 def test_ops_is_mathematics_alone(path):
-    assert rules.machinery(path.read_text()) == []
+    assert rules.non_mathematical_imports(path.read_text()) == []
 
 
 @pytest.mark.parametrize(
     "source", ["import os", "from pathlib import Path", "from sparring.core.files import parse_json", "import torch"]
 )
 def test_machinery_in_ops_is_noticed(source):
-    assert rules.machinery(source) != []
+    assert rules.non_mathematical_imports(source) != []
 
 
 def test_the_loop_names_no_method():
@@ -202,14 +204,14 @@ def test_layering_allows_what_is_above_and_type_checking():
     ],
 )
 def test_sins_are_noticed(source):
-    assert rules.sins("ops", source)
+    assert rules.forbidden_uses("ops", source)
 
 
 def test_what_is_no_sin():
-    assert rules.sins("cli", "print(1)") == []
-    assert rules.sins("models", "torch.rand(3, generator=g)\nweight.normal_(generator=g)") == []
-    assert rules.sins("core.rng", "import numpy as np\nnp.random.Generator(np.random.Philox(key=1))") == []
-    assert rules.sins("play.players", "self.random.choose(x)\nstream.uniform(0)") == []
+    assert rules.forbidden_uses("cli", "print(1)") == []
+    assert rules.forbidden_uses("models", "torch.rand(3, generator=g)\nweight.normal_(generator=g)") == []
+    assert rules.forbidden_uses("core.rng", "import numpy as np\nnp.random.Generator(np.random.Philox(key=1))") == []
+    assert rules.forbidden_uses("play.players", "self.random.choose(x)\nstream.uniform(0)") == []
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         ).stdout
     )
     row = next(row for row in report["rows"] if row["name"] == "kuhn-endpoint")
-    assert row["measured"] and "brief words" in row["notes"][0] and requests
+    assert row["measured"] and "prompts of the tiny model" in row["notes"][0] and requests
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         ),
         (["{run}", "--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
         (["{run}", "--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
-        (["{run}", "--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
+        (["{run}", "--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "occurs twice"),
         (["{run}", "--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
         (["{run}", "--workers", "2"], "--workers belongs to a suite"),
         (["{run}", "--temperature", "0.5"], "--temperature belongs to a suite"),

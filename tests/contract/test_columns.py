@@ -200,7 +200,8 @@ def test_an_estimator_may_take_only_the_table():
     check_estimator(stateless)
     check_estimator(stateless, factor=2.0)
     stateless_credit, stateful_credit = (
-        sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (stateless, stateful)
+        sparring.testing.bound_plugin.bind_plugin("credit", function, {"factor": 3.0})
+        for function in (stateless, stateful)
     )
     result, stateful_result = stateless_credit(turns, {"kept": 1.0}), stateful_credit(turns, {"kept": 1.0})
     assert (
@@ -212,7 +213,7 @@ def test_an_estimator_may_take_only_the_table():
 
 @pytest.mark.parametrize("answer", [None, "x", [1.0], {"a": 1}])
 def test_an_answer_that_is_no_array_of_advantages_is_refused(answer):
-    bound = sparring.testing.bound_plugin.bound("credit", stateless, {})
+    bound = sparring.testing.bound_plugin.bind_plugin("credit", stateless, {})
     wrong_estimator = registry.BoundPlugin(
         plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={}
     )

@@ -219,7 +219,7 @@ def logprobs(*others):
 
 
 NO_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
-UNKNOWN_ID = "Each token must have one, and be an id from 0 to 23"
+UNKNOWN_ID = "Each token must be an id from 0 to 23 and have a log-probability"
 NO_COMPLETION = "answered with status 200 but not with a completion"
 HOSTILE = {  # fields of the completion -> the error
     "nan": (logprobs(float("nan")), NO_NUMBER),
@@ -242,7 +242,7 @@ HOSTILE = {  # fields of the completion -> the error
         {"token_ids": [9] * 3, "logprobs": {"token_logprobs": [-1.0] * 3}},
         "ended a reply after 3 tokens",
     ),
-    "another prompt": ({"prompt_token_ids": [7] * 3}, "as 3 others. It must neither add nor drop tokens"),
+    "another prompt": ({"prompt_token_ids": [7] * 3}, "as 3 other ids. It must neither add nor drop tokens"),
     "other weights": ({}, "differ from this model's by up to"),
 }
 DEADLINE = "did not answer within timeout=0.4 seconds, 1 try"

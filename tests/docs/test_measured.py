@@ -207,10 +207,10 @@ def test_intervals_come_from_values_per_seed_and_stay_in_range():
 
 def test_differences_are_paired_by_the_seeds_that_both_have():
     other_row = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
-    difference = measured.less(ROW, other_row, "solved")
+    difference = measured.paired_difference(ROW, other_row, "solved")
     assert (round(difference.mean, 6), difference.count) == (0.2, 2)
     with pytest.raises(ValueError, match="share no seed"):
-        measured.less(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
+        measured.paired_difference(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
 
 
 def test_a_row_is_selected_by_labels_that_match_one_row(monkeypatch):

@@ -402,7 +402,7 @@ def test_the_answer_average_needs_ema_weights(engine):
         is not answer_of(engine, book(), "last")
     )
     assert resolve({**BASE_ANSWER, "league": {"every": 1, "answer": "average"}}).league.answer == "average"
-    with pytest.raises(ConfigError, match=r"this run keeps none; train it with learner\.average=0\.99, or"):
+    with pytest.raises(ConfigError, match=r"this run has none; train it with learner\.average=0\.99, or"):
         resolve({**BASE_ANSWER, "learner": {}, "league": {"every": 1, "answer": "average"}})
     two_policies = {
         "policies": {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}},

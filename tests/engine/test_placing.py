@@ -138,7 +138,7 @@ def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(children):
 def test_a_process_passes_on_only_gpus_that_it_sees(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 6,7")
     assert visible_gpus([2, 0], "scale.gpus") == {"CUDA_VISIBLE_DEVICES": "7,4"}
-    with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, and CUDA_VISIBLE_DEVICES=4, 6,7 leaves 3"):
+    with pytest.raises(ConfigError, match=r"scale.gpus names GPU 3, but CUDA_VISIBLE_DEVICES=4, 6,7 has only 3"):
         visible_gpus([3], "scale.gpus")
 
 

@@ -124,9 +124,9 @@ def test_the_resolved_configuration_of_policies_is_read_back_equal():
         ({"policies": {"leader": {"frozen": True}}, "roles": {}}, "every policy is frozen"),
         (
             {"roles": {"sender": "leder"}},
-            "gives the role 'sender' to 'leder', which is not a policy of this run; there are leader, helper",
+            "gives the role 'sender' to 'leder', which is not a policy of this run; its policies are leader, helper",
         ),
-        ({"policies": {}}, "there are none; write them below `policies`"),
+        ({"policies": {}}, "its policies are none; write them below `policies`"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_one_line(changes, message):

@@ -27,7 +27,7 @@ def test_specs_of_environments_with_and_without_a_maker():
     assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
     (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
     assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
-    with pytest.raises(ConfigError, match="leave the others out"):
+    with pytest.raises(ConfigError, match="leave the other arguments out"):
         sparring.make_environment(episode.environment, pile_sizes="1;2")
     game = make_game("nim", options={"pile_sizes": "1;2"})
     del game.made_by

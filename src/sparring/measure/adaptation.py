@@ -152,7 +152,7 @@ def rules_of(game: Environment) -> Trial:
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
     """Return a seat's return in each attempt; payoffs at the trial's end count in the last one."""
     with final_play(game, episode) as end:
-        returns = [float(attempt.returns[seat]) for attempt in (*end.before, end.play)]
+        returns = [float(attempt.returns[seat]) for attempt in (*end.earlier_plays, end.play)]
     returns[-1] += episode.returns[seat] - math.fsum(returns)
     return returns
 

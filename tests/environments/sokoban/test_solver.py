@@ -10,7 +10,7 @@ from sparring.environments.sokoban import room_of
 from sparring.environments.sokoban import solver as puzzle
 from tests.cases import every_case
 from tests.environments.worlds import constraint_oracle, make_game_factory
-from tests.methods.oracles.positions import played
+from tests.methods.oracles.positions import random_states
 
 CORRIDOR = "@-$-."
 game = make_game_factory("sokoban")
@@ -47,7 +47,7 @@ ROOMS = [
 @every_case("cost", [0.0, 0.03])
 @every_case("room", ROOMS, ids=lambda room: f"{room['boxes']}-boxes", parts=2)
 def test_values_and_best_moves_match_exhaustive_search(room, pay, blocked, cost):
-    states = played(game(**room, pay=pay, blocked=blocked, cost=cost), number=12)
+    states = random_states(game(**room, pay=pay, blocked=blocked, cost=cost), number=12)
     num_solvable, num_mistakes, cache = 0, 0, {}
     for state, judgement, forced_judgement in zip(
         states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True

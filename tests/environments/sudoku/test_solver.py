@@ -14,7 +14,7 @@ from tests.environments.worlds import (
     make_game_factory,
     sample_correct_states,
 )
-from tests.methods.oracles.positions import played
+from tests.methods.oracles.positions import random_states
 
 game = make_game_factory("sudoku")
 
@@ -58,12 +58,12 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    check_puzzle_values(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
+    check_puzzle_values(random_states(game(blanks=3, wrong=wrong, pay=pay), number=12))
 
 
 def test_lost_boards_and_forced_moves_by_hand():
     environment = game(wrong="continues")
-    check_boards_with_mistakes(environment, played(environment, number=10))
+    check_boards_with_mistakes(environment, random_states(environment, number=10))
     environment = game(
         puzzle="1..4 ..13 ..4. .2.."
     )  # r1c3=2: its units hold 1, 3 and 4; r2c1=2: 2 fits no other cell of row 2

@@ -14,7 +14,7 @@ from tests.environments.worlds import (
     sample_correct_states,
 )
 from tests.environments.zebra.test_deduction import enumerate_boards
-from tests.methods.oracles.positions import played
+from tests.methods.oracles.positions import random_states
 
 game = make_game_factory("zebra")
 
@@ -58,12 +58,12 @@ def test_puzzles_with_no_or_several_solutions_are_refused(solver):
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    check_puzzle_values(played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
+    check_puzzle_values(random_states(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
 
 
 def test_forced_moves_by_hand_and_after_a_mistake():
     environment = game(wrong="continues")
-    check_boards_with_mistakes(environment, played(environment, number=10))
+    check_boards_with_mistakes(environment, random_states(environment, number=10))
     # Blue and milk are in house 2 or 3, and tea in the other. House 2 fails: tea in 3, green in 1, so red with tea in 3.
     environment = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
     state = environment.reset(Stream.from_seed(0))

@@ -92,7 +92,7 @@ def test_columns_that_form_no_turn_table_are_refused(columns, words):
 
 
 def test_episodes_and_arrays_cannot_be_mixed():
-    with pytest.raises(ConfigError, match="wants a list of episodes"):
+    with pytest.raises(ConfigError, match="takes a list of episodes"):
         sparring.turn_table([], reward=[1.0], episode=[0])
 
 

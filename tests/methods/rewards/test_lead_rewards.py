@@ -14,7 +14,7 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.catalogue import make_game
-from sparring.environments.wide_search.scoring import score
+from sparring.environments.wide_search.scoring import score_table
 from sparring.methods.rewards.base import apply_rewards
 from sparring.methods.rewards.components import WeightedReward
 from sparring.methods.rewards.contribution import contribution
@@ -188,7 +188,7 @@ def f1_of_seats(cells, start, seats):
     for (name, column), (seat, value) in cells.items():
         if seat in seats:
             table.setdefault(name, {})[column] = value
-    return score(start.rows(), table, len(start.columns)).item_f1
+    return score_table(start.rows(), table, len(start.columns)).item_f1
 
 
 def reward_by_seat(episode, rewards):

@@ -56,7 +56,7 @@ class FictitiousAgent(TextAgent):
             )
         counts = Counter(
             innermost_play(earlier).moves[1 - inner_seat]
-            for earlier in getattr(state, "before", ())
+            for earlier in getattr(state, "earlier_plays", ())
         )
         payoffs = {
             reply: sum(count * rules.payoff(move, other) for other, count in counts.items())

@@ -79,7 +79,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 STUDY = Study(
     summary="pay for the whole team or for each worker's part, against exact gradients",
-    page="docs/teams.md",
+    page="docs/team-credit.md",
     hours=0.1,
     setting={
         "workers": ["2", "4"],

@@ -1,4 +1,4 @@
-"""The table of docs/teams.md on whom the credit of a team goes to."""
+"""The table of docs/team-credit.md on whom the credit of a team goes to."""
 
 from __future__ import annotations
 

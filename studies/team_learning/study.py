@@ -56,7 +56,7 @@ def marks(setting: Setting) -> list[int]:
 
 STUDY = Study(
     summary="does pay for each worker's part decide what a small team learns? Exact returns",
-    page="docs/teams.md",
+    page="docs/team-credit.md",
     hours=0.1,
     setting={
         "workers": ["2", "4"],

@@ -1,4 +1,4 @@
-"""The table of docs/teams.md on what a small team learns by each pay."""
+"""The table of docs/team-credit.md on what a small team learns by each pay."""
 
 from __future__ import annotations
 

@@ -175,8 +175,8 @@ def test_a_missing_member_is_refused_by_name(folder):
         run(folder, resume=True)
 
 
-# every row of the table of algorithms in docs/league.md that has options, or a recipe, starts as a run
-PAGE = Path(__file__).parents[2] / "docs" / "league.md"
+# every row of the table of algorithms in docs/populations.md that has options, or a recipe, starts as a run
+PAGE = Path(__file__).parents[2] / "docs" / "populations.md"
 SECTION = PAGE.read_text().split("## Every algorithm of self-play")[1].split("\n## ")[0]
 TABLE = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("| ")

@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparring.api.figures import advantages, evaluate, loss
-    from sparring.api.plays import make_environment, play_episodes, turn_table
+    from sparring.api.figures import evaluate
+    from sparring.api.plays import make_environment, play_episodes
     from sparring.api.runs import Run, load_run, train
+    from sparring.api.turns import advantages, loss, turn_table
 
 __all__ = [
     "Run",
@@ -25,9 +26,10 @@ __all__ = [
     "turn_table",
 ]
 MODULES = {
-    "figures": ("advantages", "evaluate", "loss"),
-    "plays": ("make_environment", "play_episodes", "turn_table"),
+    "figures": ("evaluate",),
+    "plays": ("make_environment", "play_episodes"),
     "runs": ("Run", "load_run", "train"),
+    "turns": ("advantages", "loss", "turn_table"),
 }
 
 

@@ -1,8 +1,8 @@
-"""Public functions: ``evaluate`` a player, ``advantages`` of turns, ``loss`` of tokens."""
+"""The public function that measures a run or a bot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,8 @@ from sparring.api.measurement import measure
 from sparring.api.runs import Run, check_integer, check_texts, folder_of
 from sparring.config.plugins import registry
 from sparring.config.plugins.guard import with_watch
-from sparring.core.errors import ConfigError, CreditError, quoted
-from sparring.core.records import Credit, TurnTable
+from sparring.core.errors import ConfigError
 from sparring.measure.agent_spec import parse_agent
-from sparring.methods.losses.base import LossBatch, LossTerm
 
 
 @with_watch
@@ -95,52 +93,3 @@ def _find_run(what: Any) -> Run | None:
         if registry.is_known("players", name) or not (Path(what).is_dir() or "/" in name):
             return None
     return Run(folder_of(what))
-
-
-def advantages(
-    estimator: str, turns: TurnTable, state: Mapping[str, Any] | None = None, **options: Any
-) -> Credit:
-    """Return the advantages of an estimator on a turn table.
-
-    Args:
-        estimator: its name, and its preset if wanted, e.g. "mars", "mars:as_released" or
-            "my_package.my_estimator".
-        turns: the turn table.
-        state: the state that the previous call returned, for estimators that keep one.
-        options: of the estimator.
-
-    Raises:
-        UnknownNameError: no such estimator, preset or option.
-        CreditError: the estimator cannot use this table: e.g. a critic's column is missing, or the
-            table holds candidates, which this estimator does not read.
-    """
-    if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
-        arguments = f"{quoted(estimator)} and a {type(turns).__name__}"
-        raise ConfigError(
-            f"advantages() takes an estimator's name and a turn table, not {arguments}; write "
-            "advantages('mars', turns)."
-        )
-    name, _, preset = estimator.partition(":")
-    bound = registry.bind("credit", name, options, preset=preset or None)
-    if turns.state_group is not None and "candidates" not in registry.required_services(bound):
-        raise CreditError(
-            f"credit {name!r} reads only played turns, but this table also holds the candidates "
-            "that were not played; leave candidates=True out of turn_table()."
-        )
-    credit: Credit = bound(turns, dict(state or {}))
-    return credit
-
-
-def loss(name: str, batch: LossBatch, **options: Any) -> LossTerm:
-    """Return the loss term of a batch of tokens; its ``values`` carry gradients.
-
-    Args:
-        name: of the loss, e.g. "ppo_clip".
-        batch: the tokens; ``sparring.methods.losses.base.LossBatch`` describes the fields.
-        options: of the loss.
-
-    Raises:
-        UnknownNameError: no such loss or option.
-    """
-    term: LossTerm = registry.bind("losses", name, options)(batch)
-    return term

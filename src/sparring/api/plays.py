@@ -1,4 +1,4 @@
-"""Makes environments, plays episodes and returns turn tables."""
+"""Makes environments and plays episodes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any
 from sparring.api.runs import Run, check_integer
 from sparring.config.plugins.guard import with_watch
 from sparring.core.errors import ConfigError, quoted
-from sparring.core.records import LEARNER, EnvironmentSpec, Episode, TurnTable
+from sparring.core.records import LEARNER, EnvironmentSpec, Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.measure.agent_spec import parse_agent
-from sparring.methods.columns.arrays import table_of_arrays
 from sparring.play.players.base import Agent
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams
-from sparring.play.turn_table import turn_table as make_turn_table
 
 
 @with_watch
@@ -150,39 +148,3 @@ def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     )
     agents[name] = agent
     return name
-
-
-def turn_table(
-    episodes: Sequence[Episode] | None = None, *, candidates: bool = False, **columns: Any
-) -> TurnTable:
-    """Return the turns of trained seats as columns, sorted by episode, seat and turn.
-
-    Args:
-        episodes: the episodes; each turn of a trained seat is a row.
-        candidates: whether candidate replies that were not played are rows too, for estimators
-            that compare candidates.
-        columns: in place of ``episodes``: arrays with one entry per turn; ``reward`` and
-            ``episode`` are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
-
-    Raises:
-        ConfigError: the arguments are not episodes, or a column has another length.
-        UnknownNameError: there is no such column.
-    """
-    if episodes is None and columns:
-        missing = [name for name in ("reward", "episode") if name not in columns]
-        if missing:
-            raise ConfigError(
-                f"turn_table() of arrays needs {missing[0]!r}; write "
-                "turn_table(reward=[...], episode=[...])."
-            )
-        return table_of_arrays(**columns)
-    if (
-        not isinstance(episodes, Sequence)
-        or columns
-        or not all(isinstance(episode, Episode) for episode in episodes)
-    ):
-        raise ConfigError(
-            f"turn_table() takes a list of episodes, not a {type(episodes).__name__}; write "
-            "turn_table(play_episodes(...)), or turn_table(reward=[...], episode=[...])."
-        )
-    return make_turn_table(episodes, candidates=candidates)

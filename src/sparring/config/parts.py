@@ -15,7 +15,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from sparring.config.plugins import registry
-from sparring.config.yaml_text import parse_value
 from sparring.core import schedule
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError, quoted
 
@@ -108,6 +107,8 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     Raises:
         ConfigError: the text cannot be read.
     """
+    from sparring.config.yaml_text import parse_value  # estimators alone need no YAML
+
     try:
         name, *pairs = shlex.split(text)
     except ValueError as error:

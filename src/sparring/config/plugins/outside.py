@@ -164,8 +164,8 @@ def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
-    in_module = inspect.isfunction(entry) and entry.__module__ == module.__name__
-    if function not in allowed or not in_module:
+    is_plugin = inspect.isfunction(entry) or inspect.isclass(entry)
+    if function not in allowed or not is_plugin or entry.__module__ != module.__name__:
         raise ConfigError(
             f"{where}: {function!r} is not a plug-in of the module {module.__name__!r}, which "
             f"has {', '.join(map(repr, sorted(allowed)))}. To make a function a plug-in, write "

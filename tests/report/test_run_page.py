@@ -168,13 +168,25 @@ def test_figures_of_ema_and_live_weights_are_distinguished(tmp_path):
             tmp_path / f"run{decay}", *[({"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})] * 2, config=config
         )
         pages[decay] = page_of(path), write_chart(path, tmp_path / "x.svg").read_text()
+    assert "legal_rate (live) = 1" in pages[0.5][0]
     for text in pages[0.5]:
-        assert "nash_conv/kuhn_poker (EMA) = 0.25" in text and "legal_rate (live) = 1" in text
+        assert "nash_conv/kuhn_poker (EMA) = 0.25" in text
         assert "(EMA)" not in text.replace("nash_conv/kuhn_poker (EMA)", "")
     assert "nash_conv, exploitability," in pages[0.5][0]
     for text in pages[0.0]:
         assert "EMA" not in text and "(live)" not in text
     assert "All figures measure the live weights, which play and learn." in pages[0.0][0]
+
+
+def test_the_chart_of_a_run_is_exploitability_beside_its_references_or_else_what_it_learns(tmp_path):
+    config = "name: x\nsteps: 2\nenvironments: [{name: kuhn_poker}]\nlosses: [{name: ppo_clip}]\n"
+    exact, sampled = {"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {"legal_rate": 1.0}
+    charts = []
+    for number, figures in enumerate((exact, sampled)):
+        path = write_run(tmp_path / str(number), *[(figures, {})] * 2, config=config)
+        charts.append(write_chart(path, tmp_path / "x.svg").read_text())
+    assert "random play: 0.9167" in charts[0] and "equilibrium: 0" in charts[0] and "legal_rate" not in charts[0]
+    assert "legal_rate" in charts[1] and "random play" not in charts[1]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))

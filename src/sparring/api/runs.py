@@ -91,7 +91,7 @@ class Run:
         return self._loaded[1].agent(PUBLISHED)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the metrics of every step, one mapping each; docs/metrics.md explains them."""
+        """Return the metrics of every step, one mapping each."""
         return read_lines(self.path / METRICS)
 
     def episodes(self) -> list[tuple[int, Episode]]:

@@ -18,11 +18,13 @@ from sparring.report.terminal import PlainConsole
 def listing(
     what: Annotated[
         str,
-        typer.Argument(help="environments, methods, recipes, suites, or a slot such as credit."),
+        typer.Argument(
+            help="environments, methods, recipes, suites, metrics, or a slot such as credit."
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List environments, methods, recipes or suites.
+    """List environments, methods, recipes, suites or metrics.
 
     The list is a table, or in a pipe one line each with tabs between cells.
     """

@@ -20,7 +20,7 @@ def report(
         Path | None, typer.Option(help="The file; default report.html in the run folder.")
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option(help="Also write the first chart to this file.")
+        Path | None, typer.Option(help="Also write the main chart to this file.")
     ] = None,
 ) -> None:
     """Write report.html: a run on one page, to attach to a paper."""

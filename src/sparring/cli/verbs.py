@@ -95,7 +95,7 @@ VERBS = {  # verb -> its line in --help
     "show": (
         "Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."
     ),
-    "list": "List environments, methods, recipes or suites.",
+    "list": "List environments, methods, recipes, suites or metrics.",
     "explain": (
         "Explain a method, game, recipe or metric: what it does, its options and their defaults."
     ),

@@ -19,7 +19,7 @@ from sparring.environments.openspiel.people import wrap_lines
 from sparring.run.events import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
-KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
+KINDS = ("environments", "methods", "recipes", "suites", "metrics", *METHOD_SLOTS)
 FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # shown first in a list
 WIDTH = 100  # columns of paragraphs; shorter lines are not changed
 METRIC_SOURCES = (
@@ -53,6 +53,9 @@ def entries(kind: str) -> list[dict[str, str]]:
             {"name": name, "kind": "suite", "summary": load_suite(name)[1].summary}
             for name in suite_names()
         ]
+    if kind == "metrics":
+        metrics = sorted(glossary().items())
+        return [{"name": name, "kind": "metric", "summary": text} for name, text in metrics]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
     plugins = [plugin for slot in slots for plugin in registry.loadable(slot)]
     return [
@@ -90,7 +93,7 @@ def explanation(name: str) -> str:
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         names = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
-        advice = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
+        advice = "See `sparring list environments|methods|recipes|suites|metrics`."
         raise UnknownNameError("name", name, names, advice, every=False)
     paragraphs = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
     return "\n\n".join(paragraphs)
@@ -186,7 +189,10 @@ def check_metrics(names: Iterable[str]) -> None:
     for name in missing:
         if not _is_documented(name, documented):
             raise UnknownNameError(
-                "metric of a health rule", name, documented, "docs/metrics.md lists all of them."
+                "metric of a health rule",
+                name,
+                documented,
+                "`sparring list metrics` has all of them.",
             )
 
 

@@ -28,7 +28,14 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
-from sparring.report.baselines import RANDOM, Baselines, baselines_of, best_of, cells_of
+from sparring.report.baselines import (
+    RANDOM,
+    Baselines,
+    baselines_of,
+    best_of,
+    cells_of,
+    reference_lines,
+)
 from sparring.report.curves import (
     CHARTS,
     charts,
@@ -336,14 +343,27 @@ def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[P
 
 
 def write_chart(path: Path, target: Path) -> Path:
-    """Write a run's first chart as an SVG file and return its path.
+    """Write a run's main chart as an SVG file and return its path.
+
+    This is exploitability beside uniform play and equilibrium if the run has it, else returns and
+    legal replies.
 
     Raises:
         RunError: the path is not a run folder, or the file cannot be written.
     """
-    chart, weights = CHARTS[0], _weights(RunFolder.open(path).config())
-    series = with_weights(series_of(read_figures(path / METRICS), chart.prefixes), weights)
-    svg = line_chart(series, title=chart.title, note=chart.note, standalone=True)
+    config, lines = RunFolder.open(path).config(), read_figures(path / METRICS)
+    learning, exploitability = CHARTS[:2]
+    chart = exploitability if series_of(lines, exploitability.prefixes) else learning
+    series = series_of(lines, chart.prefixes)
+    is_exact = chart is exploitability
+    names = [line.name for line in series] if is_exact else []
+    svg = line_chart(
+        with_weights(series, _weights(config)),
+        title=chart.title,
+        note=chart.note,
+        references=reference_lines(baselines_of(config, names), names),
+        standalone=True,
+    )
     write_bytes_atomic(target, (svg + "\n").encode())
     return target
 

@@ -340,7 +340,7 @@ REMEDIES = {  # first part of a metric's name -> usual remedy
         "checkpoint"
     ),
 }
-OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
+OTHERWISE = "see docs/health.md, and `sparring explain METRIC`"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,6 +46,15 @@ def linked_files(text: str, folder: Path) -> list[Path]:
     return [path for path in paths if path.is_file() and path.suffix != ".md"]
 
 
+def search_settings(name: str) -> str:
+    """Return a page's head for the search: guides come first, and the log of experiments is left out."""
+    is_guide = name.startswith("docs/") and name.count("/") == 1
+    setting = (
+        "exclude: true" if name.startswith("studies/log/20") else f"boost: {3 if is_guide else 1}"
+    )
+    return f"---\nsearch:\n  {setting}\n---\n\n"
+
+
 def collect() -> None:
     """Write the pages of the site and the files that they link into build/pages."""
     shutil.rmtree(PAGES, ignore_errors=True)
@@ -56,7 +65,7 @@ def collect() -> None:
     for name, text in texts.items():
         target = PAGES / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        target.write_text(search_settings(name) + text, encoding="utf-8")
         for path in linked_files(text, (ROOT / name).parent):
             copy = PAGES / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from sparring.config import PluginConfig, RunConfig
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.environments.catalogue import make_game
-from sparring.environments.foreign import no_rules as is_open
+from sparring.environments.foreign import reason_not_searchable as is_open
 from sparring.methods.oracles.solvers import solved_by
 from sparring.report import game_page
 from sparring.report.explanations import glossary

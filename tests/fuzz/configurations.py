@@ -33,7 +33,7 @@ from sparring.config.yaml_text import parse_yaml
 from sparring.core.errors import SparringError
 from sparring.engine.plan import describe
 from sparring.environments.catalogue import configured_game
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 from sparring.play.players.cfr import has_at_most
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -102,7 +102,7 @@ def searches_for_minutes(config):
     ]
     games = map(configured_game, config.environments)
     return any(player.name in SOLVERS for player in players) and not all(
-        no_rules(game) or has_at_most(game, HISTORIES) for game in games
+        reason_not_searchable(game) or has_at_most(game, HISTORIES) for game in games
     )
 
 

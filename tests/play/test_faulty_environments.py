@@ -225,7 +225,7 @@ def test_the_action_read_from_a_reply_must_be_a_text_or_none(text, monkeypatch, 
         FaultyPlay, "read", lambda self, seat, reply, exact=False: self._or("read", otherwise=reply), raising=False
     )
     _, counts = play_with_fault({"read": lambda play: text})
-    assert counts.dropped_groups == {0} and "read() gave" in caplog.text
+    assert counts.dropped_groups == {0} and "read() returned" in caplog.text
 
 
 def test_a_copy_that_raises_drops_only_its_group(monkeypatch):

@@ -11,7 +11,7 @@ from sparring.environments.base import IllegalRule
 from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import complete_environment
 from sparring.models.samplers.base import sample
-from sparring.play.episode import Candidates, moment_begin, moment_end
+from sparring.play.episode import Candidates, end_of_moment, first_of_moment
 from sparring.play.players.base import Reply
 from sparring.play.players.random import random
 from sparring.play.playouts import with_playouts
@@ -170,8 +170,8 @@ def test_an_episode_continues_from_whole_moments_of_another():
 
 def test_positions_are_rounded_to_whole_moments():
     _, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
-    assert [moment_begin(episode.turns, position) for position in range(7)] == [0, 0, 2, 2, 4, 4, 6]
-    assert [moment_end(episode.turns, position) for position in range(6)] == [2, 2, 4, 4, 6, 6]
+    assert [first_of_moment(episode.turns, position) for position in range(7)] == [0, 0, 2, 2, 4, 4, 6]
+    assert [end_of_moment(episode.turns, position) for position in range(6)] == [2, 2, 4, 4, 6, 6]
 
 
 def test_playouts_start_after_whole_moments():

@@ -16,7 +16,7 @@ from sparring.cli.text import ENVIRONMENT, escape_controls, say
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.environments.base import Environment
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 from sparring.environments.openspiel.people import for_people, rules_of, wrap_lines
 from sparring.measure.info_states import ActionScorer
 from sparring.play.players.human import human
@@ -81,7 +81,7 @@ def play(
     if opponent is not None and run is not None:
         against_whom += f", of {run}"
     say(f"{rules.name}, {against_whom}.")
-    if no_rules(rules):
+    if reason_not_searchable(rules):
         say("? shows the replies, q or Ctrl-D leaves.")
     else:
         say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrap_lines(rules_of(for_people(rules)))}")
@@ -156,7 +156,7 @@ def _play_episode(rules: Environment, session: InteractiveSession) -> None:
             say(problem)
     episode = session.episode
     assert episode is not None, "the episode is over"
-    ending_text = "" if no_rules(rules) else ending(rules, episode, seat)
+    ending_text = "" if reason_not_searchable(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrap_lines(ending_text)}" if ending_text else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     if session.drawn_members:
@@ -164,7 +164,7 @@ def _play_episode(rules: Environment, session: InteractiveSession) -> None:
     display_names = {YOU: "you"}
     if opponent is not None:
         display_names[opponent.name] = opponent.label.partition(",")[0]
-    if no_rules(rules):
+    if reason_not_searchable(rules):
         say("\n".join(["Replies:", *reply_lines(episode, display_names)]))
         return
     name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)

@@ -19,7 +19,11 @@ from sparring.environments.base import (
     check_spec,
     version_of,
 )
-from sparring.environments.foreign import complete_environment, environment_call, no_rules
+from sparring.environments.foreign import (
+    complete_environment,
+    environment_call,
+    reason_not_searchable,
+)
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 
@@ -32,7 +36,11 @@ def game_names() -> tuple[str, ...]:
 
 def searchable_names() -> tuple[str, ...]:
     """Return the sorted names of the searchable plug-ins: games over OpenSpiel."""
-    return tuple(name for name in registry.names("environments") if not no_rules(make_game(name)))
+    return tuple(
+        name
+        for name in registry.names("environments")
+        if not reason_not_searchable(make_game(name))
+    )
 
 
 def make_game(

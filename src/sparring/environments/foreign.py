@@ -83,7 +83,7 @@ def words_of(game: Environment) -> tuple[str, ...]:
     return tuple(words)
 
 
-def no_rules(game: object) -> str:
+def reason_not_searchable(game: object) -> str:
     """Return why a game cannot be searched, as a clause; "" if it can."""
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 

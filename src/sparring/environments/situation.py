@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.core.errors import GameError
 from sparring.environments.base import Cloneable, Environment, Play, close_play
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 
 __all__ = ["Situation", "close_copies", "copy_play", "decision_of"]
 
@@ -50,7 +50,7 @@ def decision_of(game: Environment, play: Play, seat: int, plies: int = 0) -> Any
         seat: the seat to act.
         plies: number of earlier calls of ``step`` in the play.
     """
-    return Situation(game, play, seat, plies) if no_rules(game) else play
+    return Situation(game, play, seat, plies) if reason_not_searchable(game) else play
 
 
 def close_copies(states: Iterable[Any]) -> None:

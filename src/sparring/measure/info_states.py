@@ -21,7 +21,7 @@ from sparring.core.errors import GameError, SparringError, TooLargeError
 from sparring.core.records import FloatArray, IntArray, Observation
 from sparring.core.rng import Stream
 from sparring.environments.base import Decision, Environment, GameRules, Node, teams_of
-from sparring.environments.foreign import environment_call, no_rules
+from sparring.environments.foreign import environment_call, reason_not_searchable
 from sparring.environments.history_tree import tree_of
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 
@@ -322,8 +322,8 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
     tree = tree_of(game)
     if tree is None:
         raise GameError(
-            f"{game.name}: no exact figures, as {no_rules(game)}, and it has no method openings; "
-            "matches say how it is played."
+            f"{game.name}: no exact figures, as {reason_not_searchable(game)}, and it has no "
+            "method openings; matches say how it is played."
         )
     teams = tuple(teams_of(game))
     if not tree.has_info_states:

@@ -24,7 +24,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, is_searchable_play
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 from sparring.measure.oracle_regret import without_faults
 from sparring.methods.oracles import base
 from sparring.methods.oracles.base import Oracle, verdicts
@@ -109,11 +109,11 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
     """
     if configured is not None:
         return without_faults(configured), ""
-    if no_rules(game):
+    if reason_not_searchable(game):
         planning = OracleSpec("planning", {}).make()
         if not base.hindrance(planning, game):
             return planning, ""
-        return None, f"{game.name}: no regret, as {no_rules(game)}."
+        return None, f"{game.name}: no regret, as {reason_not_searchable(game)}."
     reasons = []
     for name, options in (
         ("minimax", {"max_states": POSITIONS}),

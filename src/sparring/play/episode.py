@@ -1,11 +1,12 @@
-"""An episode that is being played: prompts to the due seats, their replies, and the record.
+"""An episode that is being played: its prompts, the replies, and the record.
 
-With candidates, the policy gives K replies to every prompt of a trained seat. Each reply is judged,
-one is *committed*, which means played, and all K are recorded as one state group. Reply 0 has the
-same stream as in a run without candidates, so a run that always commits reply 0 equals such a run.
+The seats that must act now are *due*. With candidates, the policy gives K replies to every prompt
+of a trained seat. Each reply is judged, one is *committed*, which means played, and all K are
+recorded as one state group. Reply 0 has the same stream as in a run without candidates, so a run
+that always commits reply 0 equals such a run.
 
-Episodes of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
-``GameError``: the group is dropped and counted, and the log says what to mend.
+Episodes of user-defined environments are checked; those of OpenSpiel's games are not. An error is a
+``GameError``: the group is dropped and counted, and the log says what to correct.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sparring.environments.base import (
     read_reply,
     spec_of,
 )
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 from sparring.environments.situation import copy_play, decision_of
 from sparring.play.context.base import Ledger, is_unsent, sampled_segments
 from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
@@ -51,7 +52,7 @@ class Draft:
     """A turn under construction: the due decision, then its reply and the action played.
 
     Attributes:
-        number: number of the decision in the episode, from 1; in one moment in order of seats.
+        number: number of the decision, from 1; simultaneous ones are in the order of their seats.
         seat: the seat that decides.
         turn_index: index of the turn among the turns of the seat, from 0.
         observation: the seat's observation.
@@ -59,19 +60,19 @@ class Draft:
         prompt: the observation's text, preceded by a notice if the last reply was illegal.
         legal: the legal actions; None: any text.
         moment: number of the moment in the play; equal for simultaneous decisions.
-        memory: whether the reply is a memory, which takes no action.
+        is_memory: whether the reply is a memory, which takes no action.
         read_action: the action in the reply, legal or not.
         action: the action that is played.
         candidate: number of the reply among those to one prompt.
         num_replies: number of replies to the prompt.
-        others: the replies to the same prompt that are not played.
+        unplayed: the replies to the same prompt that are not played.
         score: the reply's score among the candidates.
     """
 
     __slots__ = (
-        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "number"),
-        *("num_replies", "observation", "others", "penalty", "prompt", "read_action", "reply"),
-        *("returns", "score", "seat", "segments", "turn_index", "verdict"),
+        *("action", "candidate", "conversation", "event", "is_memory", "legal", "moment", "number"),
+        *("num_replies", "observation", "penalty", "prompt", "read_action", "reply"),
+        *("returns", "score", "seat", "segments", "turn_index", "unplayed", "verdict"),
     )
 
     reply: Reply
@@ -88,23 +89,23 @@ class Draft:
         prompt: str,
         legal: tuple[str, ...] | None,
         moment: int,
-        memory: bool = False,
+        is_memory: bool = False,
     ) -> None:
         self.number, self.seat, self.turn_index = number, seat, turn_index
         self.observation = observation
         self.returns, self.prompt, self.legal, self.moment = returns, prompt, legal, moment
-        self.memory = memory
+        self.is_memory = is_memory
         self.action: str | None = None
         self.penalty = 0.0
         self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
         self.verdict: Verdict | None = None
         self.candidate, self.num_replies = 0, 1
-        self.others: list[Draft] = []
+        self.unplayed: list[Draft] = []
         self.score: float | None = None
 
-    def sibling(self, candidate: int) -> Draft:
-        """Return the same decision, for another reply to it."""
+    def draft_of_candidate(self, candidate: int) -> Draft:
+        """Return a draft of the same decision for another candidate."""
         other = Draft(
             self.number,
             self.seat,
@@ -118,8 +119,8 @@ class Draft:
         other.verdict, other.candidate = self.verdict, candidate
         return other
 
-    def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
-        """Return the finished record."""
+    def to_turn(self, agent: str, rewards: dict[str, float]) -> Turn:
+        """Return the record of this turn."""
         reply, observation = self.reply, self.observation
         return Turn(  # positional arguments are faster
             self.seat,
@@ -167,22 +168,22 @@ def past_exchanges(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, st
     return tuple(exchanges)
 
 
-def for_memory(observation: Observation) -> Observation:
-    """Return the observation that is recorded for the memory before this turn."""
+def memory_observation(observation: Observation) -> Observation:
+    """Return the observation that the record of a memory gets; it comes before the turn."""
     return observation._replace(key=f"{observation.key}|memory", view=f"{observation.view}|memory")
 
 
-def moment_begin(turns: Sequence[Turn], place: int) -> int:
-    """Return the place of the first turn in the moment of turn ``place``."""
-    while 0 < place < len(turns) and turns[place - 1].moment == turns[place].moment:
-        place -= 1
-    return place
+def first_of_moment(turns: Sequence[Turn], index: int) -> int:
+    """Return the index of the first turn of the moment that contains turn ``index``."""
+    while 0 < index < len(turns) and turns[index - 1].moment == turns[index].moment:
+        index -= 1
+    return index
 
 
-def moment_end(turns: Sequence[Turn], place: int) -> int:
-    """Return the place after the last turn in the moment of turn ``place``."""
-    end = place + 1
-    while end < len(turns) and turns[end].moment == turns[place].moment:
+def end_of_moment(turns: Sequence[Turn], index: int) -> int:
+    """Return the index after the last turn of the moment that contains turn ``index``."""
+    end = index + 1
+    while end < len(turns) and turns[end].moment == turns[index].moment:
         end += 1
     return end
 
@@ -191,14 +192,14 @@ def recorded_reply(turn: Turn) -> Reply:
     """Return the reply of a recorded turn.
 
     Raises:
-        GameError: the turn has other tokens between its sampled runs, and cannot be replayed.
+        GameError: other tokens lie between the turn's sampled runs, so it cannot be replayed.
     """
-    places = [place for place, part in enumerate(turn.segments) if part.kind == "sampled"]
-    parts = turn.segments[places[0] : places[-1] + 1] if places else ()
-    if len(parts) != len(places):
+    indices = [index for index, part in enumerate(turn.segments) if part.kind == "sampled"]
+    parts = turn.segments[indices[0] : indices[-1] + 1] if indices else ()
+    if len(parts) != len(indices):
         raise GameError(
-            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(places)} runs, with "
-            "other tokens between them, and cannot be replayed; end the prefix before it."
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(indices)} runs, with "
+            "other tokens between them, and cannot be replayed; choose a prefix without this turn."
         )
     runs = tuple(SampledRun(len(part.ids), part.weights_version) for part in parts)
     return Reply(
@@ -212,7 +213,7 @@ def recorded_reply(turn: Turn) -> Reply:
     )
 
 
-def sampled_tokens(turn: Turn) -> int:
+def num_sampled_tokens(turn: Turn) -> int:
     """Return the number of sampled tokens of a turn; 0 for agents without tokens."""
     return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
 
@@ -232,10 +233,10 @@ def finished_turns(
         if draft.penalty:
             rewards |= draft.penalty_rewards
         upcoming[seat] = draft.returns[seat]
-        turn = draft.turn(names[seat], rewards)
-        if draft.others:
-            others = tuple(other.turn(names[seat], other.penalty_rewards) for other in draft.others)
-            turn = turn._replace(candidates=others)
+        turn = draft.to_turn(names[seat], rewards)
+        if draft.unplayed:
+            unplayed = tuple(d.to_turn(names[seat], d.penalty_rewards) for d in draft.unplayed)
+            turn = turn._replace(candidates=unplayed)
         turns.append(turn)
     return tuple(reversed(turns))
 
@@ -286,24 +287,24 @@ class Candidates:
 def committed_candidate(
     scores: Sequence[float | None], commit: Commit, explore: float, stream: Stream
 ) -> int:
-    """Return the number of the reply that is committed.
+    """Return the index of the reply that is committed.
 
     Args:
         scores: score of each reply; None: it was not judged, and ranks below all scores.
         commit: "best": the first reply with the largest score; "any_best": one of these, drawn
-            uniformly; "random": reply 0, as all replies have the same distribution.
+            at random; "random": reply 0, as all replies have the same distribution.
         explore: probability of "random" instead.
         stream: the decision's stream.
     """
     judged = [score for score in scores if score is not None]
     if commit == "random" or not judged or (explore and stream.uniform(0) < explore):
         return 0
-    best = [number for number, score in enumerate(scores) if score == max(judged)]
+    best = [index for index, score in enumerate(scores) if score == max(judged)]
     return best[0] if commit == "best" else best[stream.integer(1, len(best))]
 
 
 def correction(
-    environment: Environment, play: Play, draft: Draft, played: str | None = None
+    environment: Environment, play: Play, draft: Draft, replacement: str | None = None
 ) -> str:
     """Return the notice for a seat after an illegal reply.
 
@@ -311,24 +312,24 @@ def correction(
         environment: its method ``correction``, if any, gives the wording.
         play: the play in the state of the reply.
         draft: the turn of the reply.
-        played: the random action in its place, or None if the seat may try again.
+        replacement: the random action in its place; None: the seat may try again.
     """
     if isinstance(environment, HasCorrection):
-        return environment.correction(play, draft.read_action, played)
-    if environment.brief:  # the vocabulary is small
-        return draft.observation.text if played is None else played
+        return environment.correction(play, draft.read_action, replacement)
+    if environment.brief:  # a small vocabulary has no words for a complaint
+        return draft.observation.text if replacement is None else replacement
     complaint = (
         "Your reply contained no action."
         if draft.read_action is None
         else f"The action {draft.read_action} is not legal now."
     )
-    if played is not None:
-        return f"{complaint} The action {played} was played for you."
+    if replacement is not None:
+        return f"{complaint} The action {replacement} was played for you."
     return f"{complaint} {draft.observation.ask or draft.observation.prompt}"
 
 
 class CheckedPlay:
-    """A play of a user-defined environment whose answers are checked.
+    """A wrapper that checks all return values of a play of a user-defined environment.
 
     Args:
         game: the environment.
@@ -358,8 +359,8 @@ class CheckedPlay:
             and list(due) == sorted(set(due))
         ):
             raise self._error(
-                f"due() gave {quoted(due)}, and the play is not done; give a tuple of the due "
-                f"seats, ascending, of 0 to {seats - 1}"
+                f"due() returned {quoted(due)}, but the play is not done; return a tuple of the "
+                f"due seats, ascending, from 0 to {seats - 1}"
             )
         return tuple(due)
 
@@ -375,8 +376,8 @@ class CheckedPlay:
             and len(set(actions)) == len(actions)
         ):
             raise self._error(
-                f"legal({seat}) gave {quoted(actions)}; give a tuple of texts, each once, or None "
-                "where any text is an action"
+                f"legal({seat}) returned {quoted(actions)}; return a tuple of texts, each once, or "
+                "None where any text is an action"
             )
         return actions
 
@@ -390,8 +391,8 @@ class CheckedPlay:
             and type(observation.note) is bool
         ):
             raise self._error(
-                f"observe({seat}) gave {quoted(observation)}; give an Observation whose prompt, "
-                "key, view and ask are texts"
+                f"observe({seat}) returned {quoted(observation)}; return an Observation whose "
+                "prompt, key, view and ask are texts"
             )
         return observation
 
@@ -403,16 +404,16 @@ class CheckedPlay:
     def action(self, action: Any) -> str | None:
         """Return the action that the environment has read in a reply."""
         if not (action is None or isinstance(action, str)):
-            raise self._error(f"read() gave {quoted(action)}; give the action as a text, or None")
+            raise self._error(f"read() returned {quoted(action)}; return a text, or None")
         return action
 
-    def _error(self, fault: str) -> GameError:
-        return GameError(f"{self._game.name}: {fault}.")
+    def _error(self, problem: str) -> GameError:
+        return GameError(f"{self._game.name}: {problem}.")
 
 
 def with_checks(game: Environment, play: Play) -> Any:
-    """Return the play with checks, or the play itself if it is one of OpenSpiel's."""
-    return CheckedPlay(game, play) if no_rules(game) else play
+    """Return the play with checks, or the play itself if OpenSpiel has its rules."""
+    return CheckedPlay(game, play) if reason_not_searchable(game) else play
 
 
 def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
@@ -434,30 +435,29 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
 
 
 class EpisodeInPlay:
-    """An episode that is being played: the play, a ledger per seat with tokens, and the turns so
-    far.
+    """An episode that is being played: the play, the turns so far, and ledgers of tokens.
 
     A moment is the set of decisions that are due at one time. ``ask`` returns these, and ``answer``
     takes all replies to them. With candidates, ``take_replies`` takes all replies, ``candidates``
-    returns those to be judged, and ``commit`` plays one. In the end the caller calls ``close``.
+    returns those to be judged, and ``commit`` plays one. At the end the caller must call ``close``.
     """
 
     __slots__ = (
-        "_again",
         "_candidates",
         "_checked_play",
         "_closed",
         "_drafts",
-        "_exact",
-        "_final",
+        "_forfeit",
         "_ledgers",
         "_limit",
         "_moment",
+        "_moment_actions",
+        "_needs_exact_action",
         "_notices",
+        "_num_illegal",
         "_num_played",
         "_num_turns",
-        "_settled",
-        "_tries",
+        "_retrying_seats",
         "done",
         "due_drafts",
         "names",
@@ -495,20 +495,20 @@ class EpisodeInPlay:
         self.due_drafts: list[Draft] = []  # of this moment
         self._moment = self._num_played = 0
         self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
-        self._again: tuple[int, ...] = ()  # seats that try again
-        self._settled: dict[int, str] = {}  # actions of this moment, by seat
-        self._tries: dict[int, int] = {}  # illegal replies of this moment, by seat
+        self._retrying_seats: tuple[int, ...] = ()  # seats that try again
+        self._moment_actions: dict[int, str] = {}  # actions of this moment, by seat
+        self._num_illegal: dict[int, int] = {}  # illegal replies of this moment, by seat
         self._notices: dict[int, str] = {}  # notices of illegal replies, by seat
-        self._final: tuple[tuple[float, ...], int] | None = None
-        self._exact: bool = spec.game.brief  # whether a reply must be the action alone
+        self._forfeit: tuple[tuple[float, ...], int] | None = None  # returns, offending seat
+        self._needs_exact_action: bool = spec.game.brief  # whether a reply must be the action alone
         self.done: bool = self.play.done
         replay_prefix(self, spec.prefix)
         self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:
-        """Return the due decisions with their prompts, each once per reply to be sampled."""
+        """Return the due decisions with their prompts, once for each candidate to sample."""
         returns, self.due_drafts = self._checked_play.returns, []
-        due = self._again or self._checked_play.due()
+        due = self._retrying_seats or self._checked_play.due()
         if len(due) == 1:
             return self._prompt_seat(due[0], returns)
         return [turn for seat in due for turn in self._prompt_seat(seat, returns)]
@@ -517,10 +517,10 @@ class EpisodeInPlay:
         """Append the prompt of a seat to its conversation, and return its decision."""
         play, observation = self.play, self._checked_play.observe(seat)
         text, notice, is_retry = observation.text, "", False
-        if self._notices or self._tries:
+        if self._notices or self._num_illegal:
             notice = self._notices.get(seat, "")
-            is_retry = seat in self._again and seat in self._tries
-        if notice and observation.fresh and not is_retry:  # the conversation is over
+            is_retry = seat in self._retrying_seats and seat in self._num_illegal
+        if notice and observation.fresh and not is_retry:  # a new conversation begins
             del self._notices[seat]
             notice = ""
         if notice:
@@ -531,7 +531,7 @@ class EpisodeInPlay:
             ledger.ask(text, observation, again=is_retry)
             text, memory = ledger.prompt, ledger.memory_example
         if memory is not None:  # the turn's own prompt comes after the memory
-            observation, legal = for_memory(observation), None
+            observation, legal = memory_observation(observation), None
         elif notice:
             del self._notices[seat]
         number, turn_index, moment = len(self._drafts) + 1, self._num_turns[seat], self._moment
@@ -545,7 +545,7 @@ class EpisodeInPlay:
             past = partial(past_exchanges, self._drafts, draft)
             return [PendingTurn(play, seat, stream, (), 0, notice, text, past)]
         turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known, memory=memory)
-        if self._candidates is None or not self.spec.trained[seat] or draft.memory:
+        if self._candidates is None or not self.spec.trained[seat] or draft.is_memory:
             return [turn]
         draft.num_replies, parent = self._candidates.count, stream.child("candidate")
         return [turn, *(turn._replace(stream=parent.child(n)) for n in range(1, draft.num_replies))]
@@ -557,103 +557,110 @@ class EpisodeInPlay:
         return decision_of(game, play, draft.seat, draft.moment), stream.child(draft.number - 1)
 
     def answer(
-        self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None
+        self, replies: Sequence[Reply], *, replacements: Sequence[str | None] | None = None
     ) -> None:
-        """Read the replies to the due prompts, and go on to the next moment or second tries.
+        """Read the replies to the due prompts, and go on to the next moment or to a retry.
 
         Args:
-            replies: in the order of ``ask``.
-            instead: the action that replaces each illegal reply; None: drawn at random.
+            replies: the replies, in the order of ``ask``.
+            replacements: the action that replaces each illegal reply; None: a random action.
         """
         self.take_replies(replies)
-        self.commit(instead=instead)
+        self.commit(replacements=replacements)
 
     def take_replies(self, replies: Sequence[Reply]) -> None:
         """Read the replies to the due prompts, without playing them."""
-        place = 0
+        index = 0
         for draft in self.due_drafts:
-            self._read(draft, replies[place])
-            place += draft.num_replies
+            self._read(draft, replies[index])
+            index += draft.num_replies
             if draft.num_replies > 1 and draft.event != "unsent":
-                draft.others = [draft.sibling(number) for number in range(1, draft.num_replies)]
-                for other in draft.others:
-                    self._read(other, replies[place - draft.num_replies + other.candidate])
+                draft.unplayed = [draft.draft_of_candidate(n) for n in range(1, draft.num_replies)]
+                for other in draft.unplayed:
+                    self._read(other, replies[index - draft.num_replies + other.candidate])
 
     def candidates(self) -> Episode | None:
         """Return an episode of the candidates that must be judged; None without candidates."""
-        first_drafts = [draft for draft in self.due_drafts if draft.others]
+        first_drafts = [draft for draft in self.due_drafts if draft.unplayed]
         turns = [
-            draft.turn(self.names[draft.seat], draft.penalty_rewards)._replace(
+            draft.to_turn(self.names[draft.seat], draft.penalty_rewards)._replace(
                 segments=sampled_segments(draft.reply)
             )
             for first in first_drafts
-            for draft in (first, *first.others)
+            for draft in (first, *first.unplayed)
         ]
         returns = (0.0,) * self.spec.game.num_seats
         return episode_record(self.spec, self.names, turns, returns) if turns else None
 
     def commit(
-        self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
+        self,
+        scores: Sequence[float | None] = (),
+        *,
+        replacements: Sequence[str | None] | None = None,
     ) -> None:
         """Play the replies that were read.
 
         Args:
             scores: score of each reply of ``candidates``.
-            instead: as for ``answer``.
+            replacements: the action that replaces each illegal reply; None: a random action.
         """
         if scores:
-            remaining = iter(scores)
-            self.due_drafts = [self._commit_best(draft, remaining) for draft in self.due_drafts]
+            score_iterator = iter(scores)
+            self.due_drafts = [
+                self._commit_best(draft, score_iterator) for draft in self.due_drafts
+            ]
         offenders: list[Draft] = []
         truncated = False
-        self._again = ()
-        for place, draft in enumerate(self.due_drafts):
+        self._retrying_seats = ()
+        for index, draft in enumerate(self.due_drafts):
             self._num_turns[draft.seat] += 1
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
-                for other in draft.others:
+                for other in draft.unplayed:
                     other.conversation, other.segments = ledger.record_unplayed(other.reply)
                 draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
             if draft.event == "ok" and draft.action is not None:
-                self._settled[draft.seat] = draft.action
+                self._moment_actions[draft.seat] = draft.action
             elif draft.event == "unsent":
                 truncated = True
-            elif draft.memory:
-                self._again += (draft.seat,)
-            elif self._punish(draft, instead[place] if instead else None):
+            elif draft.is_memory:
+                self._retrying_seats += (draft.seat,)
+            elif self._handle_illegal(draft, replacements[index] if replacements else None):
                 offenders.append(draft)
             elif draft.action is not None:
-                self._settled[draft.seat] = draft.action
+                self._moment_actions[draft.seat] = draft.action
         self._moment += 1
         if truncated:
             self._stop()
         elif offenders:
             game = self.spec.game
-            rows = [game.illegal.forfeit_returns(game, self.play, d.seat) for d in offenders]
-            means = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
-            self._final = (means if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
+            rows = [
+                game.illegal.forfeit_returns(game, self.play, draft.seat) for draft in offenders
+            ]
+            mean_returns = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
+            self._forfeit = (mean_returns if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
             self._stop()
-        elif not self._again:
-            self._num_played += len(self._settled)
-            self.play.step(self._settled)
-            self._settled, self._tries = {}, {}
+        elif not self._retrying_seats:
+            self._num_played += len(self._moment_actions)
+            self.play.step(self._moment_actions)
+            self._moment_actions, self._num_illegal = {}, {}
             self.done = self.play.done or self._num_played >= self._limit
 
     def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
-        if not draft.others:
+        if not draft.unplayed:
             return draft
-        drafts = [draft, *draft.others]
+        drafts = [draft, *draft.unplayed]
         for candidate in drafts:
             candidate.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
-        place = committed_candidate(
+        index = committed_candidate(
             [candidate.score for candidate in drafts], rule.commit, rule.explore, stream
         )
-        draft.others = []
-        committed = drafts.pop(place)
-        committed.others = drafts
+        draft.unplayed = []
+        committed = drafts.pop(index)
+        committed.unplayed = drafts
         self._drafts[draft.number - 1] = committed
         return committed
 
@@ -663,14 +670,14 @@ class EpisodeInPlay:
         if ledger is not None and is_unsent(reply):
             draft.reply, draft.event, draft.read_action, draft.verdict = reply, "unsent", None, None
             return
-        if draft.memory:
+        if draft.is_memory:
             draft.reply, draft.event, draft.read_action = reply, "memory", None
             return
         if ledger is None:
-            action = read_reply(self.play, seat, legal, reply.text, self._exact)
+            action = read_reply(self.play, seat, legal, reply.text, self._needs_exact_action)
         else:
             answer = ledger.read(reply.text)
-            exact = self._exact or ledger.renderer.exact_answers
+            exact = self._needs_exact_action or ledger.renderer.exact_answers
             action = None if answer is None else read_reply(self.play, seat, legal, answer, exact)
         if isinstance(self._checked_play, CheckedPlay):
             action = self._checked_play.action(action)
@@ -686,20 +693,20 @@ class EpisodeInPlay:
         if event != "ok":
             draft.penalty = self.spec.game.illegal.penalty
 
-    def _punish(self, draft: Draft, replacement: str | None) -> bool:
+    def _handle_illegal(self, draft: Draft, replacement: str | None) -> bool:
         """Apply the environment's rule for illegal replies, and return whether the seat forfeits.
 
         Args:
             draft: the illegal reply.
-            replacement: the action in its place; None: drawn at random.
+            replacement: the action in its place; None: a random action.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
         if rule.rule == "forfeit":
             return True
-        if rule.rule == "retry" and self._tries.get(seat, 0) < rule.retries:
-            self._tries[seat] = self._tries.get(seat, 0) + 1
-            self._again += (seat,)
+        if rule.rule == "retry" and self._num_illegal.get(seat, 0) < rule.retries:
+            self._num_illegal[seat] = self._num_illegal.get(seat, 0) + 1
+            self._retrying_seats += (seat,)
             self._notices[seat] = correction(game, self.play, draft)
             return False
         stream = self.spec.stream.child(draft.number).child("random move")
@@ -724,36 +731,36 @@ class EpisodeInPlay:
         Raises:
             GameError: the payoffs are not one finite number per seat.
         """
-        values, offender = self._final if self._final is not None else (self.play.returns, None)
+        values, offender = self._forfeit if self._forfeit is not None else (self.play.returns, None)
         returns = payoffs(self.spec.game, values)
         turns = finished_turns(self._drafts, self.names, returns)
-        cut = self._final is None and not self.play.done
+        cut = self._forfeit is None and not self.play.done
         return episode_record(self.spec, self.names, turns, returns, offender=offender, cut=cut)
 
 
 def replay_prefix(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
-    """Replay the first turns of another episode of this deal, without unplayed candidates.
+    """Replay the first turns of another episode with the same deal, without unplayed candidates.
 
     Raises:
-        GameError: the turns are of another episode, or do not end with a moment.
+        GameError: the turns are of another episode, or end in the middle of a moment.
     """
-    spec, place = episode.spec, 0
+    spec, index = episode.spec, 0
     redealt_play = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
     if redealt_play is not None and not prefix:
         redealt_play.redeal(spec.stream.child("chance"))
-    while place < len(prefix):
+    while index < len(prefix):
         due = [] if episode.done else episode.ask()
-        turns = prefix[place : place + len(due)]
-        place += len(due)
+        turns = prefix[index : index + len(due)]
+        index += len(due)
         if not due or [turn.seat for turn in turns] != [draft.seat for draft in episode.due_drafts]:
             raise GameError(
-                f"{spec.game.name}: the turns of the prefix do not end with a moment, or are of "
-                "another episode; take complete moments of one episode."
+                f"{spec.game.name}: the turns of the prefix end in the middle of a moment, or are "
+                "of another episode; take complete moments of one episode."
             )
-        if redealt_play is not None and place == len(prefix):
+        if redealt_play is not None and index == len(prefix):
             redealt_play.redeal(spec.stream.child("chance"))
         for draft, turn in zip(episode.due_drafts, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
         episode.answer(
-            [recorded_reply(turn) for turn in turns], instead=[turn.action for turn in turns]
+            [recorded_reply(turn) for turn in turns], replacements=[turn.action for turn in turns]
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.play.episode import moment_begin, moment_end, sampled_tokens
+from sparring.play.episode import end_of_moment, first_of_moment, num_sampled_tokens
 from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
@@ -74,7 +74,7 @@ def with_playouts(
     for played in rollout.require_any().episodes:
         returns.setdefault(played.group_id, []).append(played.returns)
         new = played.turns[groups[played.group_id][1] :]
-        tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
+        tokens += sum(num_sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
         _share_playouts(group_of, episodes, groups)
     episodes_with_values = [
@@ -90,12 +90,12 @@ def _playout_starts(
     """Yield each position as its place, the length of the prefix, and a stream, without repeats."""
     begin_places = set()
     for index, turn in enumerate(episode.turns):
-        end = moment_end(episode.turns, index)  # a playout begins between moments
+        end = end_of_moment(episode.turns, index)  # a playout begins between moments
         if episode.trained[turn.seat] and end < len(episode.turns):
             begin_places.add(end)
             yield (number, index, False), end, stream.child(index)
     for index, turn in enumerate(episode.turns) if is_before else ():
-        begin = moment_begin(episode.turns, index)
+        begin = first_of_moment(episode.turns, index)
         if episode.trained[turn.seat] and begin not in begin_places:
             begin_places.add(begin)
             yield (number, index, True), begin, stream.child("before").child(begin)
@@ -110,7 +110,7 @@ def _share_playouts(
     for number, episode in enumerate(episodes):
         for index, turn in enumerate(episode.turns):
             if episode.trained[turn.seat]:
-                begin = moment_begin(episode.turns, index)
+                begin = first_of_moment(episode.turns, index)
                 group_of[number, index, True] = group_of_place[number, begin]
 
 
@@ -130,7 +130,7 @@ def _add_values(
 
     for index, turn in enumerate(turns):
         if episode.trained[turn.seat]:
-            is_last = moment_end(turns, index) == len(turns)
+            is_last = end_of_moment(turns, index) == len(turns)
             value = episode.returns[turn.seat] if is_last else mean_return(index, False)
             turns[index] = turn._replace(
                 playout=value, playout_before=mean_return(index, True) if is_before else None

@@ -24,7 +24,7 @@ from sparring.environments.base import (
 )
 from sparring.environments.foreign import environment_call
 from sparring.environments.situation import close_copies
-from sparring.play.episode import sampled_tokens
+from sparring.play.episode import num_sampled_tokens
 
 
 def replay(game: Environment, episode: Episode) -> list[Any]:
@@ -230,7 +230,7 @@ def is_unsent_turn(turn: Turn) -> bool:
     """Return whether a turn's conversation was too long to be sent to the model."""
     if turn.event == "unsent":
         return True
-    return turn.truncated and not turn.reply and not sampled_tokens(turn)  # in old records
+    return turn.truncated and not turn.reply and not num_sampled_tokens(turn)  # in old records
 
 
 def is_cut_short(turn: Turn) -> bool:

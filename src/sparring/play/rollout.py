@@ -249,7 +249,7 @@ class PlayLoop:
                 trained = episode.spec.trained
                 try:
                     for draft in episode.due_drafts:
-                        if trained[draft.seat] and not draft.memory:
+                        if trained[draft.seat] and not draft.is_memory:
                             queries.append((draft, *episode.oracle_query(draft)))
                 except (GameError, AttributeError):  # a second try would fail as well
                     raise

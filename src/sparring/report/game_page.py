@@ -13,7 +13,7 @@ from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, is_searchable_play
 from sparring.environments.catalogue import make_game
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 from sparring.environments.openspiel.people import (
     for_people,
     list_actions,
@@ -216,7 +216,7 @@ def _games_of(recipe: str) -> tuple[str, ...]:
 def explain_game(name: str) -> list[str]:
     """Return the paragraphs after a game's description, from the rules to the next steps."""
     parts = []
-    has_rules = not no_rules(make_game(name))
+    has_rules = not reason_not_searchable(make_game(name))
     if has_rules:
         parts.append(f"Rules\n\n{rules_text(name)}")
         parts += [f"Exact values\n\n{exact}"] if (exact := exact_text(name)) else []

@@ -122,7 +122,7 @@ from sparring.methods.rewards.base import apply_rewards, outcome_gap
 from sparring.methods.rewards.components import WeightedReward
 from sparring.methods.selection.curricula.base import ArmBook
 from sparring.ops.groups import group_counts, group_std
-from sparring.play.episode import sampled_tokens
+from sparring.play.episode import num_sampled_tokens
 from sparring.play.plans.base import play_planned
 from sparring.play.players.mixture import Mixture
 from sparring.play.playouts import with_playouts
@@ -312,7 +312,7 @@ def all_replies(episode: Episode) -> Iterator[Turn]:
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the metrics of memories of trained seats; empty without memories."""
     tokens = [
-        sampled_tokens(turn)
+        num_sampled_tokens(turn)
         for episode in episodes
         for turn in episode.turns
         if turn.event == "memory" and episode.trained[turn.seat]
@@ -338,7 +338,7 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     played_scores = [score for score, _ in scored_groups if score is not None]
     mean = sum(all_scores) / max(len(all_scores), 1)
     tokens = sum(
-        sampled_tokens(turn)
+        num_sampled_tokens(turn)
         for episode in episodes
         for turn in all_replies(episode)
         if episode.trained[turn.seat]

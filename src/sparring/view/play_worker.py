@@ -18,7 +18,7 @@ from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.worker_pool import Job
 from sparring.environments.base import Drawable, is_searchable_play
 from sparring.environments.drawing.canvas import THEMES
-from sparring.environments.foreign import environment_call, no_rules
+from sparring.environments.foreign import environment_call, reason_not_searchable
 from sparring.environments.openspiel.people import rules_of
 from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.base import Oracle
@@ -299,7 +299,7 @@ class PlayWorker:
             except SparringError as error:
                 oracle, note = None, str(error)
             why = note.removeprefix(f"{game.name}: no regret, as ")
-            why = no_rules(game) or why.removesuffix(" Name one with --oracle.")
+            why = reason_not_searchable(game) or why.removesuffix(" Name one with --oracle.")
             self._oracles[key] = oracle, f"there is no oracle: {why}" if oracle is None else ""
         return self._oracles[key]
 
@@ -324,7 +324,7 @@ def position(session: InteractiveSession) -> Answer:
         "told": session.prompt,
         "legal": None if legal is None else list(legal),
         "past": [{"told": turn.prompt, "reply": turn.reply} for turn in session.past],
-        "rules": first_prompt if no_rules(session.game) else rules_of(session.people),
+        "rules": first_prompt if reason_not_searchable(session.game) else rules_of(session.people),
         "picture": picture(session, None if session.episode is not None else session.seat),
     }
 
@@ -371,7 +371,7 @@ def revealed_end(session: InteractiveSession, episode: Episode) -> Answer:
     """
     game, opponent = session.game, session.opponent
     probability_texts = {}
-    if opponent is not None and not no_rules(game):
+    if opponent is not None and not reason_not_searchable(game):
         probability_texts = policy_probabilities(game, episode, opponent.agent, opponent.name)
     turns = [
         {**_turn(session, turn), "index": number, "thought": probability_texts.get(number, "")}
@@ -380,7 +380,7 @@ def revealed_end(session: InteractiveSession, episode: Episode) -> Answer:
     return {
         "verdict": verdict(game, episode.returns, session.seat),
         "returns": list(episode.returns),
-        "ending": "" if no_rules(game) else ending(game, episode, session.seat),
+        "ending": "" if reason_not_searchable(game) else ending(game, episode, session.seat),
         "turns": turns,
         "cut": episode.cut,
         "drawn": member_line(session.drawn_members) if session.drawn_members else "",

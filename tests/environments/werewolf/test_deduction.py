@@ -293,11 +293,11 @@ def possible_deals(position, seat):
     """Yield every deal (roles by player number) that is possible given what a seat knows."""
     setup, living = position.setup, {position.places[other] for other in position.living()}
     events = position.events_of(seat)
-    for deal in set(itertools.permutations(setup.kinds)):
+    for deal in set(itertools.permutations(setup.roles)):
         wolves = {place for place, role in enumerate(deal) if role == "wolf"}
         num_wolves = len(wolves & living)
         if (
-            deal[position.places[seat]] != setup.kinds[seat]
+            deal[position.places[seat]] != setup.roles[seat]
             or not 0 < num_wolves < len(living) - num_wolves + setup.strict
         ):
             continue
@@ -305,7 +305,7 @@ def possible_deals(position, seat):
             event.kind in ("dead", "out") and event.word not in ("", deal[event.target]) for event in events
         ):  # revealed
             continue
-        if setup.kinds[seat] == "wolf" and wolves != {position.places[other] for other in setup.wolves}:
+        if setup.roles[seat] == "wolf" and wolves != {position.places[other] for other in setup.wolves}:
             continue
         if any(event.kind == "dead" and event.target in wolves for event in events):
             continue
@@ -336,7 +336,7 @@ def test_sampled_deductions_are_possible_and_their_confidence_is_exact(seed, pla
                 text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
                 parts, names = parse_guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
                 assert all(
-                    read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False)
+                    read_deduction(text, names, play.rules.setup.roles, is_brief) == text for is_brief in (True, False)
                 )
                 indices = [int(guess.name[1:]) - 1 for guess in parts]
                 assert any(

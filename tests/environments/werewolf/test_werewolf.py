@@ -373,15 +373,15 @@ def play_indistinguishable_nights(first, second, observer, stream):
     own_action = legal[stream.integer(0, len(legal))] if legal else None
     found_wolf = (
         [
-            play.position.setup.kinds[play.position.seat_at(int(own_action[1:]) - 1)] == "wolf"
+            play.position.setup.roles[play.position.seat_at(int(own_action[1:]) - 1)] == "wolf"
             for play in (first, second)
         ]
         if own_action
         else [0, 0]
     )
-    if first.position.setup.kinds[observer] == "seer" and found_wolf[0] != found_wolf[1]:
+    if first.position.setup.roles[observer] == "seer" and found_wolf[0] != found_wolf[1]:
         return False
-    if observer in first.position.setup.wolves and observer != first.position.pack()[0]:
+    if observer in first.position.setup.wolves and observer != first.position.living_wolves()[0]:
         return False
     common_victims = [name for name in possible_victims(first) if name in possible_victims(second)]
     if not common_victims:
@@ -396,7 +396,7 @@ def play_indistinguishable_nights(first, second, observer, stream):
                     replies[seat] = own_action
                 elif seat in play.position.setup.wolves:
                     replies[seat] = victim
-                elif play.position.setup.kinds[seat] == "doctor":
+                elif play.position.setup.roles[seat] == "doctor":
                     replies[seat] = next(name for name in legal if name != victim)
                 else:
                     replies[seat] = legal[stream.integer(2 + (play is second), len(legal))]
@@ -442,7 +442,7 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
         while not play.done:
             replies = {}
             for seat in play.due():
-                legal, kind = play.legal(seat), rules.setup.kinds[seat]
+                legal, kind = play.legal(seat), rules.setup.roles[seat]
                 verb = {"speak": "speaks", "whisper": "whispers"}.get(play.position.phase)
                 assert play.kind(seat) == (f"{kind} {verb}" if verb else "")
                 if play.kind(seat):

@@ -90,7 +90,7 @@ def werewolf(
         say: kinds of phrases besides silence: "claim" (claim ROLE), "result" (seer PLAYER wolf,
             seer PLAYER good), "accuse", "support".
         order: "ordered", one after the other by number; "simultaneous".
-        limit: most characters of a free-text speech, 1 to 100,000; longer speeches are truncated.
+        limit: number of characters, 1 to 100,000, after which a free-text speech is truncated.
         wolves_talk: whether several wolves speak to one another each night before they propose, one
             turn each: "kill PLAYER", "claim ROLE" to announce a claim (if ``say`` has "claim"), or
             silence; in free text anything. Only wolves read this talk. A single wolf does not talk.
@@ -112,9 +112,9 @@ def werewolf(
     num_wolves = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
     has_doctor = players >= 6 if doctor is None else doctor
     night = first_night or ("quiet" if players == 3 else "kill")
-    kinds = (WOLF,) * num_wolves + (SEER,) * seer + (DOCTOR,) * has_doctor
-    kinds += (VILLAGER,) * (players - len(kinds))
-    if len(kinds) > players or players <= 2 * num_wolves:
+    roles = (WOLF,) * num_wolves + (SEER,) * seer + (DOCTOR,) * has_doctor
+    roles += (VILLAGER,) * (players - len(roles))
+    if len(roles) > players or players <= 2 * num_wolves:
         raise ConfigError(
             f"werewolf: players={players} with wolves={num_wolves}, seer={seer}, "
             f"doctor={has_doctor} leaves no game; the wolves must be fewer than the others, and "
@@ -145,9 +145,9 @@ def werewolf(
             f"werewolf: wolves_talk with wolves={num_wolves}, speech={speech} leaves nothing to "
             "say; write wolves: 2 or more and speech: words or text, or leave wolves_talk out."
         )
-    deducing_seats = seats_of("werewolf", "deducers", deducers, role_names(kinds)) or range(players)
+    deducing_seats = seats_of("werewolf", "deducers", deducers, role_names(roles)) or range(players)
     setup = WerewolfSetup(
-        kinds=kinds,
+        roles=roles,
         rounds=rounds,
         strict=strict,
         first_night=night,

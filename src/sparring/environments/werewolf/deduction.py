@@ -1,12 +1,13 @@
 """Stances of speeches towards other players, and deductions of their roles.
 
 A stance is for or against another player: ``accuse p2`` and ``seer p2 wolf`` are against p2,
-``support p2`` and ``seer p2 good`` are for p2. A free text has the stance of the phrase that it
-means. A deduction guesses the roles of all other living players, in any order. In brief style:
+``support p2`` and ``seer p2 good`` are for p2. A speech in free text has the stance of the phrase
+with the same meaning. A deduction guesses the roles of all other living players, in any order. In
+brief style:
 
     p2 wolf high p3 seer low
 
-In the normal form an unparsable guess is written ``p3 unknown``.
+The normal form has one guess per player, in the order of names, ``p3 unknown`` if unparsable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from sparring.core.files import parse_json
 from sparring.core.rng import Stream
 from sparring.environments.werewolf.rules import (
-    DEDUCED,
+    DEDUCTION_EVENT,
     GOOD,
     MAX_CHARS,
     SEER,
@@ -36,7 +37,7 @@ STANCE_FIGURES = ("right_stances", "votes_as_said", "votes_with_team")
 
 
 def stance_of(event: WerewolfEvent) -> tuple[int, bool] | None:
-    """Return (number of the player that a speech is about, whether it is against the player).
+    """Return (target, is_against) of a speech: the target is a player's number; None: no stance.
 
     Args:
         event: a speech.
@@ -50,14 +51,14 @@ def stance_of(event: WerewolfEvent) -> tuple[int, bool] | None:
 def stance_figures(
     position: WerewolfPosition, teams: Sequence[int]
 ) -> dict[str, tuple[float, ...]]:
-    """Return the figures of stances per seat, NaN where nothing can be counted.
+    """Return the metrics of stances per seat, NaN where nothing can be counted.
 
-    - ``right_stances``: of the seat's speeches with a stance, the share against a player of the
-      other team or for a player of its own team; stances on numbers without a player do not count;
-    - ``votes_as_said``: of the days when its last stance was against a player that it could vote
-      for, the share in which it voted for that player;
-    - ``votes_with_team``: of the votes that its team-mates cast on days when it voted, without
-      abstentions, the share for the same player.
+    - ``right_stances``: the share of a seat's stances that are against the other team or for its
+      own team. Stances on numbers without a player do not count.
+    - ``votes_as_said``: on days when the seat's last stance is against a player that it can vote
+      for, the share of votes for that player.
+    - ``votes_with_team``: the share of team-mates' votes for the player that the seat voted for.
+      Abstentions do not count.
 
     Args:
         position: the position at the end of an episode.
@@ -65,24 +66,27 @@ def stance_figures(
     """
     shares: list[tuple[float, ...]] = []
     for seat, place in enumerate(position.places):
-        is_right, as_said, with_team = list[bool](), list[bool](), list[bool]()
+        is_right, is_as_said, is_with_team = list[bool](), list[bool](), list[bool]()
         for day in _days(position.events):
-            stances = [stance_of(e) for e in day if e.kind == "say" and e.actor == place]
-            valid = [item for item in stances if item is not None and item[0] < len(teams)]
+            stances = [
+                stance_of(event) for event in day if (event.kind, event.actor) == ("say", place)
+            ]
+            valid = [stance for stance in stances if stance and stance[0] < len(teams)]
             is_right += [
-                is_against == (teams[position.seat_at(about)] != teams[seat])
-                for about, is_against in valid
+                is_against == (teams[position.seat_at(target)] != teams[seat])
+                for target, is_against in valid
             ]
             votes = {event.actor: event.target for event in day if event.kind == "vote"}
             vote = votes.pop(place, None)
             if vote is None:
                 continue
-            if valid and valid[-1][1] and valid[-1][0] in votes:  # voters are alive
-                as_said.append(vote == valid[-1][0])
+            target, is_against = valid[-1] if valid else (-1, False)
+            if is_against and target in votes:  # a living player, as it has voted
+                is_as_said.append(vote == target)
             if vote >= 0:
-                mates = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
-                with_team += [votes[voter] == vote for voter in mates if votes[voter] >= 0]
-        shares.append(tuple(map(share_true, (is_right, as_said, with_team))))
+                team = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
+                is_with_team += [votes[voter] == vote for voter in team if votes[voter] >= 0]
+        shares.append(tuple(map(share_true, (is_right, is_as_said, is_with_team))))
     return dict(zip(STANCE_FIGURES, zip(*shares, strict=True), strict=True))
 
 
@@ -106,12 +110,14 @@ UNKNOWN = "unknown"
 RIGHT_ROLES = "right_roles"
 _SEPARATOR = r"[^\w]{1,20}"
 _ROLE = "werewolf|wolf|seer|doctor|villager"
-_PRE_ROLE = "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
-_PRE_CONFIDENCE = "with|confidence|is|of|and|my"
+_WORDS_BEFORE_ROLE = (
+    "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
+)
+_WORDS_BEFORE_CONFIDENCE = "with|confidence|is|of|and|my"
 # "p2: werewolf, high", "p2 is probably the seer (confidence: low)"; not "p2 is not a werewolf"
 _GUESS = re.compile(
-    rf"(?<![\w-])(p[1-9]){_SEPARATOR}(?:(?:{_PRE_ROLE}){_SEPARATOR}){{0,6}}({_ROLE})\b"
-    rf"(?:{_SEPARATOR}(?:(?:{_PRE_CONFIDENCE}){_SEPARATOR}){{0,4}}(low|medium|high)\b)?",
+    rf"(?<![\w-])(p[1-9]){_SEPARATOR}(?:(?:{_WORDS_BEFORE_ROLE}){_SEPARATOR}){{0,6}}({_ROLE})\b"
+    rf"(?:{_SEPARATOR}(?:(?:{_WORDS_BEFORE_CONFIDENCE}){_SEPARATOR}){{0,4}}(low|medium|high)\b)?",
     re.IGNORECASE,
 )
 
@@ -124,18 +130,18 @@ class RoleGuess(NamedTuple):
     confidence: str = ""
 
 
-def read_deduction(text: str, names: Sequence[str], kinds: Sequence[str], brief: bool) -> str:
+def read_deduction(text: str, names: Sequence[str], roles: Sequence[str], brief: bool) -> str:
     """Return a deduction in its normal form.
 
     Args:
         text: the reply of the seat.
         names: the players whose roles the seat must guess.
-        kinds: the roles of the game.
+        roles: the roles of the game.
         brief: True: the text must follow the grammar. False: a search finds the guesses in any
             text, and the last guess about each player counts.
     """
     guesses = _parse_grammar(text) if brief else _search_guesses(text)
-    valid = {g.name: g for g in guesses if g.role in kinds and g.confidence in CONFIDENCES}
+    valid = {g.name: g for g in guesses if g.role in roles and g.confidence in CONFIDENCES}
     if brief and not (len(guesses) == len(names) and set(valid) == set(names)):
         valid = {}
     return " ".join(_format_guess(valid.get(name, RoleGuess(name))) for name in names)
@@ -145,10 +151,10 @@ def parse_guesses(deduction: str) -> tuple[RoleGuess, ...]:
     """Return the guesses in a deduction in normal form."""
     words, guesses = deduction.split(), list[RoleGuess]()
     while words:
-        size = 2 if words[1] == UNKNOWN else 3
-        name, *values = words[:size]
-        guesses.append(RoleGuess(name) if size == 2 else RoleGuess(name, *values))
-        words = words[size:]
+        num_words = 2 if words[1] == UNKNOWN else 3
+        name, *values = words[:num_words]
+        guesses.append(RoleGuess(name) if num_words == 2 else RoleGuess(name, *values))
+        words = words[num_words:]
     return tuple(guesses)
 
 
@@ -164,50 +170,52 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
     the seat knows only whether the player is a wolf, the confidence is medium; otherwise low.
 
     Args:
-        position: a position in which the seat is due.
+        position: a position in which the seat must reply.
         seat: the seat that deduces.
         stream: source of random numbers.
     """
     setup, own_place = position.setup, position.places[seat]
-    exact, good_players = _certain_knowledge(position, seat)
-    remaining = list(setup.kinds)
-    for kind in (setup.kinds[seat], *exact.values()):
-        remaining.remove(kind)
-    unknown = [place for place in range(setup.players) if place != own_place and place not in exact]
-    doubtful = [place for place in unknown if place not in good_players]
-    packs = _possible_packs(position, seat, exact, doubtful)
-    pack = packs[stream.child(0).integer(0, len(packs))]
-    roles = {**exact, **dict.fromkeys(pack, WOLF)}
-    rest_of_village = [place for place in unknown if place not in roles]
-    kinds = stream.child(1).shuffled(kind for kind in remaining if kind != WOLF)
-    roles |= zip(rest_of_village, kinds, strict=True)
+    known_roles, known_good = _certain_knowledge(position, seat)
+    remaining_roles = list(setup.roles)
+    for role in (setup.roles[seat], *known_roles.values()):
+        remaining_roles.remove(role)
+    unknown = [place for place in range(setup.players) if place not in {own_place, *known_roles}]
+    possible_wolves = [place for place in unknown if place not in known_good]
+    wolf_sets = _possible_wolf_sets(position, seat, known_roles, possible_wolves)
+    wolves = wolf_sets[stream.child(0).integer(0, len(wolf_sets))]
+    roles = {**known_roles, **dict.fromkeys(wolves, WOLF)}
+    other_players = [place for place in unknown if place not in roles]
+    other_roles = stream.child(1).shuffled(role for role in remaining_roles if role != WOLF)
+    roles |= zip(other_players, other_roles, strict=True)
+    has_one_role_left = len({*other_roles}) == 1
     words = []
     for place in position.targets(seat):
-        is_certain = len({place in wolves for wolves in packs}) == 1  # wolf or not is certain
-        is_known = place in exact or (is_certain and (roles[place] == WOLF or len({*kinds}) == 1))
+        is_certain = len({place in wolves for wolves in wolf_sets}) == 1  # a wolf or not
+        can_infer = is_certain and (roles[place] == WOLF or has_one_role_left)
+        is_known = place in known_roles or can_infer
         confidence = "high" if is_known else "medium" if is_certain else "low"
         words.append(_format_guess(RoleGuess(name_of(place), roles[place], confidence)))
     return " ".join(words)
 
 
-def _possible_packs(
-    position: WerewolfPosition, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
+def _possible_wolf_sets(
+    position: WerewolfPosition, seat: int, known_roles: Mapping[int, str], players: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the possible sets of wolves that the seat does not know, as players' numbers."""
+    """Return the possible sets of the wolves that are unknown to the seat, as players' numbers."""
     setup, living = position.setup, {position.places[alive] for alive in position.living()}
-    known_wolves = [place for place, kind in exact.items() if kind == WOLF]
+    known_wolves = [place for place, role in known_roles.items() if role == WOLF]
     known_wolves += [position.places[seat]] if seat in setup.wolves else []
 
-    def is_undecided(pack: tuple[int, ...]) -> bool:
-        return setup.winner(len(living & {*known_wolves, *pack}), len(living)) < 0
+    def is_undecided(wolves: tuple[int, ...]) -> bool:  # the game goes on, so they have not won
+        return setup.winner(len(living & {*known_wolves, *wolves}), len(living)) < 0
 
-    packs = combinations(sorted(doubtful), len(setup.wolves) - len(known_wolves))
-    return [pack for pack in packs if is_undecided(pack)]
+    wolf_sets = combinations(sorted(players), len(setup.wolves) - len(known_wolves))
+    return [wolves for wolves in wolf_sets if is_undecided(wolves)]
 
 
-def figure_names(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the figures of deductions in a game with these roles."""
-    return (RIGHT_ROLES, *(f"{RIGHT_ROLES}_{kind}" for kind in dict.fromkeys(kinds)), "malformed")
+def figure_names(roles: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the metrics of deductions in a game with these roles."""
+    return (RIGHT_ROLES, *(f"{RIGHT_ROLES}_{role}" for role in dict.fromkeys(roles)), "malformed")
 
 
 def deduction_figures(position: WerewolfPosition) -> dict[str, tuple[float, ...]]:
@@ -219,16 +227,16 @@ def deduction_figures(position: WerewolfPosition) -> dict[str, tuple[float, ...]
     setup = position.setup
     shares, num_malformed = [], []
     for place in position.places:
-        texts = [e.word for e in position.events if e.kind == DEDUCED and e.actor == place]
+        texts = [e.word for e in position.events if (e.kind, e.actor) == (DEDUCTION_EVENT, place)]
         guesses = [guess for text in texts for guess in parse_guesses(text)]
-        is_right = [setup.kinds[position.seat_at(number_of(g.name))] == g.role for g in guesses]
+        is_right = [setup.roles[position.seat_at(number_of(g.name))] == g.role for g in guesses]
         shares.append(share_true(is_right))
         num_malformed.append(float(sum(not is_complete(text) for text in texts)))
     by_role = {
-        f"{RIGHT_ROLES}_{kind}": tuple(
-            share if setup.kinds[seat] == kind else math.nan for seat, share in enumerate(shares)
+        f"{RIGHT_ROLES}_{role}": tuple(
+            share if setup.roles[seat] == role else math.nan for seat, share in enumerate(shares)
         )
-        for kind in dict.fromkeys(setup.kinds)
+        for role in dict.fromkeys(setup.roles)
     }
     return {RIGHT_ROLES: tuple(shares), **by_role, "malformed": tuple(num_malformed)}
 
@@ -244,8 +252,8 @@ def _search_guesses(text: str) -> list[RoleGuess]:
     matches = [*_parse_json_guesses(text), *_GUESS.findall(text)]
     guesses = []
     for name, role, confidence in matches:
-        kind = WOLF if role.lower() == "werewolf" else role.lower()
-        guesses.append(RoleGuess(name.lower(), kind, confidence.lower() or "low"))
+        role_name = WOLF if role.lower() == "werewolf" else role.lower()
+        guesses.append(RoleGuess(name.lower(), role_name, confidence.lower() or "low"))
     return guesses
 
 
@@ -268,13 +276,16 @@ def _format_guess(guess: RoleGuess) -> str:
 
 
 def _certain_knowledge(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return (known roles by number, known non-wolves); wolves never kill wolves by night."""
-    setup, exact, good_players = position.setup, dict[int, str](), set[int]()
+    """Return the roles known for certain, by player number, and the players known not to be wolves.
+
+    A player killed at night is not a wolf.
+    """
+    setup, known_roles, known_good = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
-        exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
+        known_roles |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
     for event in position.events_of(seat):
         if event.kind == "dead" or (event.kind == "look" and event.word == GOOD):
-            good_players.add(event.target)
+            known_good.add(event.target)
         if event.kind in ("look", "dead", "out") and event.word not in ("", GOOD):
-            exact[event.target] = event.word
-    return exact, good_players
+            known_roles[event.target] = event.word
+    return known_roles, known_good

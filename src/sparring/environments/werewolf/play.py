@@ -23,7 +23,7 @@ from sparring.environments.reply import in_quotation_marks, listed_reply
 from sparring.environments.werewolf import deduction
 from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, parse_guesses
 from sparring.environments.werewolf.rules import (
-    DEDUCED,
+    DEDUCTION_EVENT,
     DOCTOR,
     NIGHT,
     NOBODY,
@@ -56,10 +56,10 @@ def question_of(position: WerewolfPosition, seat: int) -> str:
         return "say" if position.phase == "speak" else "whisper"
     if position.phase == "vote":
         return "vote"
-    kind = position.setup.kinds[seat]
-    if kind != WOLF:
-        return NIGHT_QUESTIONS[kind]
-    return "propose" if position.phase == "night" and len(position.pack()) > 1 else "kill"
+    role = position.setup.roles[seat]
+    if role != WOLF:
+        return NIGHT_QUESTIONS[role]
+    return "propose" if position.phase == "night" and len(position.living_wolves()) > 1 else "kill"
 
 
 def mates(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
@@ -79,13 +79,13 @@ def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
     news = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
     speech_words = {SILENCE, "claim", "accuse", "support", SEER, WOLF}
     speech_words |= {"whisper"} if setup.wolves_talk else set()
-    deduction_words = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
-    return tuple(sorted({*names, *verbs, *news, *speech_words, *deduction_words, *setup.kinds}))
+    deduction_words = (DEDUCE, DEDUCTION_EVENT, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
+    return tuple(sorted({*names, *verbs, *news, *speech_words, *deduction_words, *setup.roles}))
 
 
 def brief_opening(position: WerewolfPosition, seat: int) -> str:
     """Return the role and mates of a player in brief style."""
-    text = f"you {name_of(position.places[seat])} {position.setup.kinds[seat]}"
+    text = f"you {name_of(position.places[seat])} {position.setup.roles[seat]}"
     return " ".join([text, *(f"mate {name}" for name in mates(position, seat))])
 
 
@@ -114,12 +114,12 @@ DEDUCTION_RULES = (
 
 def full_rules(setup: WerewolfSetup, seat: int) -> str:
     """Return the rules in sentences for a seat."""
-    kinds = [setup.kinds.count(kind) for kind in (WOLF, SEER, DOCTOR, "villager")]
+    counts = [setup.roles.count(role) for role in (WOLF, SEER, DOCTOR, "villager")]
     names = ("werewolf", "seer", "doctor", "villager")
     role_counts = ", ".join(
         f"{count} {'werewolves' if name == 'werewolf' and count > 1 else name}"
         f"{'s' if count > 1 and name != 'werewolf' else ''}"
-        for count, name in zip(kinds, names, strict=True)
+        for count, name in zip(counts, names, strict=True)
         if count
     )
     parts = [
@@ -137,9 +137,9 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
             "While several werewolves live, each first says something to the werewolves alone, "
             f"{_speech_order(setup)}."
         )
-    if SEER in setup.kinds:
+    if SEER in setup.roles:
         parts.append("The seer learns of one other player whether it is a werewolf.")
-    if DOCTOR in setup.kinds:
+    if DOCTOR in setup.roles:
         parts.append("The doctor saves one player, which may be itself, from being killed.")
     revealed = "its role is told" if setup.reveal else "its role is not told"
     parts.append(f"By day all are told who was killed, if anybody; {revealed}.")
@@ -179,8 +179,8 @@ def _speech_order(setup: WerewolfSetup) -> str:
 
 def full_opening(position: WerewolfPosition, seat: int) -> str:
     """Return the rules, and the role and mates of a player, in sentences."""
-    kind = position.setup.kinds[seat]
-    text = f"You are {name_of(position.places[seat])}, {_role_phrase(kind)}."
+    role = position.setup.roles[seat]
+    text = f"You are {name_of(position.places[seat])}, {_role_phrase(role)}."
     others = mates(position, seat)
     if others:
         verb = "is a werewolf too" if len(others) == 1 else "are werewolves too"
@@ -188,8 +188,8 @@ def full_opening(position: WerewolfPosition, seat: int) -> str:
     return f"{full_rules(position.setup, seat)}\n\n{text}"
 
 
-def _role_phrase(kind: str) -> str:
-    return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(kind, "a villager")
+def _role_phrase(role: str) -> str:
+    return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(role, "a villager")
 
 
 def full_event(event: WerewolfEvent, text: bool) -> str:
@@ -206,7 +206,7 @@ def full_event(event: WerewolfEvent, text: bool) -> str:
     if event.kind == "look":
         kind = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {kind}."
-    if event.kind == DEDUCED:
+    if event.kind == DEDUCTION_EVENT:
         return f"You have noted: {', '.join(thoughts(event.word))}."
     sentences = {
         "vote": f"{actor} votes for {target}." if target else f"{actor} abstains.",
@@ -265,8 +265,8 @@ def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None)
 
 
 def _deduction_form(position: WerewolfPosition, seat: int) -> str:
-    kinds = dict.fromkeys(position.setup.kinds)
-    roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
+    distinct_roles = dict.fromkeys(position.setup.roles)
+    roles = ", ".join("werewolf" if role == WOLF else role for role in distinct_roles)
     names = ", ".join(position.legal_names(seat))
     return (
         f"Write a line for each of {names}: PLAYER: ROLE, CONFIDENCE. "
@@ -278,20 +278,20 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
     """Return the result and all roles."""
     setup = position.setup
     order = sorted(range(setup.players), key=lambda player: position.places[player])
-    roles = [(name_of(position.places[player]), setup.kinds[player]) for player in order]
+    roles = [(name_of(position.places[player]), setup.roles[player]) for player in order]
     team = WOLVES if seat in setup.wolves else 1 - WOLVES
     if brief:
         word = "draw" if position.winner == NOBODY else "won" if position.winner == team else "lost"
-        return " ".join([word, *(f"{name} {kind}" for name, kind in roles)])
+        return " ".join([word, *(f"{name} {role}" for name, role in roles)])
     results = {NOBODY: "Nobody wins", WOLVES: "The werewolves win"}
     result = results.get(position.winner, "The village wins")
-    return f"{result}. " + " ".join(f"{name} was {_role_phrase(kind)}." for name, kind in roles)
+    return f"{result}. " + " ".join(f"{name} was {_role_phrase(role)}." for name, role in roles)
 
 
 TIE_DRAW = 1000  # first draw of the stream for ties; earlier draws give the players' numbers
 # events that are not news to the player who caused them
 OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
-MAX_LISTED = 5  # most players for a list of all deals, which exact solvers need
+MAX_LISTED = 5  # largest number of players for a list of all deals, which exact solvers need
 
 
 class Werewolf(Environment):
@@ -311,7 +311,7 @@ class Werewolf(Environment):
 
     def __init__(self, setup: WerewolfSetup, style: str) -> None:
         self.setup, self.style, self.brief = setup, style, style == "brief"
-        self.roles = role_names(setup.kinds)
+        self.roles = role_names(setup.roles)
         players = range(setup.players)
         self.teams: tuple[int, ...] = tuple(int(seat not in setup.wolves) for seat in players)
         self.num_seats = setup.players
@@ -319,7 +319,7 @@ class Werewolf(Environment):
         turns_per_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk  # of each player
         self.max_turns = setup.rounds * turns_per_round * setup.players
         if setup.deduce:
-            self.figures = (*self.figures, *deduction.figure_names(setup.kinds))
+            self.figures = (*self.figures, *deduction.figure_names(setup.roles))
 
     def vocabulary(self) -> tuple[str, ...]:
         return vocabulary(self.setup)
@@ -388,7 +388,7 @@ class WerewolfPlay(PaintedPlay):
         if position.is_deducing or not position.is_speaking:
             return ""
         verb = "speaks" if position.phase == "speak" else "whispers"
-        return f"{self.rules.setup.kinds[seat]} {verb}"
+        return f"{self.rules.setup.roles[seat]} {verb}"
 
     def legal_names(self, seat: int) -> tuple[str, ...]:
         """Return the players that a speech may name; a free text may name all players."""
@@ -470,11 +470,11 @@ class WerewolfPlay(PaintedPlay):
         if previous.phase == "vote" and self.rules.setup.tie == "random":
             num_outcomes = math.factorial(previous.setup.players)
             draw = self.stream.integer(TIE_DRAW + previous.round, num_outcomes)
-        self.position = previous.after(statements, draw)
+        self.position = previous.position_after(statements, draw)
 
     def _normalise(self, seat: int, text: str) -> str:
         names = self.position.legal_names(seat)
-        return deduction.read_deduction(text, names, self.rules.setup.kinds, self.rules.brief)
+        return deduction.read_deduction(text, names, self.rules.setup.roles, self.rules.brief)
 
     def redeal(self, stream: Stream) -> None:
         """Draw the results of later ties from another stream."""
@@ -519,7 +519,7 @@ class WerewolfPlay(PaintedPlay):
             name = f"{name_of(place)}{f' ({death})' if death else ''}"
             is_open = seat is None or position.phase == "over" or seat == other
             is_known = is_open or _knows_role(position, seat, other, events)
-            role = position.setup.kinds[other] if is_known else "?"
+            role = position.setup.roles[other] if is_known else "?"
             looks = [event for event in events if event.kind == "look" and event.actor == place]
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
             if role == WOLF and (is_open or seat in position.setup.wolves):
@@ -538,7 +538,7 @@ class WerewolfPlay(PaintedPlay):
         ]
         table(canvas, rows, faint=gone_rows, shares=(2, 3, 3))
         text = position.setup.speech == "text"
-        public = [event for event in events if event.kind not in ("vote", DEDUCED)]
+        public = [event for event in events if event.kind not in ("vote", DEDUCTION_EVENT)]
         timeline(canvas, [_message(position, event, text) for event in public], most=8, lines=2)
         deductions = _deduction_lines(events)
         if deductions:
@@ -557,8 +557,8 @@ class WerewolfPlay(PaintedPlay):
         parts = [due_text, f"{_time_of_day(position, seat)}."]
         parts += [f"Dead or out: {', '.join(dead)}."] if dead else []
         visible = range(position.setup.players) if seat is None else (seat,)
-        kinds = position.setup.kinds
-        parts += [f"{name_of(position.places[s])} is {kinds[s]}." for s in visible]
+        roles = position.setup.roles
+        parts += [f"{name_of(position.places[seat])} is {roles[seat]}." for seat in visible]
         parts += [f"Deduced by {line}." for line in _deduction_lines(events)]
         return " ".join(parts)
 
@@ -569,7 +569,7 @@ class WerewolfPlay(PaintedPlay):
 
 
 def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
-    last = {event.actor: event.word for event in events if event.kind == DEDUCED}
+    last = {event.actor: event.word for event in events if event.kind == DEDUCTION_EVENT}
     return [f"{name_of(player)}: {', '.join(thoughts(last[player]))}" for player in sorted(last)]
 
 

@@ -26,12 +26,12 @@ def number_of(name: str) -> int:
     return int(name[1:]) - 1
 
 
-def role_names(kinds: Sequence[str]) -> tuple[str, ...]:
+def role_names(roles: Sequence[str]) -> tuple[str, ...]:
     """Return a name for each seat: the role, with a number if several seats have it."""
     names: list[str] = []
-    for seat, kind in enumerate(kinds):
-        number = kinds[: seat + 1].count(kind)
-        names.append(f"{kind}{number}" if kinds.count(kind) > 1 else kind)
+    for seat, role in enumerate(roles):
+        count_so_far = roles[: seat + 1].count(role)
+        names.append(f"{role}{count_so_far}" if roles.count(role) > 1 else role)
     return tuple(names)
 
 
@@ -43,51 +43,51 @@ WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
 class WerewolfSetup:
     """The fixed options; see ``werewolf``."""
 
-    kinds: tuple[str, ...]  # the role of each seat, wolves first
-    rounds: int  # most rounds
+    roles: tuple[str, ...]  # the role of each seat, wolves first
+    rounds: int  # largest number of rounds
     strict: bool  # whether the wolves need a majority to win, not only half
     first_night: str  # "kill", or "quiet" for no kill in the first night
-    tie: str  # after a tied vote "random" excludes one of the players, "none" nobody
+    tie: str  # a tied vote excludes one of the tied players ("random") or nobody ("none")
     cap: str  # the winner after the last round: "wolves", "village" or "draw"
     order: str  # "ordered" speeches, one seat at a time, or "simultaneous"
     speech: str  # "words" (phrases of the grammar), "text" or "none"
-    say: tuple[str, ...]  # the kinds of phrases, of ``SAY``
-    limit: int  # most characters of a speech
+    say: tuple[str, ...]  # the allowed kinds of phrases, a part of ``SAY``
+    limit: int  # largest number of characters of a speech
     abstain: bool  # whether a vote may be an abstention
     reveal: bool  # whether a death reveals the role
-    wolves_talk: bool  # whether the wolves talk by night
+    wolves_talk: bool  # whether the wolves talk at night
     deduce: tuple[int, ...]  # the seats that deduce
-    malformed: str  # the treatment of a deduction with an unparsable part
+    malformed: str  # an unparsable part of a deduction is "noted", or the reply is "illegal"
 
     @property
     def players(self) -> int:
         """The number of players."""
-        return len(self.kinds)
+        return len(self.roles)
 
     @property
     def wolves(self) -> tuple[int, ...]:
         """The seats of the wolves."""
-        return _wolves(self.kinds)
+        return _wolf_seats(self.roles)
 
-    def winner(self, wolves: int, living: int) -> int:
+    def winner(self, num_wolves: int, num_living: int) -> int:
         """Return the team that has won with these numbers of living wolves and players, or -1."""
-        if not wolves:
+        if not num_wolves:
             return VILLAGE
-        villagers = living - wolves
-        have_wolves_won = wolves > villagers if self.strict else wolves >= villagers
+        num_good = num_living - num_wolves
+        have_wolves_won = num_wolves > num_good if self.strict else num_wolves >= num_good
         return WOLVES if have_wolves_won else -1
 
 
 @cache
-def _wolves(kinds: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(seat for seat, kind in enumerate(kinds) if kind == WOLF)
+def _wolf_seats(roles: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(seat for seat, role in enumerate(roles) if role == WOLF)
 
 
 Say = Literal["claim", "result", "accuse", "support"]
 
 SILENCE = "silence"
 SAY: tuple[Say, ...] = ("claim", "result", "accuse", "support")
-MAX_CHARS = 100_000  # characters of a speech that are read
+MAX_CHARS = 100_000  # largest number of characters of a speech that are read
 _NAME = r"p[1-9]"
 _MARKED_NAME = re.compile(
     rf"\[\s*({_NAME}|abstain)\s*\]|\*\*\s*({_NAME}|abstain)\s*\*\*"
@@ -97,32 +97,34 @@ _MARKED_NAME = re.compile(
 _ANY_NAME = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
 
 
-def phrases(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def phrases(say: Sequence[str], roles: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return all speeches of the grammar.
 
     Args:
-        say: the kinds of phrases besides silence, from ``SAY``.
-        kinds: roles that may be claimed.
+        say: the allowed kinds of phrases besides silence, a part of ``SAY``.
+        roles: roles that may be claimed.
         others: names of the other living players.
     """
     speeches = [SILENCE]
     if "claim" in say:
-        speeches += [f"claim {kind}" for kind in kinds]
+        speeches += [f"claim {role}" for role in roles]
     if "result" in say:
         speeches += [f"seer {name} {word}" for name in others for word in ("wolf", "good")]
     verbs = [verb for verb in ("accuse", "support") if verb in say]
     return (*speeches, *(f"{verb} {name}" for verb in verbs for name in others))
 
 
-def whispers(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Return all phrases of the wolves to one another by night.
+def wolf_phrases(
+    say: Sequence[str], roles: Sequence[str], others: Sequence[str]
+) -> tuple[str, ...]:
+    """Return all phrases that a wolf may say to the other wolves at night.
 
     Args:
-        say: the kinds of phrases, from ``SAY``; with "claim" a wolf may announce a claim.
-        kinds: roles that may be claimed.
+        say: the allowed kinds of phrases, a part of ``SAY``; "claim": a wolf may announce a claim.
+        roles: roles that may be claimed.
         others: names of the players that may be killed.
     """
-    claims = phrases([kind for kind in say if kind == "claim"], kinds, ())
+    claims = phrases([kind for kind in say if kind == "claim"], roles, ())
     return (*claims, *(f"kill {name}" for name in others))
 
 
@@ -138,7 +140,10 @@ def one_line(text: str, limit: int) -> str:
 
 
 def parse_name(reply: str) -> str | None:
-    """Return the only player or "abstain" in a reply (of marked names, if any are), or None."""
+    """Return the player name or "abstain" in a reply; None if there is no name or several.
+
+    If names are marked, only these count.
+    """
     text = reply[:MAX_CHARS]
     for names in (
         {mark.lower() for marks in _MARKED_NAME.findall(text) for mark in marks if mark},
@@ -153,7 +158,7 @@ Phase = Literal["whisper", "night", "decide", "speak", "vote", "over"]
 NIGHT: tuple[Phase, ...] = ("whisper", "night", "decide")
 GOOD = "good"  # the result of a seer about a player who is not a wolf
 ABSTAIN = "abstain"
-DEDUCED = "think"  # kind of the event of a deduction, which only its seat knows
+DEDUCTION_EVENT = "think"  # event kind of a deduction, which only the deducing seat sees
 
 
 class WerewolfEvent(NamedTuple):
@@ -177,10 +182,10 @@ class WerewolfPosition(NamedTuple):
         dead: dead seats, in the order of their deaths.
         num_known_events: for each dead seat the number of events up to its death.
         events: all events so far.
-        proposed: number of the player that a wolf proposed this night, or -1.
+        proposed_victim: number of the player that a wolf proposed this night, or -1.
         victim: number of the player that the wolves kill this night, or -1.
         saved: number of the player that the doctor saves this night, or -1.
-        spoken: seats that have spoken this day, or to the wolves this night.
+        seats_done_speaking: seats that have spoken this day, or to the wolves this night.
         deduced: whether the seats that act next have given their deductions.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
@@ -192,10 +197,10 @@ class WerewolfPosition(NamedTuple):
     dead: tuple[int, ...] = ()
     num_known_events: tuple[int, ...] = ()
     events: tuple[WerewolfEvent, ...] = ()
-    proposed: int = -1
+    proposed_victim: int = -1
     victim: int = -1
     saved: int = -1
-    spoken: tuple[int, ...] = ()
+    seats_done_speaking: tuple[int, ...] = ()
     deduced: bool = False
     winner: int = -1
 
@@ -207,32 +212,32 @@ class WerewolfPosition(NamedTuple):
         """Return the living seats in the order of their players' numbers."""
         return _living(self.places, self.dead)
 
-    def pack(self) -> tuple[int, ...]:
+    def living_wolves(self) -> tuple[int, ...]:
         """Return the living wolves in the order of their numbers."""
-        return _pack(self.setup.kinds, self.places, self.dead)
+        return _living_wolves(self.setup.roles, self.places, self.dead)
 
     def is_kill_night(self) -> bool:
         """Return whether the wolves kill this night."""
         return self.round > 1 or self.setup.first_night == "kill"
 
     def due(self) -> tuple[int, ...]:
-        """Return the seats that are due, ascending."""
+        """Return the seats that must reply now, ascending."""
         return tuple(sorted(self._deducers() or self.acting))
 
     @property
     def acting(self) -> tuple[int, ...]:
-        """The seats that act by night, speak or vote, once deductions are complete."""
+        """The seats that act, speak or vote in this phase; deductions come before."""
         living = self.living()
         if self.phase == "night":
-            kinds = (SEER, DOCTOR) if self.is_kill_night() else (SEER,)
-            awake = tuple(seat for seat in living if self.setup.kinds[seat] in kinds)
-            return (*self.pack()[:1], *awake) if self.is_kill_night() else awake
+            roles = (SEER, DOCTOR) if self.is_kill_night() else (SEER,)
+            seats = tuple(seat for seat in living if self.setup.roles[seat] in roles)
+            return (*self.living_wolves()[:1], *seats) if self.is_kill_night() else seats
         if self.phase == "decide":
-            return self.pack()[-1:]
+            return self.living_wolves()[-1:]
         if self.is_speaking:
-            speakers = living if self.phase == "speak" else self.pack()
-            silent = tuple(seat for seat in speakers if seat not in self.spoken)
-            return silent[:1] if self.setup.order == "ordered" else silent
+            speakers = living if self.phase == "speak" else self.living_wolves()
+            waiting = tuple(seat for seat in speakers if seat not in self.seats_done_speaking)
+            return waiting[:1] if self.setup.order == "ordered" else waiting
         return living if self.phase == "vote" else ()
 
     @property
@@ -252,11 +257,11 @@ class WerewolfPosition(NamedTuple):
 
     def targets(self, seat: int) -> tuple[int, ...]:
         """Return the numbers of the players that a seat may name now."""
-        kind, living = self.setup.kinds[seat], self.living()
+        role, living = self.setup.roles[seat], self.living()
         is_night = self.phase in NIGHT
-        if is_night and kind == WOLF:
+        if is_night and role == WOLF:
             return tuple(self.places[other] for other in living if other not in self.setup.wolves)
-        may_name_itself = is_night and kind == DOCTOR
+        may_name_itself = is_night and role == DOCTOR
         return tuple(self.places[other] for other in living if other != seat or may_name_itself)
 
     def legal_names(self, seat: int) -> tuple[str, ...]:
@@ -269,8 +274,8 @@ class WerewolfPosition(NamedTuple):
         if self.is_deducing:
             return None
         if self.is_speaking:
-            text = self.setup.speech == "text"
-            return None if text else self.phrases(seat, self.setup.say)
+            is_free_text = self.setup.speech == "text"
+            return None if is_free_text else self.phrases(seat, self.setup.say)
         return (*names, ABSTAIN) if self.phase == "vote" and self.setup.abstain else names
 
     def phrases(self, seat: int, say: Sequence[str]) -> tuple[str, ...]:
@@ -278,27 +283,29 @@ class WerewolfPosition(NamedTuple):
 
         Args:
             seat: a seat that speaks.
-            say: the kinds of phrases.
+            say: the allowed kinds of phrases.
         """
-        kinds = tuple(dict.fromkeys(self.setup.kinds[len(self.setup.wolves) :]))
-        list_phrases = phrases if self.phase == "speak" else whispers
-        return list_phrases(say, kinds, self.legal_names(seat))
+        roles = tuple(dict.fromkeys(self.setup.roles[len(self.setup.wolves) :]))
+        list_phrases = phrases if self.phase == "speak" else wolf_phrases
+        return list_phrases(say, roles, self.legal_names(seat))
 
-    def after(self, replies: Mapping[int, str], draw: int = 0) -> WerewolfPosition:
+    def position_after(self, replies: Mapping[int, str], draw: int = 0) -> WerewolfPosition:
         """Return the position after the replies of all seats that are due.
 
         Args:
             replies: a legal reply of each seat; a speech in free text is truncated, a deduction is
-                in its normal form.
-            draw: a random number that decides a tie by its remainder modulo the tied players.
+                in normal form (see ``deduction.py``).
+            draw: a random number; modulo the number of tied players it chooses one of them.
         """
         order = sorted(replies, key=lambda seat: self.places[seat])
         if self.is_deducing:
-            deductions = (
-                WerewolfEvent(DEDUCED, self.places[seat], word=replies[seat], audience=(seat,))
+            events = (
+                WerewolfEvent(
+                    DEDUCTION_EVENT, self.places[seat], word=replies[seat], audience=(seat,)
+                )
                 for seat in order
             )
-            return self._replace(events=(*self.events, *deductions), deduced=True)
+            return self._replace(events=(*self.events, *events), deduced=True)
         if self.phase == "vote":
             return self._replace(deduced=False)._after_votes(replies, draw)
         if self.is_speaking:
@@ -307,56 +314,58 @@ class WerewolfPosition(NamedTuple):
 
     def _after_speeches(self, replies: Mapping[int, str], order: list[int]) -> WerewolfPosition:
         is_day = self.phase == "speak"
-        kind, audience = ("say", None) if is_day else ("whisper", self.pack())
+        kind, audience = ("say", None) if is_day else ("whisper", self.living_wolves())
         speeches = tuple(
             WerewolfEvent(kind, self.places[seat], word=replies[seat], audience=audience)
             for seat in order
         )
-        spoken, events = (*self.spoken, *order), (*self.events, *speeches)
-        position = self._replace(events=events, spoken=spoken, deduced=False)
+        seats, events = (*self.seats_done_speaking, *order), (*self.events, *speeches)
+        position = self._replace(events=events, seats_done_speaking=seats, deduced=False)
         if position.acting:
             return position
-        return position._replace(phase="vote") if is_day else position._start_choices()
+        return position._replace(phase="vote") if is_day else position._start_night_actions()
 
     def _after_night(self, replies: Mapping[int, str]) -> WerewolfPosition:
-        position, pack = self, self.pack()
+        position, wolves = self, self.living_wolves()
         for seat, word in sorted(replies.items()):
-            kind, target = self.setup.kinds[seat], number_of(word)
+            role, target = self.setup.roles[seat], number_of(word)
             place = self.places[seat]
-            if kind == SEER:
-                is_wolf = self.setup.kinds[self.seat_at(target)] == WOLF
+            if role == SEER:
+                is_wolf = self.setup.roles[self.seat_at(target)] == WOLF
                 event = WerewolfEvent("look", place, target, WOLF if is_wolf else GOOD, (seat,))
-            elif kind == DOCTOR:
+            elif role == DOCTOR:
                 position = position._replace(saved=target)
                 event = WerewolfEvent("save", place, target, audience=(seat,))
-            elif self.phase == "night" and len(pack) > 1:
-                position = position._replace(proposed=target, phase="decide")
-                event = WerewolfEvent("propose", place, target, audience=pack)
+            elif self.phase == "night" and len(wolves) > 1:
+                position = position._replace(proposed_victim=target, phase="decide")
+                event = WerewolfEvent("propose", place, target, audience=wolves)
             else:
                 position = position._replace(victim=target)
-                event = WerewolfEvent("kill", place, target, audience=pack)
+                event = WerewolfEvent("kill", place, target, audience=wolves)
             position = position.with_event(event)
         is_undecided = position.phase == "decide" and position.victim < 0
-        return position if is_undecided else position.morning()
+        return position if is_undecided else position.position_after_night()
 
     def with_event(self, event: WerewolfEvent) -> WerewolfPosition:
         """Return the position with one more event."""
         return self._replace(events=(*self.events, event))
 
-    def morning(self) -> WerewolfPosition:
+    def position_after_night(self) -> WerewolfPosition:
         """Return the position after the night: at most one death, then speeches."""
         if self.victim >= 0 and self.victim != self.saved:
             position = self._with_death(self.seat_at(self.victim), "dead")
         else:
             position = self.with_event(WerewolfEvent("quiet"))
-        position = position._replace(proposed=-1, victim=-1, saved=-1, spoken=()).with_winner()
+        position = position._replace(
+            proposed_victim=-1, victim=-1, saved=-1, seats_done_speaking=()
+        ).with_winner()
         if position.phase == "over":
             return position
         return position._replace(phase="vote" if self.setup.speech == "none" else "speak")
 
     def _with_death(self, seat: int, kind: str) -> WerewolfPosition:
         """Return the position after a death, which is the last event that the dead seat knows."""
-        word = self.setup.kinds[seat] if self.setup.reveal else ""
+        word = self.setup.roles[seat] if self.setup.reveal else ""
         position = self.with_event(WerewolfEvent(kind, target=self.places[seat], word=word))
         known_events = (*position.num_known_events, len(position.events))
         return position._replace(dead=(*position.dead, seat), num_known_events=known_events)
@@ -372,8 +381,8 @@ class WerewolfPosition(NamedTuple):
         counts = Counter(target for target in targets if target >= 0)
         leaders = sorted(place for place in counts if counts[place] == max(counts.values()))
         if len(leaders) == 1 or (leaders and self.setup.tie == "random"):
-            loser = leaders[draw % len(leaders)]
-            position = position._with_death(position.seat_at(loser), "out")
+            excluded = leaders[draw % len(leaders)]
+            position = position._with_death(position.seat_at(excluded), "out")
         else:
             position = position.with_event(WerewolfEvent("stay"))
         position = position.with_winner()
@@ -386,24 +395,25 @@ class WerewolfPosition(NamedTuple):
 
     def with_winner(self) -> WerewolfPosition:
         """Return the position, with phase "over" and the winner if a team has won."""
-        winner = self.setup.winner(len(self.pack()), len(self.living()))
+        winner = self.setup.winner(len(self.living_wolves()), len(self.living()))
         return self._replace(phase="over", winner=winner) if winner >= 0 else self
 
     def start_night(self) -> WerewolfPosition:
         """Return the position at the first phase of the night in which a seat acts."""
-        wolves_talk = self.setup.wolves_talk and len(self.pack()) > 1
-        return self._replace(phase="whisper", spoken=()) if wolves_talk else self._start_choices()
+        if self.setup.wolves_talk and len(self.living_wolves()) > 1:
+            return self._replace(phase="whisper", seats_done_speaking=())
+        return self._start_night_actions()
 
-    def _start_choices(self) -> WerewolfPosition:
+    def _start_night_actions(self) -> WerewolfPosition:
         position = self._replace(phase="night")
-        return position if position.acting else position.morning()
+        return position if position.acting else position.position_after_night()
 
     def events_of(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
         """Return the events that a seat knows of; a dead seat knows no events after its death.
 
         Args:
             seat: the seat.
-            since: number of events to skip at the start.
+            since: number of events to skip at the start of the game.
         """
         end = len(self.events)
         if seat in self.dead:
@@ -423,7 +433,7 @@ def _living(places: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=65_536)
-def _pack(
-    kinds: tuple[str, ...], places: tuple[int, ...], dead: tuple[int, ...]
+def _living_wolves(
+    roles: tuple[str, ...], places: tuple[int, ...], dead: tuple[int, ...]
 ) -> tuple[int, ...]:
-    return tuple(seat for seat in _living(places, dead) if kinds[seat] == WOLF)
+    return tuple(seat for seat in _living(places, dead) if roles[seat] == WOLF)

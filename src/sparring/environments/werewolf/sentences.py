@@ -213,7 +213,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
         position: the position.
         seat: a seat that is due.
     """
-    events, me, role = position.events, position.places[seat], position.setup.kinds[seat]
+    events, me, role = position.events, position.places[seat], position.setup.roles[seat]
     seers, suspicion = _claims_and_suspicion(events)
     results = dict[int, str]()
     if role == SEER:
@@ -234,7 +234,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
 
     marks = {place: mark(place) for place in living if place != me}
     if position.phase in NIGHT and role == WOLF:
-        target = position.proposed if position.phase == "decide" else _last_named(events)
+        target = position.proposed_victim if position.phase == "decide" else _last_named(events)
         if target in marks:
             marks[target] += "!"
     about = (role, position.phase, mark(me), DEAD if position.dead else "-")

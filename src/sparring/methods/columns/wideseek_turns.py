@@ -7,7 +7,7 @@ from sparring.core.records import BoolArray, Episode
 from sparring.environments.base import Environment, HasLeads
 from sparring.methods.columns.base import ColumnSource
 from sparring.methods.columns.failed import flag_turns
-from sparring.play.episode import sampled_tokens
+from sparring.play.episode import num_sampled_tokens
 from sparring.play.replay import FAILED, Conversation, conversations
 
 REPEATED = 8000  # a truncated reply of at least so many tokens counts as repeating itself
@@ -69,7 +69,7 @@ def _turns_of_failed(conversations: list[Conversation]) -> set[int]:
 
 def _is_repetition(episode: Episode, index: int) -> bool:
     turn = episode.turns[index]
-    return turn.truncated and sampled_tokens(turn) >= REPEATED
+    return turn.truncated and num_sampled_tokens(turn) >= REPEATED
 
 
 def _leading_seats(game: Environment) -> set[int]:

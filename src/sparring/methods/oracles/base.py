@@ -17,7 +17,7 @@ from sparring.core.errors import OracleError, PluginError
 from sparring.core.records import Judgement, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
-from sparring.environments.foreign import no_rules
+from sparring.environments.foreign import reason_not_searchable
 
 # most cached verdicts per game; a full cache is cleared, which costs time and changes no verdict
 MAX_CACHED = 200_000
@@ -66,7 +66,7 @@ def hindrance(oracle: Oracle, game: Environment) -> str:
     """
     if isinstance(oracle, PlayOracle) and oracle.reads_plays:
         return oracle.covers(game)
-    return oracle.covers(game) if is_searchable(game) else no_rules(game)
+    return oracle.covers(game) if is_searchable(game) else reason_not_searchable(game)
 
 
 def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:

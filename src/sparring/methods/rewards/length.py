@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode
-from sparring.play.episode import sampled_tokens
+from sparring.play.episode import num_sampled_tokens
 
 READS = "turn"
 PRESETS = {
@@ -64,7 +64,8 @@ def length(
             f"longest: {shortest + 1}."
         )
     return tuple(
-        _reward(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
+        _reward(num_sampled_tokens(turn), shortest, longest, bonus, penalty)
+        for turn in episode.turns
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode
-from sparring.play.episode import sampled_tokens
+from sparring.play.episode import num_sampled_tokens
 
 READS = "turn"
 PRESETS = {"dapo": {"max_tokens": 20480, "cache": 4096}}
@@ -50,5 +50,5 @@ def overlong(
         )
     start = max_tokens - cache
     return tuple(
-        min(0.0, max(-1.0, (start - sampled_tokens(turn)) / cache)) for turn in episode.turns
+        min(0.0, max(-1.0, (start - num_sampled_tokens(turn)) / cache)) for turn in episode.turns
     )

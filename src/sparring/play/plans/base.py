@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import PluginError
 from sparring.core.records import Episode
-from sparring.play.episode import moment_begin
+from sparring.play.episode import first_of_moment
 from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
@@ -140,7 +140,7 @@ class _Group:
         turns = self.episodes[origin.parent].episode.turns
         return replace(
             self.specs[number],
-            prefix=turns[: moment_begin(turns, origin.turn)],  # up to a complete moment
+            prefix=turns[: first_of_moment(turns, origin.turn)],  # up to a complete moment
         )
 
     def add_finished(self, finished: Mapping[int, Episode]) -> None:

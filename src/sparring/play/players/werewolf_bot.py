@@ -96,7 +96,7 @@ class WerewolfBot(AgentWithChances):
         position, scores = play.position, self._suspicion_scores(play, seat)
         if position.phase == "speak":
             return self._speeches(play, seat, scores)
-        kind, names = position.setup.kinds[seat], position.targets(seat)
+        role, names = position.setup.roles[seat], position.targets(seat)
         if position.phase == "whisper":
             preferred = (
                 _rank(names, _rate_victims(play, seat))[:1] if self.style != "silent" else []
@@ -109,12 +109,12 @@ class WerewolfBot(AgentWithChances):
             abstains = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if abstains and position.setup.abstain else []
             return [*first, *_rank(names, scores)]
-        if kind == SEER:
+        if role == SEER:
             looked_at = {e.target for e in position.events_of(seat) if e.kind == "look"}
             return _rank(names, {n: float(n not in looked_at) for n in names})
-        if kind != WOLF:
+        if role != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
-        first = [[name_of(position.proposed)]] if position.phase == "decide" else []
+        first = [[name_of(position.proposed_victim)]] if position.phase == "decide" else []
         return [*first, *_rank(names, _rate_victims(play, seat))]
 
     def _suspicion_scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
@@ -148,7 +148,7 @@ class WerewolfBot(AgentWithChances):
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
         if self.style != "silent" or guilty:
             speeches += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
-        if self.style == "accuser" and position.setup.kinds[seat] == WOLF:
+        if self.style == "accuser" and position.setup.roles[seat] == WOLF:
             speeches.append([f"{SEER} {name} {WOLF}" for name in most_suspicious])
         if self.style != "silent":
             speeches.append([f"accuse {name}" for name in most_suspicious])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from sparring.core.rng import Stream
-from sparring.league.matchmakers.alphastar import BEATEN, EXPLOITER, LEAGUE, MAIN, opponent
+from sparring.league.matchmakers.alphastar import BEATEN_RATE, EXPLOITER, LEAGUE, MAIN, opponent
 from studies.self_play.frame import Run
 from studies.self_play.worlds import P
 
@@ -100,7 +100,7 @@ class League(Run[P]):
             return False
         among = [self.agents[0]] if agent.kind == EXPLOITER else self.checkpoints
         rates = [self._rate(agent, other.policies) for other in among]
-        return min(rates) > BEATEN or agent.age >= most
+        return min(rates) > BEATEN_RATE or agent.age >= most
 
     def _keep(self, number: int, agent: Agent[P]) -> None:
         """Make an agent's checkpoint; an exploiter may begin afresh."""

@@ -45,7 +45,7 @@ def always_write_memory(request):
 def write_empty_memory(request):
     return (
         WriteMemory(" ")
-        if request.past and not request.past[-1].memory and not request.again
+        if request.past and not request.past[-1].is_memory and not request.is_retry
         else ContextWindow(request.past, request.text)
     )
 
@@ -93,6 +93,6 @@ def test_a_strategy_that_declares_grows_must_show_everything(monkeypatch):
 
 
 def test_context_seen_builds_a_request_for_tests():
-    request = context_seen("one", "two", "three", again=True)
+    request = context_seen("one", "two", "three", is_retry=True)
     assert [(exchange.prompt, exchange.reply_ids) for exchange in request.past] == [("one", (97, 2)), ("two", (97, 2))]
-    assert (request.text, request.observation.view, request.again, request.tokens) == ("three", "THREE", True, 12)
+    assert (request.text, request.observation.view, request.is_retry, request.tokens) == ("three", "THREE", True, 12)

@@ -24,7 +24,7 @@ BAD_RULES = {
     "names": (lambda request: ("past-000010",), "must return the snapshots that stay"),
     "a stranger": (lambda request: (snapshot(99),), "keeps 'past-000099', which is not one of the 3 snapshots"),
     "too many": (lambda request: request.members, r"at most 2 snapshots \(league.keep\)"),
-    "one twice": (lambda request: request.members[:1] * 2, "each once; it gave past-000010, past-000010"),
+    "one twice": (lambda request: request.members[:1] * 2, "each once; it returned past-000010, past-000010"),
 }
 
 

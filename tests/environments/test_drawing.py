@@ -21,7 +21,7 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.words import LONGEST, shorten, visible, width_of, wrap_text
+from sparring.environments.drawing.words import MAX_CHARACTERS, shorten, visible, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
@@ -62,7 +62,7 @@ def test_control_characters_and_long_texts():
     assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
     assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
-    assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
+    assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= MAX_CHARACTERS
     assert len(picture_of(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])

@@ -239,7 +239,7 @@ def test_final_returns_have_the_time_limit():
 
 @pytest.mark.parametrize("answer", [None, 5, "left", (1, 2), ("left", None), {"left"}])
 def test_invalid_vocabularies_are_refused(answer):
-    with pytest.raises(GameError, match=r"faulty: vocabulary\(\) gave"):
+    with pytest.raises(GameError, match=r"faulty: vocabulary\(\) returned"):
         words_of(faulty(vocabulary=lambda: answer))
     assert words_of(faulty()) == WORDS
 
@@ -247,7 +247,7 @@ def test_invalid_vocabularies_are_refused(answer):
 @pytest.mark.parametrize("answer", [None, 5, ["left"], b"left"])
 def test_sampled_replies_that_are_not_text_are_refused(answer):
     game = faulty(legal=lambda: None, sample=lambda: answer)
-    with pytest.raises(GameError, match=r"FaultyPlay in .*test_limits: sample\(0\) gave"):
+    with pytest.raises(GameError, match=r"FaultyPlay in .*test_limits: sample\(0\) returned"):
         play([spec(game)], {"a": random()}, retries=0)
     assert random_reply(faulty().reset(Stream(0)), 0, None, Stream(0)) == "left"
 

@@ -12,7 +12,7 @@ from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import WideSearchPlay, searching, wide_search
-from sparring.environments.wide_search.library import RESULTS, find_pages, library
+from sparring.environments.wide_search.library import MAX_RESULTS, find_pages, library
 from sparring.environments.wide_search.scoring import format_table, normalise_cell, read_table, score_table
 from sparring.environments.wide_search.searching import SearchCall
 from sparring.environments.wide_search.world import VALUES, World
@@ -85,7 +85,7 @@ def test_libraries_have_a_page_per_row_value_and_distractor(number, items, colum
         name, values = (world.names[page.item], world.values[page.item]) if page.item >= 0 else ("", ())
         assert name in page.text and all(value in page.text for value in values)
     numbers = find_pages(pages, " ".join(world.names))
-    assert len(numbers) == min(RESULTS, len(set(numbers))) and not find_pages(pages, "zzzqqq")
+    assert len(numbers) == min(MAX_RESULTS, len(set(numbers))) and not find_pages(pages, "zzzqqq")
 
 
 def test_distractors_hide_pages_and_libraries_are_deterministic():

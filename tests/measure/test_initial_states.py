@@ -8,7 +8,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments import minesweeper
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.environments.sudoku.solver import reference
-from sparring.league.seating import arms, step_specs
+from sparring.league.seating import make_arms, step_specs
 from sparring.measure.initial_states import SeenInitialStates, measured_starts
 from sparring.measure.matches import play_matches
 from sparring.play.players.base import TextAgent
@@ -136,7 +136,7 @@ def test_fixed_deals_and_warm_up_deals_are_not_unseen(updates):
     }
     specs = [spec for step in range(8) for spec in step_specs(step, games=engine.environments, progress=0.0, **request)]
     dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
-    assert len(arms(engine.environments, 5)) == 5
+    assert len(make_arms(engine.environments, 5)) == 5
     assert set(starts_of(seen_column)) == dealt
     assert dealt <= training.of(game)
     assert (dealt < training.of(game)) == (updates > 0)

@@ -164,9 +164,9 @@ def crash():
     [
         (lambda turns: 1 // 0, "player 'bot' .bots, evaluation.opponents. failed in .*ZeroDivisionError"),
         (lambda turns: time.sleep(60), "player 'bot' .* has not returned"),
-        (lambda turns: [], "must give a list of one Reply per turn, 2 here; it gave 0"),
-        (lambda turns: None, "it gave NoneType"),
-        (lambda turns: ["pass"] * len(turns), "it gave str"),
+        (lambda turns: [], "must return a list of one Reply per turn, 2 here; it returned 0"),
+        (lambda turns: None, "it returned NoneType"),
+        (lambda turns: ["pass"] * len(turns), "it returned str"),
     ],
 )
 def test_a_faulty_agent_is_named(act, message):

@@ -368,10 +368,10 @@ def test_a_player_without_a_reply_is_an_error():
 @pytest.mark.parametrize(
     ("coming", "message"),
     [
-        (lambda count: iter(()), "gave no reply to turn 0"),
-        (lambda count: iter([[(0, Reply("bet"))] * 2]), "for place 0"),
-        (lambda count: iter([[(count, Reply("bet"))]]), f"for place {2}"),
-        (lambda count: iter([[(0, "bet")]]), "gave str for place 0"),
+        (lambda count: iter(()), "returned no reply to turn 0"),
+        (lambda count: iter([[(0, Reply("bet"))] * 2]), "for turn 0"),
+        (lambda count: iter([[(count, Reply("bet"))]]), f"for turn {2}"),
+        (lambda count: iter([[(0, "bet")]]), "returned str for turn 0"),
         (lambda count: 1 / 0, "ZeroDivisionError"),
         (lambda count: (1 / 0 for _ in range(3)), "ZeroDivisionError"),
     ],

@@ -27,8 +27,8 @@ from sparring.environments.reply import listed_reply
 Rule = Literal["forfeit", "retry", "random"]
 Payoff = Literal["zero_sum", "offender_only", "spiral", "mars"]
 
-SPIRAL_OFFENDER, SPIRAL_OTHERS = -1.5, 0.5  # the constants of the SPIRAL release
-MARS_FINE = 10.0  # the MARS release charges the stake and 10 more
+SPIRAL_OFFENDER, SPIRAL_OTHERS = -1.5, 0.5  # payoffs in the code of SPIRAL's authors
+MARS_FINE = 10.0  # the code of MARS's authors charges the stake and 10 more
 
 
 class HasUtilities(Protocol):
@@ -74,10 +74,10 @@ class IllegalRule:
     payoff: Payoff = "zero_sum"
 
     def __post_init__(self) -> None:
-        for field, kind in (("rule", Rule), ("payoff", Payoff)):
-            if getattr(self, field) not in get_args(kind):
+        for field, choices in (("rule", Rule), ("payoff", Payoff)):
+            if getattr(self, field) not in get_args(choices):
                 raise UnknownNameError(
-                    f"value of illegal.{field}", str(getattr(self, field)), get_args(kind)
+                    f"value of illegal.{field}", str(getattr(self, field)), get_args(choices)
                 )
         for field in ("penalty", "retries"):
             value = getattr(self, field)
@@ -114,14 +114,14 @@ class IllegalRule:
         """Check that the environment has the utilities that this rule needs.
 
         Raises:
-            GameError: a forfeit pays the least utility, and the environment names none.
+            GameError: a forfeit pays the least utility, and the environment has none.
         """
         if self.rule != "forfeit" or self.payoff in ("spiral", "mars"):
             return
         if not math.isfinite(game.min_utility):
             raise GameError(
-                f"Environment {game.name!r} has no least return, which a forfeit pays; give "
-                "it min_utility = -1.0 (its least return), or write illegal: {rule: retry}."
+                f"Environment {game.name!r} has no least return, which a forfeit pays; set "
+                "min_utility = -1.0 (its least return), or write illegal: {rule: retry}."
             )
 
     def forfeit_returns(
@@ -131,7 +131,7 @@ class IllegalRule:
         if self.payoff == "spiral":
             loss, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
-            stake_of = getattr(game, "stake", None)  # in some environments a number, not a method
+            stake_of = getattr(game, "stake", None)  # some environments have a number, not a method
             stake = stake_of(state, offender) if callable(stake_of) else 1.0
             loss, other_payoff = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
@@ -162,7 +162,7 @@ ConversationEnd = Literal["answered", "turns", "malformed", "limit"]
 """How the conversation of a seat ended.
 
 "answered": the seat ended it, or finished its task. "turns": the seat had no turns left.
-"malformed": the seat's last reply was unparsable. "limit": a limit of the environment stopped it.
+"malformed": the seat's last reply was unparsable. "limit": a limit of the environment ended it.
 """
 
 
@@ -205,7 +205,7 @@ class Environment(Protocol):
         name: name in metrics and records.
         roles: name of each seat, [num_seats].
         num_seats: number of seats.
-        max_turns: most replies of all seats together in one episode.
+        max_turns: largest number of replies of all seats together in one episode.
         min_utility: the least return of a seat.
         max_utility: the greatest return of a seat.
         utility_sum: sum of the returns of all seats; None: the sum varies.
@@ -684,21 +684,21 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
         stream: the source of the draw.
 
     Raises:
-        GameError: any text is legal, and the play has no method ``sample``, or it gives no text.
+        GameError: any text is legal, and the play has no ``sample``, or this returns no text.
     """
     if legal is not None:
         return legal[stream.integer(0, len(legal))]
     if not isinstance(play, HasRandomReply):
         raise GameError(
             f"{type(play).__name__} in {type(play).__module__} takes any text and cannot draw a "
-            "random reply; give it a method sample(seat, stream) that returns a reply of the "
+            "random reply; write a method sample(seat, stream) that returns a reply of the "
             "required form, or write warmup.updates=0 and use no random player."
         )
     reply = play.sample(seat, stream)
     if not isinstance(reply, str):
         raise GameError(
-            f"{type(play).__name__} in {type(play).__module__}: sample({seat}) gave "
-            f"{quoted(reply)}; give a reply as a text."
+            f"{type(play).__name__} in {type(play).__module__}: sample({seat}) returned "
+            f"{quoted(reply)}; return the reply as a text."
         )
     return reply
 

@@ -149,7 +149,7 @@ class CombinedPlay(PaintedPlay):
         rules: the combined environment.
         play: the current play of the wrapped environment.
         first: the first play of the wrapped environment.
-        news: by seat, text to put before the play's observation.
+        news: text for each seat to put before the play's observation.
     """
 
     def __init__(self, rules: Any, play: Any) -> None:
@@ -233,7 +233,7 @@ class CombinedPlay(PaintedPlay):
         if not hasattr(self.play, "clone"):
             raise GameError(
                 f"{self.rules.inner.name}: its plays cannot be copied, so {self.rules.name} cannot "
-                "copy its own; give them a method clone."
+                "copy its own; write a method clone for them."
             )
         return self.play.clone()
 

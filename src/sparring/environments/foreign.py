@@ -57,12 +57,12 @@ class environment_call(PluginCall):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         missing = lacking_error(error) if isinstance(error, AttributeError) else None
-        super().__exit__(kind, missing or error, trace)
+        super().__exit__(error_type, missing or error, trace)
         if missing is not None:
             raise missing from error
 
@@ -77,14 +77,14 @@ def words_of(game: Environment) -> tuple[str, ...]:
         words: Any = cast(HasVocabulary, game).vocabulary()
     if not isinstance(words, tuple | list) or not all(isinstance(word, str) for word in words):
         raise GameError(
-            f"{game.name}: vocabulary() gave {quoted(words)}; give a tuple of the words of "
+            f"{game.name}: vocabulary() returned {quoted(words)}; return a tuple of the words of "
             "observations and replies in brief style."
         )
     return tuple(words)
 
 
 def reason_not_searchable(game: object) -> str:
-    """Return why a game cannot be searched, as a clause; "" if it can."""
+    """Return the reason why a game cannot be searched, as a clause; "" if it can be searched."""
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
@@ -122,8 +122,8 @@ def complete_environment(name: str, built: Any) -> Environment:
                 setattr(built, field, value)
             except AttributeError:
                 raise GameError(
-                    f"Environment {name!r} ({_type_of(built)}) takes no attribute {field!r}; give "
-                    f"it one: {field} = {value!r}."
+                    f"Environment {name!r} ({_type_of(built)}) takes no attribute {field!r}; set "
+                    f"{field} = {value!r} in its class."
                 ) from None
     environment: Environment = built
     return environment

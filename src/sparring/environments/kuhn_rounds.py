@@ -178,7 +178,7 @@ AIMS = {
     ),
     "last_round": "Whoever wins the last round wins the game, whatever the chips.",
 }
-MAX_DRAWN_ROUNDS = 8  # most earlier rounds in a picture
+MAX_DRAWN_ROUNDS = 8  # largest number of earlier rounds in a picture
 
 
 class KuhnRounds(Game):
@@ -189,7 +189,7 @@ class KuhnRounds(Game):
             1 chip.
         outcome: the payoff of an episode. "chips": net chips, paid at the end of each round;
             "sign": +1, -1 or 0 at the end for more, fewer or equal chips; "last_round": +1 to the
-            winner of the last round and -1 to the other seat. SPIRAL's released code pays
+            winner of the last round and -1 to the other seat. The code of SPIRAL's authors pays
             "last_round" by mistake, as its rules in the prompt say "sign".
         style: wording, "brief" for tiny models, "full" for language models.
 

@@ -227,8 +227,8 @@ class Lookups(Bank, ToolEnvironment):
         terms: number of weights to add, 1 to 3 and at most ``things``.
         things: number of people, of boxes and of things in a library, 1 to 12.
         largest: largest weight, 1 to 99; the smallest is 1.
-        calls: most calls, 1 to 50.
-        results: most facts that a search returns, 1 to 20.
+        calls: largest number of calls, 1 to 50.
+        results: largest number of facts that a search returns, 1 to 20.
         libraries: number of libraries in the bank, 1 to 100,000.
         bank: seed of the bank: library i depends only on ``bank``, i and the sizes.
         cost: cost of a call, 0 to 1.

@@ -11,7 +11,7 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 
-PILES, STONES = 8, 20  # most piles, and most stones of a pile
+MAX_PILES, MAX_STONES = 8, 20  # largest number of piles, and of stones of a pile
 LETTERS = "abcdefgh"
 
 
@@ -118,9 +118,9 @@ def _parse_sizes(pile_sizes: str) -> tuple[int, ...]:
             f'nim: pile_sizes={pile_sizes!r} must be whole numbers separated by ";"; write '
             'pile_sizes="1;3;5;7".'
         )
-    check_range("nim: number of pile_sizes", len(parts), 1, PILES)
+    check_range("nim: number of pile_sizes", len(parts), 1, MAX_PILES)
     for part in parts:
-        check_range("nim: each of pile_sizes", int(part), 1, STONES)
+        check_range("nim: each of pile_sizes", int(part), 1, MAX_STONES)
     return tuple(map(int, parts))
 
 

@@ -27,7 +27,7 @@ from sparring.environments.drawing.pieces import due_sentence, heading, paragrap
 NAME, ROLES = "pool_split", ("first", "second")
 Over = Literal["share", "nothing"]
 Values = Literal["any", "opposed"]
-SCENARIOS = 100_000  # most scenarios of a bank
+MAX_SCENARIOS = 100_000  # largest number of scenarios of a bank
 
 
 def divide_items(
@@ -89,7 +89,7 @@ class PoolSplit(Bank):
     Pitfalls: with ``over: share`` claiming everything is dominant in a single play, and if both do
     so each gets half of the pool's worth. No seat sees the other's values, even at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
-    pools of Lewis et al., 2017. Wording and values differ from the released code.
+    pools of Lewis et al., 2017. Wording and values differ from the authors' code.
     Verified by: tests/environments/test_pool_split.py.
 
     Args:
@@ -113,7 +113,7 @@ class PoolSplit(Bank):
     total: Annotated[int, Field(ge=2, le=20)] = 10
     over: Over = "share"
     values: Values = "any"
-    scenarios: Annotated[int, Field(ge=1, le=SCENARIOS)] = 1000
+    scenarios: Annotated[int, Field(ge=1, le=MAX_SCENARIOS)] = 1000
     bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
@@ -138,7 +138,7 @@ class PoolSplit(Bank):
 
     def start(self, number: int) -> Scenario:
         """Return scenario ``number``; with opposed values the first such one of n + 100,000 k."""
-        scenarios = map(self.source.scenario, itertools.count(number, SCENARIOS))
+        scenarios = map(self.source.scenario, itertools.count(number, MAX_SCENARIOS))
         return next(
             scenario
             for scenario in scenarios

@@ -18,7 +18,7 @@ class QuestionPlay(PaintedPlay):
 
     Attributes:
         kind: name of the question in pictures.
-        lines: most lines of the question in a picture.
+        lines: largest number of lines of the question in a picture.
         rules: the environment.
         start: the initial state; its ``answer`` is the right answer.
         answer: the seat's answer; None before the answer.

@@ -22,7 +22,7 @@ from sparring.environments.combining import (
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
-MAX_DRAWN = 6  # most earlier plays in a picture
+MAX_DRAWN = 6  # largest number of earlier plays in a picture
 RESULTS = ("minus", "zero", "plus")  # words for results, in brief style
 
 
@@ -87,7 +87,7 @@ class RepeatedPlay(CombinedPlay):
         self.earlier_plays: tuple[Any, ...] = ()
         self.past_returns = (0.0,) * rules.num_seats
         self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier plays
-        self.last_turns: dict[int, str] = {}  # by seat: information state and reply at its turn
+        self.last_turns: dict[int, str] = {}  # information state and reply of each seat's turn
 
     @property
     def returns(self) -> tuple[float, ...]:

@@ -137,7 +137,7 @@ class Signalling(Game):
     Args:
         types: number of colours, all equally likely.
         signals: number of signals.
-        rounds: most questions of the receiver, 0 to 4.
+        rounds: largest number of questions of the receiver, 0 to 4.
         cost: cost of a question for both seats, 0 to 1, paid at the end.
         bonus: added to both payoffs if the first signal is the colour's own signal, 0 to 1: ping
             for red, pong for green, pang for blue. 0 (default): signals have no given meaning, and

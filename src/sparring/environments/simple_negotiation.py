@@ -17,7 +17,7 @@ from sparring.environments.options import entry_of
 
 NAME = "simple_negotiation"  # the name registered with OpenSpiel
 RESOURCES = ("wood", "gold")
-START = 10  # units of each resource that each seat holds at the start
+UNITS = 10  # units of each resource that each seat holds at the start
 VALUES = ((5, 15), (10, 10), (15, 5))  # possible worth of one wood and of one gold to a seat
 FIXED_VALUES = (0, 2)  # with values="fixed", the indices in VALUES of seat 0 and seat 1
 # the two seats' goods are worth 400 to a seat, its own 200, and the other keeps at least one unit
@@ -77,7 +77,7 @@ class NegotiationTable(Table):
     largest: int
     outcome: str
     values: tuple[int, ...]  # index in VALUES of each seat
-    holdings: tuple[tuple[int, int], tuple[int, int]] = ((START, START), (START, START))
+    holdings: tuple[tuple[int, int], tuple[int, int]] = ((UNITS, UNITS), (UNITS, UNITS))
     offer: Offer | None = None
     actions: tuple[int, ...] = ()
     last_payment: tuple[int, int] = (0, 0)  # change of both gains by the last action
@@ -112,7 +112,7 @@ class NegotiationTable(Table):
 
     def gains(self) -> tuple[int, int]:
         """Return the gain in worth of each seat's goods since the start."""
-        start = [START * sum(VALUES[entry]) for entry in self.values]
+        start = [UNITS * sum(VALUES[entry]) for entry in self.values]
         return self.worth(0) - start[0], self.worth(1) - start[1]
 
     def after(self, index: int) -> NegotiationTable:
@@ -221,7 +221,7 @@ class SimpleNegotiation(Game):
 
     Args:
         turns: number of turns of both seats together, 1 to 100.
-        largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
+        largest: largest number of units in an offer, 1 to 10; there are 2 * largest^2 offers.
         values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
             in SPIRAL. Seats see only their own values, but nothing is random, so tree search can
             play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
@@ -250,7 +250,7 @@ class SimpleNegotiation(Game):
         example = Offer(0, min(largest, 3), min(largest, 2))
         self.rules = (
             f"We play a trading game with 2 players and {turns} turns in all, taken one after the "
-            f"other; 'seat0' begins. Each player holds {START} wood and {START} gold. A unit is "
+            f"other; 'seat0' begins. Each player holds {UNITS} wood and {UNITS} gold. A unit is "
             "worth a number of points that depends on the resource and on the player; the other "
             "player's values can differ from yours and are not told. In a turn you do one thing. "
             f"An offer such as {example.word} means that you give {example.give} wood and "

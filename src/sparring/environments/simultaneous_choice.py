@@ -17,7 +17,7 @@ class SimultaneousChoice(Environment):
     """Rules and wording of a game with one simultaneous choice.
 
     Attributes:
-        beats: for each word the words that it beats.
+        beats: the words that each word beats.
         moves: all words.
         rules: the rules in sentences.
         ask: the question in a sentence.

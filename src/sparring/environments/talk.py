@@ -23,7 +23,7 @@ from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
-SAY, SAYS = "say", "says"  # in brief style: asks for a message, and the word before a message
+SAY, SAYS = "say", "says"  # the request for a message, and the word before one, in brief style
 WORDS = ("yes", "no")
 ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
 
@@ -43,7 +43,7 @@ class Talk(CombinedEnvironment):
     Args:
         environment: the environment to wrap, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
-        limit: most characters of a message that other seats see, 1 to 100,000.
+        limit: largest number of characters of a message that other seats see, 1 to 100,000.
         words: in style "brief", the words that messages may use. The random player sends one of
             them in both styles.
 

@@ -90,7 +90,7 @@ class PaperExample(TeamPayoffs):
         """Return a team's payoff."""
         if (own and other) or own == other:
             return float(own - other)
-        num_ones = other or own  # in the team that is not all zeros
+        num_ones = other or own  # number of ones in the team that is not all zeros
         payoff = self.prize if num_ones == self.members else self.eps * num_ones
         return payoff if own == 0 else -payoff
 

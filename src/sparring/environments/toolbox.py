@@ -18,12 +18,12 @@ from sparring.core.errors import GameError
 
 __all__ = ["ToolError", "calculate", "search"]
 
-MAX_CHARACTERS = 200  # most characters of an expression
-MAX_DEPTH = 20  # most nested parentheses and signs
+MAX_CHARACTERS = 200  # largest number of characters of an expression
+MAX_DEPTH = 20  # largest number of nested parentheses and signs
 NUMBER_BOUND = 10**15  # bound of every number, its numerator and its denominator
 DECIMALS = 6  # decimal places of a result that is not a whole number
 MAX_QUERY_CHARS, MAX_QUERY_WORDS, MAX_WORD_CHARS = 400, 16, 40
-MAX_RESULTS = 20  # most documents of a search
+MAX_RESULTS = 20  # largest number of documents that a search returns
 _TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -147,7 +147,7 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
     Args:
         library: the documents.
         query: the words.
-        limit: most documents to return, 1 to 20.
+        limit: largest number of documents to return, 1 to 20.
 
     Raises:
         GameError: Python's SQLite was built without FTS5.

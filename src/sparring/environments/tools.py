@@ -56,8 +56,8 @@ class ToolEnvironment(CombinedEnvironment):
     Args:
         environment: the environment to wrap, {name: ..., options: {...}}. null (default):
             tic_tac_toe, as an example.
-        calls: most calls of a seat before each of its moves, 1 to 50.
-        results: most documents that a search returns, 1 to 20.
+        calls: largest number of calls of a seat before each of its moves, 1 to 50.
+        results: largest number of documents that a search returns, 1 to 20.
         cost: cost of a call for the seat that makes it, 0 to 1.
         style: wording of the wrapped environment if its options do not say it, "brief" for tiny
             models, "full" for language models. The tools have the wording of the environment.

@@ -31,7 +31,7 @@ class TreeBuilder:
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
     examples: list[Node] = field(default_factory=list)
-    # of each history: parent, information state and choice there (-1: chance), probability
+    # parent, information state and choice there (-1: chance), and probability of each history
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
@@ -80,7 +80,7 @@ def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
     while stack:
         if len(lists.edges) >= most:
             raise TooLargeError(
-                f"{game.name}: its tree has more than {most:,} histories; give it fewer rounds, "
+                f"{game.name}: its tree has more than {most:,} histories; write fewer rounds, "
                 "seats or words."
             )
         stack += reversed(lists.visit(*stack.pop()))

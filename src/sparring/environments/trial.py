@@ -48,7 +48,7 @@ class TrialPlay(CombinedPlay):
         attempt: number of the current attempt, from 0.
         past_returns: sum of the returns of earlier attempts, [num_seats].
         reflecting: whether the carried seats must write their notes now; see ``Trial``.
-        notes: by seat, the notes of the seat.
+        notes: the notes of each seat.
         earlier_plays: the attempts that are over.
     """
 
@@ -60,7 +60,7 @@ class TrialPlay(CombinedPlay):
         self.earlier_plays: tuple[Any, ...] = ()
         self.replied_seats: frozenset[int] = frozenset()  # seats that have replied in this attempt
         self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
-        self.last_turns: dict[int, str] = {}  # by seat: information state and reply at its turn
+        self.last_turns: dict[int, str] = {}  # information state and reply of each seat's turn
 
     @property
     def done(self) -> bool:
@@ -240,7 +240,7 @@ class Trial(CombinedEnvironment):
     LaMer), with a credit estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
-    Pitfalls: with ``redeal: same`` (as in MAGE's release) a note can reveal chance outcomes that
+    Pitfalls: with ``redeal: same`` (as in MAGE's code) a note can reveal chance outcomes that
     repeat, so the next attempt needs only memory. With ``stop_on_win`` an early win ends the
     episode: later attempts do not exist, and do not count as losses. A note is a turn, and is
     trained like other turns.
@@ -258,7 +258,7 @@ class Trial(CombinedEnvironment):
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
             the chance outcomes of the first, as long as the actions are the same.
         stop_on_win: whether an attempt with a positive return of a role in ``carry`` is the last.
-        note_limit: most characters of a note, 1 to 100,000.
+        note_limit: largest number of characters of a note, 1 to 100,000.
         reveal: whether roles in ``carry`` see at the end of an attempt what the rules reveal, such
             as the cards of a show-down in kuhn_poker (no card after a fold). false (default): only
             the actions and the result.

@@ -143,7 +143,7 @@ _NUMBERS = re.compile(
     r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, but not the minus of "12-5"
     r"(?:(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?"
 )
-MAX_DIGITS = 15  # most digits of a number in a reply
+MAX_DIGITS = 15  # largest number of digits of a number in a reply
 
 
 @dataclass(kw_only=True, eq=False)

@@ -24,7 +24,7 @@ from sparring.environments.base import Environment, filled_together, sides_of, t
 from sparring.league.payoffs import Payoffs
 from sparring.ops.normal_form import largest_size
 
-EXACT = 1e-9  # tolerance of sums, relative to the largest payoff
+TOLERANCE = 1e-9  # tolerance of sums, relative to the largest payoff
 APART = "apart"  # value of a matchmaker's option: each side has its own population
 
 
@@ -52,7 +52,7 @@ class MetaGame:
     wins: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payoffs", _tables(self.payoffs))
+        object.__setattr__(self, "payoffs", _check_payoffs(self.payoffs))
         for name in ("counts", "wins"):
             table = getattr(self, name)
             if table is not None:
@@ -60,7 +60,7 @@ class MetaGame:
                 if getattr(self, name).shape != self.shape:
                     raise GameError(
                         f"meta-game: {name} have the shape {np.shape(table)}, and payoffs "
-                        f"{self.shape}; give a value per cell of the payoffs."
+                        f"{self.shape}; write a value per cell of the payoffs."
                     )
         if self.counts is not None and not (self.counts >= 0).all():
             raise GameError("meta-game: counts must be at least 0; write 0 without plays.")
@@ -82,14 +82,14 @@ class MetaGame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetaStrategy:
-    """The answer of a meta-solver: distributions over the members.
+    """The result of a meta-solver: distributions over the members.
 
     Args:
         sides: a distribution over the members of each side, [m_s].
         joint: a distribution over the cells, [m_0, ..., m_{n-1}], from solvers that correlate the
             sides; ``sides`` are its marginals.
         rows: a distribution over the other side's members for each member, [m_s, m_other], from
-            solvers with an answer per member; untrained members have rows of zeros.
+            solvers with a distribution per member; untrained members have rows of zeros.
     """
 
     sides: tuple[FloatArray, ...]
@@ -117,36 +117,37 @@ def of_matrix(matrix: Any) -> MetaGame:
     return MetaGame(payoffs=(table, -table), symmetric=is_symmetric)
 
 
-def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
+def _check_payoffs(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
     tables = _floats(payoffs)
     if len(tables) < 2 or any(table.shape != tables[0].shape for table in tables):
         raise GameError(
-            f"meta-game: payoffs have the shapes {[table.shape for table in tables]}; give at "
+            f"meta-game: payoffs have the shapes {[table.shape for table in tables]}; write at "
             "least two sides, each a payoff for every cell."
         )
     if tables[0].ndim != len(tables) or 0 in tables[0].shape:
         raise GameError(
-            f"meta-game: payoffs of {len(tables)} sides have the shape {tables[0].shape}; give one "
-            "axis per side, each of at least one member."
+            f"meta-game: payoffs of {len(tables)} sides have the shape {tables[0].shape}; "
+            "write one axis per side, each of at least one member."
         )
-    for number, table in enumerate(tables):
+    for side, table in enumerate(tables):
         invalid_cells = np.argwhere(~np.isfinite(table))
         if len(invalid_cells):
             cell = tuple(invalid_cells[0].tolist())
             raise GameError(
-                f"meta-game: the payoff of side {number} in cell {cell} is {table[cell]}; play "
+                f"meta-game: the payoff of side {side} in cell {cell} is {table[cell]}; play "
                 "these members against each other first."
             )
     return tables
 
 
 def _check_symmetric(payoffs: Sequence[FloatArray]) -> None:
-    first, *others = payoffs
-    is_square = len(others) == 1 and first.shape[0] == first.shape[1]
-    if not is_square or float(np.abs(others[0] - first.T).max()) > EXACT * largest_size(payoffs):
+    table, *other_tables = payoffs
+    is_square = len(other_tables) == 1 and table.shape[0] == table.shape[1]
+    tolerance = TOLERANCE * largest_size(payoffs)
+    if not is_square or float(np.abs(other_tables[0] - table.T).max()) > tolerance:
         raise GameError(
-            "meta-game: symmetric is true, and payoffs[1] is not payoffs[0].T; give both sides the "
-            "same members, or symmetric=False."
+            "meta-game: symmetric is true, and payoffs[1] is not payoffs[0].T; write the same "
+            "members for both sides, or symmetric=False."
         )
 
 
@@ -161,10 +162,10 @@ class TwoSides(NamedTuple):
     seats: tuple[int, int]
 
 
-def two_sides(environment: Environment, weight: float) -> TwoSides:
+def make_two_sides(environment: Environment, weight: float) -> TwoSides:
     """Return the weight and the first seats of an environment of two sides."""
-    first, second = filled_together(tuple(teams_of(environment)))
-    return TwoSides(weight, (first[0], second[0]))
+    first_side, second_side = filled_together(tuple(teams_of(environment)))
+    return TwoSides(weight, (first_side[0], second_side[0]))
 
 
 def member_payoffs(
@@ -195,33 +196,33 @@ def member_payoffs(
         exact results, ``counts`` is None.
     """
     players = list(dict.fromkeys((*others, *members)))
-    place = {player: number for number, player in enumerate(players)}
-    size, total = (len(players), len(players)), sum(environments.values())
-    payoffs, counts, points, decided = (np.zeros(size) for _ in range(4))
+    index_of = {player: index for index, player in enumerate(players)}
+    shape, total_weight = (len(players), len(players)), sum(environments.values())
+    payoffs, counts, points, decided = (np.zeros(shape) for _ in range(4))
     for environment, weight in environments.items():
-        returns, sides = np.zeros(size), np.zeros(size)
+        returns, num_sides = np.zeros(shape), np.zeros(shape)
         for row, results in book.rows.items():
             if row.environment != environment or not results.games or row.player == row.opponent:
                 continue
-            if row.player not in place or row.opponent not in place:
+            if row.player not in index_of or row.opponent not in index_of:
                 continue
-            cell = place[row.player], place[row.opponent]
+            cell = index_of[row.player], index_of[row.opponent]
             returns[cell] += results.mean_return
-            sides[cell] += 1
+            num_sides[cell] += 1
             counts[cell] += math.inf if results.exact else results.games
             points[cell] += results.wins + results.draws / 2
             decided[cell] += results.wins + results.draws + results.losses
-        mean = returns / np.maximum(sides, 1)
-        payoffs += weight / total * (mean - mean.T) / 2
+        mean_returns = returns / np.maximum(num_sides, 1)
+        payoffs += weight / total_weight * (mean_returns - mean_returns.T) / 2
     wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
     pairs = ~np.eye(len(players), dtype=bool)
     is_exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
+    played = None if is_exact else counts
     if not others:
-        plays = None if is_exact else counts
-        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=plays, wins=wins)
-    cells = np.ix_([place[player] for player in others], [place[player] for player in members])
-    table, plays = payoffs[cells], None if is_exact else counts[cells]
-    return MetaGame(payoffs=(table, -table), counts=plays, wins=wins[cells])
+        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=played, wins=wins)
+    cells = np.ix_(*([index_of[player] for player in side] for side in (others, members)))
+    table, played = payoffs[cells], None if is_exact else counts[cells]
+    return MetaGame(payoffs=(table, -table), counts=played, wins=wins[cells])
 
 
 def side_payoffs(
@@ -251,26 +252,27 @@ def side_payoffs(
         seats: the first seat of each side.
         opposed: whether the sides' payoffs are opposed.
     """
-    place, size = {member: number for number, member in enumerate(members)}, (len(members),) * 2
-    first, second, counts, wins = np.zeros(size), np.zeros(size), np.zeros(size), np.full(size, 0.5)
+    index_of = {member: index for index, member in enumerate(members)}
+    first, second, counts = (np.zeros((len(members),) * 2) for _ in range(3))
+    wins = np.full(counts.shape, 0.5)
     for row, results in book.rows.items():
         is_counted = (
-            row.environment == environment and row.player in place and row.opponent in place
+            row.environment == environment and row.player in index_of and row.opponent in index_of
         )
         if not is_counted or not results.games:
             continue
         if row.seat == seats[0]:
-            cell = place[row.player], place[row.opponent]
+            cell = index_of[row.player], index_of[row.opponent]
             first[cell] = results.mean_return
             counts[cell] = math.inf if results.exact else results.games
             wins[cell] = results.win_rate()
         elif row.seat == seats[1]:
-            second[place[row.opponent], place[row.player]] = results.mean_return
+            second[index_of[row.opponent], index_of[row.player]] = results.mean_return
     if opposed:
         first = (first - second) / 2
         second = -first
-    plays = None if np.isinf(counts).all() else counts
-    return MetaGame(payoffs=(first, second), counts=plays, wins=wins)
+    num_episodes = None if np.isinf(counts).all() else counts
+    return MetaGame(payoffs=(first, second), counts=num_episodes, wins=wins)
 
 
 def answer_payoffs(
@@ -284,9 +286,9 @@ def answer_payoffs(
 
     Args:
         book: the payoff book.
-        members: as for ``side_payoffs``.
+        members: snapshots, oldest first: each side has the snapshots of its role.
         environments: weights and first seats, by the environment's label.
-        opposed: as for ``side_payoffs``.
+        opposed: whether the sides' payoffs are opposed.
 
     Returns:
         The meta-game. Numbers of episodes are summed over environments, and win rates averaged.
@@ -298,14 +300,16 @@ def answer_payoffs(
     ]
     if len(games) == 1:
         return games[0][0]
-    payoffs = [np.sum([w * game.payoffs[side] for game, w in games], axis=0) for side in (0, 1)]
+    payoffs = [
+        np.sum([weight * game.payoffs[side] for game, weight in games], axis=0) for side in (0, 1)
+    ]
     is_exact = all(game.counts is None for game, _ in games)
     counts = [
         np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
     ]
-    wins = np.sum([w * np.asarray(game.wins) for game, w in games], axis=0)
-    plays = None if is_exact else np.sum(counts, axis=0)
-    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=plays, wins=wins)
+    wins = np.sum([weight * np.asarray(game.wins) for game, weight in games], axis=0)
+    num_episodes = None if is_exact else np.sum(counts, axis=0)
+    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=num_episodes, wins=wins)
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
@@ -351,11 +355,11 @@ def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> N
     if not is_two_sided(solver):
         return
     for environment in environments:
-        teams = len(sides_of(tuple(teams_of(environment))))
-        if teams > 2:
+        num_teams = len(sides_of(tuple(teams_of(environment))))
+        if num_teams > 2:
             raise ConfigError(
                 f"{key}: the meta-solver {solver.plugin.name!r} is for two teams, and "
-                f"{environment.name!r} has {teams}; write alpha_rank, projected_replicator or "
+                f"{environment.name!r} has {num_teams}; write alpha_rank, projected_replicator or "
                 "uniform."
             )
 
@@ -378,7 +382,7 @@ def pair_shares(
 
     The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij episodes of
     each pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij. Numbers proportional to w
-    minimise the sum of these over all j. Pairs of unknown deviation have the largest one of others.
+    minimise the sum of these over all j. A pair of unknown deviation gets the largest known one.
 
     Args:
         book: the payoff book.

@@ -41,7 +41,7 @@ from sparring.environments.base import filled_together, sides_of
 from sparring.ops.statistics import student_half, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
-TIE = 1e-9  # tolerance of equal numbers, relative or absolute
+TOLERANCE = 1e-9  # tolerance of equal numbers, relative or absolute
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,7 +217,7 @@ class Results:
         if self.exact and self.decided:
             return self.win_rate(), self.win_rate()
         count = self._num_independent(level)
-        return wilson_ends(self.win_rate(), count, level) if count > TIE else (0.0, 1.0)
+        return wilson_ends(self.win_rate(), count, level) if count > TOLERANCE else (0.0, 1.0)
 
     def _num_independent(self, level: float) -> float:
         """Return the effective number of independent episodes for the win rate.
@@ -287,7 +287,7 @@ class Results:
             raise ValueError("it is not a finite number")
         if type(results.exact) is not bool:
             raise TypeError("exact is true or false")
-        if min(*counts, squares) < 0 or sum(counts) > results.games * (1 + TIE):
+        if min(*counts, squares) < 0 or sum(counts) > results.games * (1 + TOLERANCE):
             raise ValueError("more games were decided than played")
         if any(
             min(group_sums.count, group_sums.sizes, group_sums.squares) < 0
@@ -341,8 +341,8 @@ __all__ = ["Payoffs", "Results", "Row"]
 class Row(NamedTuple):
     """The key of results in the payoff book."""
 
-    environment: str  # label, as in metrics
-    seat: int  # first seat of the player's side
+    environment: str  # the environment's label, as in metrics
+    seat: int  # the first seat of the player's side
     player: PlayerRef
     opponent: PlayerRef
 
@@ -399,8 +399,9 @@ class Payoffs:
             apart: whether each policy of the run is a player, as if several learn in one league;
                 otherwise all policies are one player.
         """
-        old = self.rows.items()
-        rows = {row: results.decayed(decay) for row, results in old} if decay else dict(old)
+        rows = dict(self.rows)
+        if decay:
+            rows = {row: results.decayed(decay) for row, results in rows.items()}
         sums: dict[Row, list[float]] = {}  # numbers of the rows that change; lists are fast
         groups: dict[Row, dict[int, list[float]]] = {}  # games, returns, decided, wins by group
         for episode in episodes:
@@ -576,7 +577,7 @@ def _side_of_seat(seat: int, sides: Sequence[Sequence[int]]) -> int:
 
 def _compare(first: float, second: float) -> int:
     """Return 1 if the first return is larger, -1 if it is smaller, and 0 if they are equal."""
-    if math.isclose(first, second, rel_tol=TIE, abs_tol=TIE):
+    if math.isclose(first, second, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         return 0
     return 1 if first > second else -1
 

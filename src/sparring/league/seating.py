@@ -19,7 +19,7 @@ from sparring.methods.selection.curricula.base import Arm, ArmBook
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 
-ROTATION = (5**0.5 - 1) / 2  # of the circle of learners per step
+ROTATION = (5**0.5 - 1) / 2  # share of a full turn of the circle of learners per step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,14 +67,14 @@ def learner_of_state(
     return draw_member(learners, [learner.share for learner in learners], position)
 
 
-def arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
+def make_arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
     """Return the arms of a curriculum: the trained games, each with its fixed initial states."""
     trained = [(game.name, weight) for game, weight in games if weight]
-    numbers = range(starts) if starts else (None,)
-    return tuple(Arm(name, start, weight) for name, weight in trained for start in numbers)
+    start_numbers = range(starts) if starts else (None,)
+    return tuple(Arm(name, start, weight) for name, weight in trained for start in start_numbers)
 
 
-def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
+def max_turns_at(rollout: RolloutConfig, progress: float) -> int | None:
     """Return the number of turns of all seats after which an episode is truncated; None: never."""
     return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
 
@@ -126,14 +126,12 @@ def step_specs(
     """
     stream = root.child("rollout").child(step)
     stream = stream.child("refill").child(refill) if refill else stream
-    groups, by_name = (
-        rollout.games_per_step // rollout.group_size,
-        {game.name: game for game, _ in games},
-    )
-    book = book or ArmBook(arms(games, rollout.starts))
+    groups = rollout.games_per_step // rollout.group_size
+    game_of_name = {game.name: game for game, _ in games}
+    book = book or ArmBook(make_arms(games, rollout.starts))
     choose = curriculum or bind("selection.curricula", "by_weight")
     arm_numbers = choose(book.request(groups, step, stream), progress=progress)
-    limit = turn_limit(rollout, progress)
+    max_turns = max_turns_at(rollout, progress)
     fixed: dict[str, tuple[int, Seating]] = {}  # group and seating by arm with a fixed start
     common: dict[str, Any] = {
         "members": refs(members),
@@ -149,38 +147,42 @@ def step_specs(
     }
     specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in arm_numbers.tolist()):
-        group_stream, game = stream.child(group), by_name[arm.game]
-        number = (step * (rollout.refills + 1) + refill) * groups + group
-        group_id, seating = fixed.get(arm.name, (number, None))
+        group_stream, game = stream.child(group), game_of_name[arm.game]
+        state_number = (step * (rollout.refills + 1) + refill) * groups + group
+        group_id, seating = fixed.get(arm.name, (state_number, None))
         if seating is None:
             learner = learner_of_state(learners, step, group, groups, live) if learners else single
             request = requests[arm.game](
-                number=number, stream=group_stream.child("seats"), learner=learner.player
+                number=state_number, stream=group_stream.child("seats"), learner=learner.player
             )
             seating = learner.matchmaker(request, progress=progress)
-        deal, drawn_seats = group_stream.child("deal"), _mixtures(seating, mixtures)
+        deal, mixtures_by_seat = group_stream.child("deal"), _find_mixtures(seating, mixtures)
         if arm.start is not None:
             fixed[arm.name] = group_id, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
-            play = group_stream.child(member)
+            episode_stream = group_stream.child(member)
             specs.append(
                 EpisodeSpec(
                     game=game,
-                    episode_id=number * rollout.group_size + member,
+                    episode_id=state_number * rollout.group_size + member,
                     group_id=group_id,
                     deal=deal,
-                    stream=play,
-                    seats=_draw_players(seating, drawn_seats, game, play, common["members"]),
+                    stream=episode_stream,
+                    seats=_draw_players(
+                        seating, mixtures_by_seat, game, episode_stream, common["members"]
+                    ),
                     trained=seating.trained,
-                    max_turns=limit,
+                    max_turns=max_turns,
                     arm=arm.name,
                 )
             )
     return specs
 
 
-def _mixtures(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
+def _find_mixtures(
+    seating: Seating, mixtures: Mapping[str, Mixture] | None
+) -> Mapping[int, Mixture]:
     mixtures_by_seat: dict[int, Mixture] = {}
     for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):

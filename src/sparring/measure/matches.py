@@ -250,8 +250,8 @@ def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
     if failed:
         notes.append(
             f"{game.name}: {failed} of {games} games failed with an error, and count in no "
-            f"figure.{rollout.counts.reasons()} Repair the environment, or let fewer games run at "
-            "once (in_flight)."
+            f"figure.{rollout.counts.format_reasons()} Repair the environment, or let fewer games "
+            "run at once (in_flight)."
         )
     return tuple(notes)
 

@@ -528,7 +528,7 @@ class EpisodeInPlay:
         legal, memory = self._checked_play.legal(seat), None
         ledger = self._ledgers[seat]
         if ledger is not None:
-            ledger.ask(text, observation, again=is_retry)
+            ledger.ask(text, observation, is_retry=is_retry)
             text, memory = ledger.prompt, ledger.memory_example
         if memory is not None:  # the turn's own prompt comes after the memory
             observation, legal = memory_observation(observation), None

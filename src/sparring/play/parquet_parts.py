@@ -21,7 +21,7 @@ from sparring.core.files import TEMPORARY, disk_errors, machine_bytes, write_byt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-BYTES = 8  # per value in memory, without strings
+BYTES_PER_VALUE = 8  # bytes of a value in memory, without strings
 # errors of reading a damaged or foreign file
 DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError)
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
@@ -110,7 +110,7 @@ def _read_if_fits(file: pq.ParquetFile, names: list[str]) -> pa.Table:
     num_values = sum(
         group.column(number).num_values for group in groups for number in range(group.num_columns)
     )
-    if num_values * BYTES > machine_bytes():
+    if num_values * BYTES_PER_VALUE > machine_bytes():
         raise ValueError(f"{num_values} values are more than this machine's memory holds")
     table = file.read(columns=names)
     table.validate(full=True)  # headers of pages have no checksum

@@ -12,7 +12,7 @@ from sparring.play.episode import end_of_moment, first_of_moment, num_sampled_to
 from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
-# number of the episode, number of the turn, whether the position is before the turn
+# index of the episode, index of the turn, whether the position is before the turn
 Place = tuple[int, int, bool]
 
 
@@ -34,7 +34,7 @@ def with_playouts(
     Args:
         episodes: finished episodes.
         games: the environments by name.
-        count: playouts per position.
+        count: number of playouts per position.
         stream: the stream of all draws.
         max_turns: limit of turns in an episode.
         before: whether the position before each turn is also estimated, as ``playout_before``. If
@@ -46,13 +46,13 @@ def with_playouts(
         finished playout.
     """
     specs: list[EpisodeSpec] = []
-    groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, length of the prefix
+    groups: dict[int, tuple[int, int]] = {}  # group -> index of the episode, length of the prefix
     group_of: dict[Place, int] = {}  # the group of each place
-    for number, episode in enumerate(episodes):
-        starts = _playout_starts(episode, number, stream.child(number), before)
-        for place, end, turn_stream in starts:
+    for index, episode in enumerate(episodes):
+        starts = _playout_starts(episode, index, stream.child(index), before)
+        for place, prefix_length, turn_stream in starts:
             group = group_of[place] = len(groups)
-            groups[group] = number, end
+            groups[group] = index, prefix_length
             for member in range(count):
                 specs.append(
                     EpisodeSpec(
@@ -64,17 +64,17 @@ def with_playouts(
                         seats=episode.players,
                         trained=episode.trained,
                         max_turns=max_turns,
-                        prefix=episode.turns[:end],
+                        prefix=episode.turns[:prefix_length],
                         redealt=True,
                     )
                 )
     returns: dict[int, list[tuple[float, ...]]] = {}
     tokens = 0
     rollout = (yield specs) if specs else Rollout([], RolloutCounts())
-    for played in rollout.require_any().episodes:
-        returns.setdefault(played.group_id, []).append(played.returns)
-        new = played.turns[groups[played.group_id][1] :]
-        tokens += sum(num_sampled_tokens(turn) for turn in new if played.trained[turn.seat])
+    for playout in rollout.require_any().episodes:
+        returns.setdefault(playout.group_id, []).append(playout.returns)
+        turns = playout.turns[groups[playout.group_id][1] :]
+        tokens += sum(num_sampled_tokens(turn) for turn in turns if playout.trained[turn.seat])
     if before:
         _share_playouts(group_of, episodes, groups)
     episodes_with_values = [
@@ -85,7 +85,7 @@ def with_playouts(
 
 
 def _playout_starts(
-    episode: Episode, number: int, stream: Stream, is_before: bool
+    episode: Episode, episode_index: int, stream: Stream, is_before: bool
 ) -> Iterator[tuple[Place, int, Stream]]:
     """Yield each position as its place, the length of the prefix, and a stream, without repeats."""
     begin_places = set()
@@ -93,12 +93,12 @@ def _playout_starts(
         end = end_of_moment(episode.turns, index)  # a playout begins between moments
         if episode.trained[turn.seat] and end < len(episode.turns):
             begin_places.add(end)
-            yield (number, index, False), end, stream.child(index)
+            yield (episode_index, index, False), end, stream.child(index)
     for index, turn in enumerate(episode.turns) if is_before else ():
         begin = first_of_moment(episode.turns, index)
         if episode.trained[turn.seat] and begin not in begin_places:
             begin_places.add(begin)
-            yield (number, index, True), begin, stream.child("before").child(begin)
+            yield (episode_index, index, True), begin, stream.child("before").child(begin)
 
 
 def _share_playouts(
@@ -107,16 +107,16 @@ def _share_playouts(
     group_of_place: dict[tuple[int, int], int] = {}
     for group, place in groups.items():
         group_of_place.setdefault(place, group)
-    for number, episode in enumerate(episodes):
+    for episode_index, episode in enumerate(episodes):
         for index, turn in enumerate(episode.turns):
             if episode.trained[turn.seat]:
                 begin = first_of_moment(episode.turns, index)
-                group_of[number, index, True] = group_of_place[number, begin]
+                group_of[episode_index, index, True] = group_of_place[episode_index, begin]
 
 
 def _add_values(
     episode: Episode,
-    number: int,
+    episode_index: int,
     group_of: Mapping[Place, int],
     returns: Mapping[int, Sequence[tuple[float, ...]]],
     is_before: bool,
@@ -124,7 +124,7 @@ def _add_values(
     turns = list(episode.turns)
 
     def mean_return(index: int, is_before_turn: bool) -> float | None:
-        payoffs = returns.get(group_of[number, index, is_before_turn], ())
+        payoffs = returns.get(group_of[episode_index, index, is_before_turn], ())
         seat_returns = [payoff[turns[index].seat] for payoff in payoffs]
         return sum(seat_returns) / len(seat_returns) if seat_returns else None
 

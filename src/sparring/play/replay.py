@@ -61,7 +61,7 @@ def replay_states(game: Environment, episode: Episode) -> Generator[Any]:
 
     Args:
         game: the environment, with the options of the episode.
-        episode: as for ``replay``.
+        episode: the record of an episode.
 
     Raises:
         RolloutError: the episode is not of this game.
@@ -114,13 +114,13 @@ def _play_moments(game: Environment, episode: Episode) -> Generator[Any]:
 
 
 def _step_through(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
-    actions: dict[int, str] = {}  # of this moment, by seat
-    for number, turn in enumerate(episode.turns):
+    actions: dict[int, str] = {}  # actions of this moment, by seat
+    for index, turn in enumerate(episode.turns):
         due = play.due()
         if turn.seat not in due or (
             turn.is_decision and (play.legal(turn.seat) or ()) != turn.legal_actions
         ):
-            raise _mismatch_error(game, episode, number, "another decision is due there")
+            raise _mismatch_error(game, episode, index, "another decision is due there")
         yield play
         if turn.action is not None:
             actions[turn.seat] = turn.action
@@ -128,21 +128,21 @@ def _step_through(game: Environment, episode: Episode, play: Play) -> Iterator[A
             try:
                 play.step(actions)
             except GameError as error:
-                raise _mismatch_error(game, episode, number, str(error)) from error
+                raise _mismatch_error(game, episode, index, str(error)) from error
             actions = {}
     yield play
 
 
-def _mismatch_error(game: Environment, episode: Episode, number: int, reason: str) -> RolloutError:
+def _mismatch_error(game: Environment, episode: Episode, turn: int, reason: str) -> RolloutError:
     return RolloutError(
         f"Episode {episode.episode_id} of {episode.game!r} does not fit these rules at turn "
-        f"{number}: {reason}; replay it with the environment and options of its run "
+        f"{turn}: {reason}; replay it with the environment and options of its run "
         f"(here: {game.name!r})."
     )
 
 
 End = Literal[ConversationEnd, "context", "length", "cut", "over"]
-ENDS: dict[End, str] = {  # in words, for people
+ENDS: dict[End, str] = {  # sentences for people
     "answered": "it gave its answer",
     "turns": "it ran out of turns",
     "malformed": "its last reply could not be read",
@@ -160,8 +160,8 @@ class Conversation(NamedTuple):
 
     Args:
         seat: the seat of the agent instance.
-        turns: places of its turns in ``Episode.turns``, ascending.
-        end: how it ended.
+        turns: indices of its turns in ``Episode.turns``, ascending.
+        end: the way in which it ended.
     """
 
     seat: int
@@ -184,24 +184,24 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
         PluginError: the environment's code raised, or hung.
     """
     finished: list[Conversation] = []
-    open_turns: dict[int, list[int]] = {}  # places of turns, by seat
-    for place, play in enumerate(replay_states(game, episode)):
+    open_turns: dict[int, list[int]] = {}  # indices of turns, by seat
+    for index, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
             endings = list(_endings(play, open_turns))
-            is_over = place == len(episode.turns)
-            seat = None if is_over else episode.turns[place].seat
+            is_over = index == len(episode.turns)
+            seat = None if is_over else episode.turns[index].seat
             is_fresh = seat is not None and bool(play.observe(seat).fresh)
         for ended_seat, end in endings:
-            places = open_turns.pop(ended_seat)
-            finished.append(_conversation(episode, ended_seat, places, end))
+            indices = open_turns.pop(ended_seat)
+            finished.append(_conversation(episode, ended_seat, indices, end))
         if seat is None:
             break
-        places = open_turns.get(seat, []) if is_fresh else []
-        if places and episode.turns[places[-1]].action is not None:
+        indices = open_turns.get(seat, []) if is_fresh else []
+        if indices and episode.turns[indices[-1]].action is not None:
             finished.append(_conversation(episode, seat, open_turns.pop(seat), "over"))
-        open_turns.setdefault(seat, []).append(place)
-    for seat, places in sorted(open_turns.items()):
-        finished.append(_conversation(episode, seat, places, _end_with_episode(episode, seat)))
+        open_turns.setdefault(seat, []).append(index)
+    for seat, indices in sorted(open_turns.items()):
+        finished.append(_conversation(episode, seat, indices, _end_with_episode(episode, seat)))
     return finished
 
 
@@ -219,18 +219,18 @@ def _end_with_episode(episode: Episode, seat: int) -> End:
     return "cut" if episode.cut else "over"
 
 
-def _conversation(episode: Episode, seat: int, places: list[int], end: End) -> Conversation:
-    last = episode.turns[places[-1]]
+def _conversation(episode: Episode, seat: int, indices: list[int], end: End) -> Conversation:
+    last = episode.turns[indices[-1]]
     if end != "malformed":
         end = "context" if is_unsent_turn(last) else "length" if is_cut_short(last) else end
-    return Conversation(seat, tuple(places), end)
+    return Conversation(seat, tuple(indices), end)
 
 
 def is_unsent_turn(turn: Turn) -> bool:
     """Return whether a turn's conversation was too long to be sent to the model."""
     if turn.event == "unsent":
         return True
-    return turn.truncated and not turn.reply and not num_sampled_tokens(turn)  # in old records
+    return turn.truncated and not turn.reply and not num_sampled_tokens(turn)  # an old record
 
 
 def is_cut_short(turn: Turn) -> bool:

@@ -34,8 +34,8 @@ from sparring.play.players.base import Agent, FailedPlay, Flight, PendingTurn, R
 from sparring.play.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
-MAX_REASON = 300  # characters of a failure's reason
-POLL_SECONDS = 0.001  # between polls while no reply has arrived
+MAX_REASON_CHARACTERS = 300  # largest number of characters of a failure's reason
+POLL_SECONDS = 0.001  # time between two polls while no reply has arrived
 
 # returns an oracle's verdicts of decisions, given their states and streams
 Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict | None]]
@@ -44,17 +44,17 @@ Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict 
 class _RunningPlay:
     """An episode in progress, its due turns, and the replies to them."""
 
-    __slots__ = ("attempt", "episode", "fault", "index", "num_missing", "replies", "turns")
+    __slots__ = ("attempt", "episode", "error", "index", "num_missing", "replies", "turns")
 
     def __init__(self, index: int, attempt: int, episode: EpisodeInPlay) -> None:
         self.index, self.attempt, self.episode = index, attempt, episode
         self.turns: list[PendingTurn] = []
         self.replies: list[Reply] = []
         self.num_missing = 0  # replies that have not arrived
-        self.fault: Exception | None = None  # raised by the play's code while a player read it
+        self.error: Exception | None = None  # raised by the play's code while a player read it
 
 
-# a due turn, its play, and its place among the due turns of this play
+# a due turn, its play, and its index among the due turns of this play
 PendingReply = tuple[PendingTurn, _RunningPlay, int]
 
 
@@ -72,10 +72,10 @@ class PlayLoop:
     ) -> None:
         self.specs, self.agents, self.in_flight, self.retries = specs, agents, in_flight, retries
         self.judges, self.candidates = judges, candidates
-        self.finished: dict[int, Episode] = {}  # by place in ``specs``
+        self.finished: dict[int, Episode] = {}  # by index in ``specs``
         self.dropped: set[int] = set()
         self.failures: list[str] = []  # reasons why episodes failed beyond their retries
-        self._open: dict[int, EpisodeInPlay] = {}  # not yet closed, by place in ``specs``
+        self._open: dict[int, EpisodeInPlay] = {}  # episodes not yet closed, by index in ``specs``
         self.retried = self.running = 0
         self._waiting = [(index, 0) for index in range(len(specs))][::-1]
         self._ready: list[_RunningPlay] = []
@@ -136,10 +136,10 @@ class PlayLoop:
         for play in self._judge_decisions(running) if self.judges else running:
             names, play.num_missing = play.episode.names, len(play.turns)
             play.replies = [_MISSING] * play.num_missing
-            for place, turn in enumerate(play.turns):
-                due[names[turn.seat]].append((turn, play, place))
-        counts = {name: len(turns) for name, turns in due.items()}
-        for names, agent in joint_agents(counts, self.agents):
+            for index, turn in enumerate(play.turns):
+                due[names[turn.seat]].append((turn, play, index))
+        num_due = {name: len(turns) for name, turns in due.items()}
+        for names, agent in joint_agents(num_due, self.agents):
             pending = [reply for name in names for reply in due[name]]
             flight = Flight(", ".join(names), agent, [turn for turn, _, _ in pending])
             self._flights.append((flight, pending))
@@ -149,18 +149,18 @@ class PlayLoop:
         arrived: list[_RunningPlay] = []
         has_reply = False
         for flight, pending in self._flights:
-            for place, reply in flight.take():
+            for turn_index, reply in flight.take():
                 has_reply = True
-                _, play, number = pending[place]
+                _, play, reply_index = pending[turn_index]
                 play.num_missing -= 1
                 if isinstance(reply, FailedPlay):
-                    play.fault = reply.error
+                    play.error = reply.error
                 else:
-                    play.replies[number] = reply
+                    play.replies[reply_index] = reply
                 if play.num_missing:
                     continue
-                if play.fault is not None:
-                    self._handle_failure(play.index, play.attempt, play.fault)
+                if play.error is not None:
+                    self._handle_failure(play.index, play.attempt, play.error)
                 else:
                     arrived.append(play)
         self._flights = [pair for pair in self._flights if not pair[0].done]
@@ -176,7 +176,7 @@ class PlayLoop:
             flight, _ = self._flights[0]
             raise HungError(
                 f"The {named('players', flight.name)} has given no reply for {seconds:g} seconds, "
-                "the limit of call_seconds; mend it, or raise call_seconds (0: no limit)."
+                "the limit of call_seconds; repair it, or raise call_seconds (0: no limit)."
             )
         time.sleep(POLL_SECONDS)
 
@@ -275,7 +275,8 @@ class PlayLoop:
             self._waiting.append((index, attempt + 1))
         else:
             self.dropped.add(spec.group_id)
-            self.failures.append(" ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON])
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            self.failures.append(reason[:MAX_REASON_CHARACTERS])
 
 
 _MISSING = Reply(text="")  # placeholder until a reply arrives
@@ -285,7 +286,7 @@ def _environment_name(spec: EpisodeSpec) -> str:
     return named("environments", spec.game.name)
 
 
-MAX_REASONS = 3  # in a message
+MAX_REASONS = 3  # largest number of reasons in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +309,7 @@ class RolloutCounts:
             self.failures + other.failures,
         )
 
-    def reasons(self) -> str:
+    def format_reasons(self) -> str:
         """Return the commonest reasons of failures as sentences after a space; "" if unknown."""
         commonest = Counter(self.failures).most_common(MAX_REASONS)
         return "".join(f" {count} x {reason.rstrip('.')}." for reason, count in commonest)
@@ -330,25 +331,25 @@ class Rollout(NamedTuple):
         if num_dropped and not self.episodes:
             raise RolloutError(
                 f"All {num_dropped} groups failed beyond their retries (rollout.retries)."
-                f"{self.counts.reasons()} The log has the error of each episode."
+                f"{self.counts.format_reasons()} The log has the error of each episode."
             )
         return self
 
-    def require_all(self, count: int) -> list[Episode]:
+    def require_all(self, num_specs: int) -> list[Episode]:
         """Return the episodes if none is missing.
 
         Args:
-            count: the number of specs.
+            num_specs: the number of specs.
 
         Raises:
             RolloutError: episodes are missing.
         """
-        missing = count - len(self.episodes)
+        missing = num_specs - len(self.episodes)
         if missing:
             raise RolloutError(
-                f"{missing} of {count} episodes are missing, as {len(self.counts.failures)} failed"
-                f".{self.counts.reasons()} Mend the environment, or run fewer episodes at once "
-                "(in_flight)."
+                f"{missing} of {num_specs} episodes are missing, as {len(self.counts.failures)} "
+                f"failed.{self.counts.format_reasons()} Repair the environment, or run fewer "
+                "episodes at once (in_flight)."
             )
         return self.episodes
 
@@ -379,11 +380,11 @@ def play(
     Args:
         specs: the episodes to play.
         agents: the agents by the text forms of the players in the specs.
-        options: of ``rollout``.
+        options: further options of ``rollout``.
 
     Raises:
         RolloutError: every group failed.
-        HungError: as for ``rollout``.
+        HungError: a player gives no reply within the limit of ``call_seconds``.
     """
     return rollout(specs, agents, **options).require_any().episodes
 
@@ -405,7 +406,7 @@ def rollout(
         specs: the episodes to play.
         agents: the agents by the text forms of the players in the specs.
         in_flight: number of episodes that are played at the same time.
-        retries: how often an episode begins again with the same seed after its code raised.
+        retries: largest number of new attempts of an episode, with the same seed, after an error.
         on_finished: called with the number of finished episodes, whenever it rises.
         judges: the oracle that judges the due decisions of trained seats, by the environment's
             name.

@@ -104,7 +104,7 @@ def _is_turn(turn: Turn) -> bool:
     )
 
 
-VERSION = 1  # of the record that ``to_json`` gives
+VERSION = 1  # version of the record that ``to_json`` returns
 NUMBER_FIELDS = ("episode_id", "group_id", "deal", "stream")
 FIELD_TYPES = {"seats": list, "trained": list, "arm": str, "prefix": list, "redealt": bool}
 
@@ -119,13 +119,13 @@ class EpisodeSpec:
     game: Environment
     episode_id: int
     group_id: int
-    deal: Stream  # of the initial state; equal within a group
-    stream: Stream  # of everything else; differs within a group
-    seats: Sequence[PlayerRef | str]  # [num_seats]; held as references
+    deal: Stream  # stream of the initial state; equal within a group
+    stream: Stream  # stream of everything else; differs within a group
+    seats: Sequence[PlayerRef | str]  # [num_seats]; stored as references
     trained: tuple[bool, ...]  # [num_seats]
-    max_turns: int | None = None  # turns of all seats after which the episode is truncated
+    max_turns: int | None = None  # number of all seats' turns that truncates the episode
     arm: str = ""  # the curriculum's name of the initial state
-    prefix: tuple[Turn, ...] = ()  # first turns, replayed from another episode of this deal
+    prefix: tuple[Turn, ...] = ()  # first turns, replayed from another episode with the same deal
     # true: chance is drawn anew from the last turn of the prefix on, or from the first decision if
     # the prefix is empty; false: chance goes on as dealt
     redealt: bool = False

@@ -399,7 +399,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
 
 
 def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
-    texts: dict[int, str | None] = {}  # of environments, by object id
+    texts: dict[int, str | None] = {}  # texts of environments, by object id
     rows = [row for step, episode in episodes for row in rows_of(step, episode, texts)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     arrays = [_array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
@@ -481,7 +481,7 @@ class LearnedBatch:
     """
 
     batch: Sequence[Episode]  # trained on, replayed episodes included
-    turns: TurnTable  # of the batch
+    turns: TurnTable  # the turns of the batch
     credit: Credit
     entropies: FloatArray  # [M] of each sampled token's distribution, nats
 

@@ -1,4 +1,4 @@
-"""Players that stand for several agents: teams, with an agent per role, and mixtures."""
+"""Players that consist of several agents: teams, with an agent per role, and mixtures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Team:
     Args:
         name: the player's name.
         agent_of_seat: returns the agent of a seat of an environment.
-        games: the environments that queries may name.
+        games: the environments about which queries may ask.
         in_flight: number of episodes at once; None: no limit.
     """
 
@@ -38,31 +38,34 @@ class Team:
         self._games = {game.name: game for game in games}
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
-        """Raise an error: seats are filled by single agents.
+        """Raise an error, as each seat needs a single agent.
 
         Raises:
             GameError: always.
         """
-        raise GameError(f"{self.name} stands for several agents; play with play.team.play_teams.")
+        raise GameError(f"{self.name} consists of several agents; play it with play_teams.")
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
-        """Return for each query the log-probabilities of the legal actions, by its seat's agent.
+        """Return each query's log-probabilities of the legal actions, from its seat's agent.
 
         Args:
-            queries: of environments in ``games``.
+            queries: queries about environments in ``games``.
 
         Raises:
             GameError: an environment is unknown, or an agent cannot score actions.
         """
         logprobs: list[FloatArray | None] = [None] * len(queries)
         for game, seat in sorted({(query.game, query.seat) for query in queries}):
-            places = [n for n, q in enumerate(queries) if (q.game, q.seat) == (game, seat)]
+            indices = [
+                index
+                for index, query in enumerate(queries)
+                if (query.game, query.seat) == (game, seat)
+            ]
             agent: Any = self.agent_of_seat(self._environment(game), seat)
-            for place, row in zip(
-                places, agent.action_logprobs([queries[n] for n in places]), strict=True
-            ):
-                logprobs[place] = row
-        return [row for row in logprobs if row is not None]
+            results = agent.action_logprobs([queries[index] for index in indices])
+            for index, result in zip(indices, results, strict=True):
+                logprobs[index] = result
+        return [result for result in logprobs if result is not None]
 
     def _environment(self, name: str) -> Environment:
         if name not in self._games:
@@ -73,17 +76,17 @@ class Team:
         return self._games[name]
 
 
-IN_FLIGHT = 64  # episodes at once, by default
+IN_FLIGHT = 64  # default number of episodes at once
 
 
 def play_teams(
     specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:
-    """Return all episodes of ``rollout_teams``; arguments are the same.
+    """Return all episodes of ``rollout_teams``, with the same arguments.
 
     Raises:
         RolloutError: an episode failed beyond its retries, so that the list would be shorter.
-        ConfigError: a mixture has players that only a run has.
+        ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
     return rollout_teams(specs, agents, **options).require_all(len(specs))
 
@@ -99,29 +102,29 @@ def rollout_teams(
 
     Args:
         specs: the episodes.
-        agents: by the text forms of the players in the specs; records have these names.
+        agents: the agents by name: the text form of the players in the specs, as in records.
         in_flight: episodes at once; None: the smallest limit of an agent, 64 if none has a limit.
-        options: of ``rollout``.
+        options: further options of ``rollout``.
 
     Raises:
-        ConfigError: a mixture has players that only a run has.
+        ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
     limits = [
         agent.in_flight
         for agent in agents.values()
         if isinstance(agent, HasInFlight) and agent.in_flight
     ]
-    single = seat_single_agents(specs, agents)
+    seated = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
-    episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
-    return Rollout([rename_agents(episode, single.team_names) for episode in episodes], counts)
+    episodes, counts = rollout(seated.specs, seated.agents, in_flight=limit, **options)
+    return Rollout([rename_agents(episode, seated.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
     """Episodes in which a single agent plays each seat.
 
-    By the name of an agent, ``team_names`` has the name of its team or mixture, and ``members`` has
-    the player that was drawn from a mixture.
+    ``team_names`` maps the name of an agent to its team or mixture. ``members`` maps it to the
+    player drawn from the mixture.
     """
 
     specs: Sequence[EpisodeSpec]
@@ -131,33 +134,35 @@ class SeatedEpisodes(NamedTuple):
 
 
 def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
-    """Return the episodes with single agents for teams and mixtures (see ``rename_agents``).
+    """Return the episodes with one agent per seat in place of teams and mixtures.
 
     Args:
         specs: the episodes.
-        agents: by the text forms of the players in the specs; they may be teams and mixtures.
+        agents: the agents by name: the text form of the players in the specs; teams and mixtures
+            are allowed.
 
     Raises:
-        ConfigError: a mixture has players that only a run has.
+        ConfigError: a mixture has policies or snapshots of a run, but no run provides them.
     """
-    teams = {name: player for name, player in agents.items() if isinstance(player, Team | Mixture)}
-    if not teams:
+    joint = {name: player for name, player in agents.items() if isinstance(player, Team | Mixture)}
+    if not joint:
         return SeatedEpisodes(specs, agents, {}, {})
-    for player in teams.values():
+    for player in joint.values():
         if isinstance(player, Mixture):
-            player.agents()  # raises before anything is played
+            player.agents()  # raises its error before the first episode
     single_agents: dict[str, Agent] = dict(agents)
     team_names: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
     seated_specs = []
     for spec in specs:
-        seats = list(map(str, spec.players))
-        for seat, name in enumerate(seats):
-            if name in teams:
-                label, agent, drawn_player = _seat_agent(name, teams[name], spec, seat)
-                seats[seat], team_names[label], single_agents[label] = label, name, agent
-                members.update({} if drawn_player is None else {label: drawn_player})
-        seated_specs.append(replace(spec, seats=tuple(seats)))
+        names = list(map(str, spec.players))
+        for seat, name in enumerate(names):
+            if name in joint:
+                seat_name, agent, drawn_player = _seat_agent(name, joint[name], spec, seat)
+                names[seat], team_names[seat_name] = seat_name, name
+                single_agents[seat_name] = agent
+                members.update({} if drawn_player is None else {seat_name: drawn_player})
+        seated_specs.append(replace(spec, seats=tuple(names)))
     return SeatedEpisodes(seated_specs, single_agents, team_names, members)
 
 
@@ -166,12 +171,12 @@ def _seat_agent(
 ) -> tuple[str, Agent, PlayerRef | None]:
     """Return the name and the agent of a seat, and the player drawn from a mixture, if any.
 
-    A player of a mixture may be a team: a member of a run in which each role has a policy.
+    A player drawn from a mixture may be a team, if its run has a policy for each role.
     """
     drawn_player = None
     if isinstance(agent, Mixture):
-        first = first_seats(teams_of(spec.game))[seat]
-        drawn_player = agent.mixture_of_seat(spec.game, seat).draw(spec.stream, first)
+        first_seat_of_team = first_seats(teams_of(spec.game))[seat]
+        drawn_player = agent.mixture_of_seat(spec.game, seat).draw(spec.stream, first_seat_of_team)
         name, agent = f"{name}, {drawn_player}", agent.agent(drawn_player)
     if isinstance(agent, Team):
         name = f"{name}, seat {seat} of {spec.game.name}"
@@ -184,7 +189,7 @@ def rename_agents(episode: Episode, team_names: Mapping[str, str]) -> Episode:
 
     Args:
         episode: the record of one of the specs of ``seat_single_agents``.
-        team_names: the team names that it returned.
+        team_names: the ``team_names`` that ``seat_single_agents`` returned.
     """
     if not team_names:
         return episode

@@ -69,8 +69,8 @@ from sparring.environments.base import Environment
 from sparring.league.meta_game import (
     answer_payoffs,
     is_two_sided,
+    make_two_sides,
     member_payoffs,
-    two_sides,
     unmet_note,
 )
 from sparring.league.payoffs import Payoffs
@@ -108,7 +108,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
     solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
     trained_games = [(game, weight) for game, weight in engine.environments if weight]
     if apart:
-        sides = {game.name: two_sides(game, weight) for game, weight in trained_games}
+        sides = {game.name: make_two_sides(game, weight) for game, weight in trained_games}
         opposed = is_two_sided(solver)
         meta_game = answer_payoffs(payoffs, engine.members, sides, opposed=opposed)
     else:

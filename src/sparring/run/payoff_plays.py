@@ -24,7 +24,7 @@ from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
 from sparring.league.meta_game import apart_keys, check_sides, pair_shares, solvers_of
-from sparring.league.payoffs import TIE, IdentityKey, Payoffs, Results, Row, pair_rows
+from sparring.league.payoffs import TOLERANCE, IdentityKey, Payoffs, Results, Row, pair_rows
 from sparring.measure.exploitability import history_reach, query_policy
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, untrained_spec
@@ -159,7 +159,7 @@ def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) 
         can_win: whether the environment has a winner.
     """
     larger = np.maximum(np.abs(u), np.abs(v))
-    equal = np.abs(u - v) <= np.maximum(TIE * larger, TIE)
+    equal = np.abs(u - v) <= np.maximum(TOLERANCE * larger, TOLERANCE)
     win, loss = (reach[~equal & (u > v)].sum(), reach[~equal & (u < v)].sum())
     return Results(
         games=1,

@@ -113,7 +113,7 @@ from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
 from sparring.engine.protocol import Batch, Engine, Pinned, ReplyJudges, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
-from sparring.league.seating import LeagueLearner, arms, step_specs, turn_limit
+from sparring.league.seating import LeagueLearner, make_arms, max_turns_at, step_specs
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, replies, with_scores
 from sparring.methods.oracles.base import Oracle
@@ -434,7 +434,7 @@ class StepInputs:
 
 def book_of(config: RunConfig, engine: Engine, inputs: StepInputs) -> ArmBook:
     """Return the curriculum's records at the beginning of a step."""
-    return ArmBook(arms(engine.environments, config.rollout.starts), inputs.curriculum)
+    return ArmBook(make_arms(engine.environments, config.rollout.starts), inputs.curriculum)
 
 
 def specs_of(
@@ -649,7 +649,7 @@ def _playouts(
     """Request playouts from positions; return the episodes with estimated values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
-    limit = turn_limit(config.rollout, step / config.steps)
+    limit = max_turns_at(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [section.credit.bind("credit") for section in config.by_policy.values()]
     has_start_values = any("playouts" in required_services(credit) for credit in credits)
@@ -798,7 +798,7 @@ def play_round(
     """
     clock = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
-    book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
+    book = ArmBook(make_arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
     played, knowledge = score_with_knowledge(engine, methods, state, played, progress)
     for table, arm_of in played.observed:

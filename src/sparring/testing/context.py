@@ -75,7 +75,7 @@ def check_context(
     """
     plugin = bind_plugin("context", strategy, options)
     if grows(plugin):
-        for case in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
+        for case in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", is_retry=True)):
             window = ContextWindow(case.past, case.text)
             require_equal(plugin(case), window, f"The {plugin} says GROWS but hides something")
     for number in range(plays):
@@ -92,32 +92,32 @@ class _RandomEpisode:
         self.lost: set[int] = set()  # conversations that are too long to be sent
 
     def play(self) -> None:
-        attempt, again = 0, False
+        attempt, is_retry = 0, False
         for turn in range(1 + self.stream.integer(1, TURNS)):
             draw = self.stream.child(turn)
-            note, fresh = (not again and draw.integer(place, 7) == 0 for place in range(2))
+            note, fresh = (not is_retry and draw.integer(place, 7) == 0 for place in range(2))
             observation = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
-            self.turn(observation, again, draw)
+            self.turn(observation, is_retry, draw)
             attempt += note
-            again = draw.integer(2, 5) == 0
+            is_retry = draw.integer(2, 5) == 0
 
-    def turn(self, observation: Observation, again: bool, stream: Stream) -> None:
+    def turn(self, observation: Observation, is_retry: bool, stream: Stream) -> None:
         """Request one decision, and the memory before it if the ledger needs one."""
         ledger = self.ledger
-        self.ask(observation, again)
+        self.ask(observation, is_retry)
         if observation.fresh:
             assert ledger.ids == self.renderer.initial(ledger.prompt), (
                 f"The {self.strategy} shows something earlier in a new conversation."
             )
         if ledger.memory_example is not None:
             self.reply(stream.child("memory"))
-            self.ask(observation, again)
+            self.ask(observation, is_retry)
         self.reply(stream.child("decision"))
 
-    def ask(self, observation: Observation, again: bool) -> None:
+    def ask(self, observation: Observation, is_retry: bool) -> None:
         ledger_copy = copy(self.ledger)
         for ledger in (ledger_copy, self.ledger):
-            ledger.ask(observation.text, observation, again=again)
+            ledger.ask(observation.text, observation, is_retry=is_retry)
         require_equal(
             (ledger_copy.ids, ledger_copy.prompt),
             (self.ledger.ids, self.ledger.prompt),
@@ -150,7 +150,7 @@ def context_seen(*prompts: str, **changes: Any) -> ContextRequest:
 
     Args:
         prompts: texts of a seat's prompts, turn by turn; the last one waits for a reply.
-        changes: changes of the request's fields, such as ``again=True``.
+        changes: changes of the request's fields, such as ``is_retry=True``.
     """
     reply_ids = (ord("a"), END)
     past = tuple(Exchange(text, reply_ids, (), _observation(text), "a") for text in prompts[:-1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.puzzle_duel.puzzles import (
-    LONGEST,
+    MAX_CHARACTERS,
     Puzzle,
     PuzzleLimits,
     puzzle_text,
@@ -91,7 +91,7 @@ def test_values_of_expressions_match_python(text):
             "(" * 10**6,
             "3+" * 10**6 + "3",
             "9" * 10**6,
-            "3" + " " * LONGEST + "+ 5",
+            "3" + " " * MAX_CHARACTERS + "+ 5",
         ],
     ],
 )

@@ -127,12 +127,12 @@ def test_values_by_hand_and_states_that_cannot_be_judged():
 
 
 def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
-    monkeypatch.setattr(puzzle, "MOST_POSITIONS", 19)
+    monkeypatch.setattr(puzzle, "MAX_POSITIONS", 19)
     puzzle.solutions.cache_clear()
     judge = constraint_oracle()
     assert judge_room(CORRIDOR, judge=judge) is None  # 5 * 4 positions
     assert judge.metrics["abstained"] == 1
-    monkeypatch.setattr(puzzle, "MOST_POSITIONS", 20)
+    monkeypatch.setattr(puzzle, "MAX_POSITIONS", 20)
     puzzle.solutions.cache_clear()
     assert judge_room(CORRIDOR) is not None
     puzzle.solutions.cache_clear()
@@ -142,9 +142,9 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
 def test_both_search_methods_give_the_same_distances(boxes, monkeypatch):
     for number in range(20):
         floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
-        monkeypatch.setattr(module, "MAX_LOOP", 10**9)
+        monkeypatch.setattr(module, "MAX_LOOP_POSITIONS", 10**9)
         first = module.distances(floor, boxes, boxes, 10**6)
-        monkeypatch.setattr(module, "MAX_LOOP", 0)
+        monkeypatch.setattr(module, "MAX_LOOP_POSITIONS", 0)
         second = module.distances(floor, boxes, boxes, 10**6)
         assert first.keys.tolist() == second.keys.tolist() and first.moves.tolist() == second.moves.tolist()
         assert first.keys.dtype == second.keys.dtype and first.moves.dtype == second.moves.dtype

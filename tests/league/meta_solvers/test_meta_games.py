@@ -15,13 +15,16 @@ ZEROS = np.zeros((2, 2))
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (dict(payoffs=([[0.0]],)), r"shapes \[\(1, 1\)\]; give at least two sides"),
+        (dict(payoffs=([[0.0]],)), r"shapes \[\(1, 1\)\]; write at least two sides"),
         (
             dict(payoffs=([[0.0]], [[0.0, 1.0]])),
-            r"shapes \[\(1, 1\), \(1, 2\)\]; give at least two sides, each a payoff",
+            r"shapes \[\(1, 1\), \(1, 2\)\]; write at least two sides, each a payoff",
         ),
-        (dict(payoffs=([0.0], [0.0])), r"payoffs of 2 sides have the shape \(1,\); give one axis per side"),
-        (dict(payoffs=(np.zeros((0, 2)),) * 2), r"shape \(0, 2\); give one axis per side, each of at least one member"),
+        (dict(payoffs=([0.0], [0.0])), r"payoffs of 2 sides have the shape \(1,\); write one axis per side"),
+        (
+            dict(payoffs=(np.zeros((0, 2)),) * 2),
+            r"shape \(0, 2\); write one axis per side, each of at least one member",
+        ),
         (
             dict(payoffs=([[0.0, 1.0]], [[0.0, np.nan]])),
             r"payoff of side 1 in cell \(0, 1\) is nan; play these members",
@@ -34,7 +37,7 @@ ZEROS = np.zeros((2, 2))
         (dict(payoffs=(np.zeros((1, 2)),) * 2, symmetric=True), r"symmetric is true"),
         (
             dict(payoffs=(ZEROS, ZEROS), counts=[[1.0]]),
-            r"counts have the shape \(1, 1\), and payoffs \(2, 2\); give a value per cell",
+            r"counts have the shape \(1, 1\), and payoffs \(2, 2\); write a value per cell",
         ),
         (dict(payoffs=(ZEROS, ZEROS), counts=ZEROS - 1), "counts must be at least 0"),
         (dict(payoffs=(ZEROS, ZEROS), wins=ZEROS + 2), r"wins must be in \[0, 1\]"),
@@ -79,14 +82,20 @@ def solver_that_returns(strategy):
 JOINT = np.array([[0.5, 0.0], [0.0, 0.5]])
 BAD_STRATEGIES = {
     "no strategy": (HALF, "must return a MetaStrategy; it returned ndarray"),
-    "a side is missing": (MetaStrategy(sides=(HALF,)), r"a weight per member, \(2, 2\) of them; it gave shapes \(2,\)"),
-    "a member is missing": (MetaStrategy(sides=(HALF, [1.0])), r"it gave shapes \(2,\), \(1,\)"),
-    "below 0": (MetaStrategy(sides=(HALF, [1.5, -0.5])), r"for side 1 it gave \[1\.5, -0\.5\]"),
-    "sum": (MetaStrategy(sides=([0.5, 0.4], HALF)), r"sum to 1; for side 0 it gave \[0\.5, 0\.4\]"),
-    "no number": (MetaStrategy(sides=([np.nan, 1.0], HALF)), r"for side 0 it gave \[nan, 1\.0\]"),
+    "a side is missing": (
+        MetaStrategy(sides=(HALF,)),
+        r"a weight per member, \(2, 2\) of them; it returned shapes \(2,\)",
+    ),
+    "a member is missing": (MetaStrategy(sides=(HALF, [1.0])), r"it returned shapes \(2,\), \(1,\)"),
+    "below 0": (MetaStrategy(sides=(HALF, [1.5, -0.5])), r"for side 1 it returned \[1\.5, -0\.5\]"),
+    "sum": (MetaStrategy(sides=([0.5, 0.4], HALF)), r"sum to 1; for side 0 it returned \[0\.5, 0\.4\]"),
+    "no number": (MetaStrategy(sides=([np.nan, 1.0], HALF)), r"for side 0 it returned \[nan, 1\.0\]"),
     "two answers": (MetaStrategy(sides=(HALF, [0.25, 0.75])), "the same distribution"),
-    "shape of joint": (MetaStrategy(sides=(HALF, HALF), joint=HALF), r"of shape \(2, 2\); it gave the shape \(2,\)"),
-    "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZEROS), "for the joint distribution it gave"),
+    "shape of joint": (
+        MetaStrategy(sides=(HALF, HALF), joint=HALF),
+        r"of shape \(2, 2\); it returned the shape \(2,\)",
+    ),
+    "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZEROS), "for the joint distribution it returned"),
     "marginals": (
         MetaStrategy(sides=([1.0, 0.0],) * 2, joint=JOINT),
         "marginals of its joint distribution; side 0 is not",
@@ -94,7 +103,7 @@ BAD_STRATEGIES = {
     "shape of rows": (MetaStrategy(sides=(HALF, HALF), rows=(ZEROS,)), r"rows of shapes \(\(2, 2\), \(2, 2\)\)"),
     "row": (
         MetaStrategy(sides=(HALF, HALF), rows=(ZEROS, [[0.0, 0.0], [1.0, 1.0]])),
-        r"for member 1 of side 1 it gave \[1\.0, 1\.0\]",
+        r"for member 1 of side 1 it returned \[1\.0, 1\.0\]",
     ),
 }
 

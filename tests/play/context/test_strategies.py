@@ -23,7 +23,7 @@ REPLY = Reply(text="a", ids=(97, 2), logprobs=(-0.5, -0.25))
 
 
 def test_full_shows_everything():
-    for request in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", again=True)):
+    for request in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", "y", is_retry=True)):
         assert full(request) == ContextWindow(request.past, request.text)
 
 
@@ -56,7 +56,7 @@ def test_a_fresh_conversation_has_no_past_and_a_retry_continues_it():
     ledger.ask("y", observation)
     assert (ledger.conversation, ledger.known, ledger.ids) == (1, 0, (0, 121, 1))
     ledger.record(REPLY)
-    ledger.ask("no", observation, again=True)
+    ledger.ask("no", observation, is_retry=True)
     assert (ledger.conversation, ledger.ids) == (1, (0, 121, 1, 97, 2, 110, 111, 1))
 
 
@@ -84,7 +84,7 @@ def test_markov_sends_view_and_question_by_hand():
 
 
 def test_markov_sends_a_retry_the_same_prompt():
-    assert markov(context_seen("x", "y", again=True)) == markov(context_seen("x", "y")) == ContextWindow((), "Y")
+    assert markov(context_seen("x", "y", is_retry=True)) == markov(context_seen("x", "y")) == ContextWindow((), "Y")
 
 
 def test_markov_equals_full_in_the_first_turn_if_prompt_and_view_agree():

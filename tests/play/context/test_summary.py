@@ -88,8 +88,8 @@ def test_before_a_memory_is_due_it_equals_full(count, every):
 def test_the_newest_memory_and_the_exchanges_after_it_are_shown(memories, every, opening):
     request = context_seen(*map(str, range(len(memories) + 1)))
     flags = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
-    past = tuple(exchange._replace(memory=memory) for exchange, memory in zip(request.past, flags, strict=True))
-    answer = summary(request._replace(past=past, again=True), every=every, opening=opening)
+    past = tuple(exchange._replace(is_memory=memory) for exchange, memory in zip(request.past, flags, strict=True))
+    answer = summary(request._replace(past=past, is_retry=True), every=every, opening=opening)
     last_memory = max((index for index, memory in enumerate(flags) if memory), default=0)
     numbers = [int(exchange.prompt) for exchange in answer.past]
     assert numbers == ([0] if opening and last_memory else []) + list(range(last_memory, len(past)))
@@ -100,7 +100,7 @@ def test_the_request_has_the_style_of_the_environment_unless_given():
     assert summary(request, every=1) == WriteMemory(REQUEST, "x")
     assert summary(request._replace(brief=True), every=1) == WriteMemory(WORDS[0], "x")
     assert summary(request, every=1, request="R") == WriteMemory("R", "x")
-    assert summary(request._replace(again=True), every=1) == ContextWindow(request.past, "y")
+    assert summary(request._replace(is_retry=True), every=1) == ContextWindow(request.past, "y")
 
 
 def test_without_every_and_tokens_it_is_refused():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.plans.base import FRESH, Origin
-from sparring.play.plans.branch import _branches, branch
+from sparring.play.plans.branch import _is_chosen, branch
 from sparring.play.plans.tree import tree
 from sparring.play.players.random import random
 from tests.play.plans.planned import game_of_surprises, moves, plan_of, play_by_plan, walk_by_plan
@@ -22,7 +22,7 @@ GRID = (np.arange(4000) + 0.5) / 4000
 
 @given(rise=st.floats(-2, 2), threshold=st.floats(0.01, 0.99))
 def test_the_branching_probability_is_the_threshold_plus_the_weighted_rise(rise, threshold):
-    share = np.mean([_branches(draw, rise, threshold, 1.0) for draw in GRID[::4]])
+    share = np.mean([_is_chosen(draw, rise, threshold, 1.0) for draw in GRID[::4]])
     assert share == pytest.approx(min(max(threshold + rise, 0.0), 1.0), abs=2e-3)
 
 
@@ -32,7 +32,7 @@ def test_branching_with_a_penalty_equals_the_released_code_of_aepo(draw, rise, r
     factor = max(0.0, 1.0 - 0.05 * run)
     released_value = ((1.0 - draw) + rise) * factor
     if abs(released_value - 0.5) > 1e-9:
-        assert _branches(draw, rise, 0.5, factor) == (released_value >= 0.5)
+        assert _is_chosen(draw, rise, 0.5, factor) == (released_value >= 0.5)
 
 
 def test_the_branching_probability_of_a_plan_by_hand():

@@ -192,7 +192,7 @@ def test_an_agent_without_probabilities_is_refused_by_name():
 )
 def test_invalid_probabilities_are_refused(chances):
     agent = SimpleNamespace(chances=lambda state, seat: chances)
-    with pytest.raises(GameError, match="'odd': chances gave"):
+    with pytest.raises(GameError, match="'odd': chances returned"):
         chances_of("odd", agent, make_game("tic_tac_toe").reset(ROOT), 0)
 
 

@@ -51,10 +51,10 @@ _ITEM_COUNT = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
 
 
 def items_in_words(counts: Counts) -> str:
-    """Return numbers of items in words, such as "2 books, 1 hat, 0 balls"."""
+    """Return the counts of items in words, such as "2 books, 1 hat, 0 balls"."""
     return ", ".join(
-        f"{number} {name[:-1] if number == 1 else name}"
-        for name, number in zip(KINDS, counts, strict=False)
+        f"{count} {name[:-1] if count == 1 else name}"
+        for name, count in zip(KINDS, counts, strict=False)
     )
 
 
@@ -65,7 +65,7 @@ def clean_reply(reply: str, talk: int) -> tuple[str, bool]:
 
     Args:
         reply: any text.
-        talk: most characters of the line.
+        talk: largest number of characters of the line.
     """
     visible_text = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in visible_text).split())
@@ -85,7 +85,7 @@ def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
             return None, f"name each of {', '.join(names)} once"
         amounts[name] = int(match[1])
     share = tuple(amounts.get(name, 0) for name in names)
-    if any(number > count for number, count in zip(share, counts, strict=True)):
+    if any(amount > count for amount, count in zip(share, counts, strict=True)):
         return None, f"there are only {items_in_words(counts)}"
     return share, ""
 
@@ -113,12 +113,12 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     return Message(line, "offer", share, is_truncated), ""
 
 
-def read_brief(line: str, is_cut: bool, counts: Counts, words_read: frozenset[str]) -> Message:
+def read_brief(line: str, is_cut: bool, counts: Counts, vocabulary: frozenset[str]) -> Message:
     """Return a message of brief style: its words of the vocabulary; the last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
-    words = [word for word in line.split() if word in words_read]
+    words = [word for word in line.split() if word in vocabulary]
     text = " ".join(words)
     verb_index = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if verb_index < 0:
@@ -128,11 +128,11 @@ def read_brief(line: str, is_cut: bool, counts: Counts, words_read: frozenset[st
     digits = itertools.takewhile(
         lambda word: word.isascii() and word.isdigit(), words[verb_index + 1 :]
     )
-    numbers = tuple(map(int, digits))
-    fits = len(numbers) == len(counts)
-    if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
+    share = tuple(map(int, digits))
+    has_all_kinds = len(share) == len(counts)
+    if not has_all_kinds or any(a > b for a, b in zip(share, counts, strict=True)):
         return Message(text, "malformed", cut=is_cut)
-    return Message(text, "offer", numbers, is_cut)
+    return Message(text, "offer", share, is_cut)
 
 
 def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
@@ -145,7 +145,7 @@ def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
 def brief_pool(scenario: Scenario, seat: int) -> str:
     """Return the pool and a seat's values in brief words, such as "books 2 =1 hats 1 =8"."""
     parts = zip(KINDS, scenario.counts, scenario.values[seat], strict=False)
-    return " ".join(f"{name} {number} ={value}" for name, number, value in parts)
+    return " ".join(f"{name} {count} ={value}" for name, count, value in parts)
 
 
 def quote_message(message: Message) -> str:
@@ -184,7 +184,7 @@ def full_pool(scenario: Scenario, seat: int) -> str:
 
 def full_form(counts: Counts) -> str:
     """Return the format of a message in sentences."""
-    half = tuple(number // 2 for number in counts)
+    half = tuple(count // 2 for count in counts)
     example = items_in_words(half if any(half) else (1, *half[1:]))
     return (
         "Write one short message to the other player. A proposal of what you would take is "
@@ -204,7 +204,7 @@ class BargainPlay(PaintedPlay):
     Attributes:
         rules: the environment.
         table: the position.
-        why: for each seat the error in the proposal of its last message, or "".
+        why: the error in the proposal of each seat's last message, or "".
         malformed: number of unparsable proposals of each seat.
         cut: number of too long messages of each seat.
     """
@@ -350,7 +350,7 @@ class BargainPlay(PaintedPlay):
         """
         table, total = self.table, self.rules.source.total
         scenario, offer = table.scenario, table.offer_of(1 - seat)
-        num_messages = (table.limit - seat + 1) // 2  # of the seat in an episode
+        num_messages = (table.limit - seat + 1) // 2  # number of the seat's messages in an episode
         progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
         target = (FIRST_DEMAND + (LAST_DEMAND - FIRST_DEMAND) * progress) * total
         gain = scenario.worth(seat, scenario.remainder(offer)) if offer is not None else 0
@@ -460,8 +460,8 @@ class Bargain(Bank):
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
         most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
         total: worth of the whole pool to each seat, 2 to 20.
-        messages: most messages of both seats together, 2 to 40; without an agreement both get 0.
-        talk: most characters of a message, 10 to 2000; longer messages are truncated and counted.
+        messages: largest number of messages of both seats together, 2 to 40; both get 0 without an
+        talk: largest number of characters of a message, 10 to 2000; longer ones are truncated.
         pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
             the mean of both shares for each seat (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.

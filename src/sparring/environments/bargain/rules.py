@@ -41,7 +41,7 @@ class Message(NamedTuple):
     text: str
     act: Act
     share: Counts = ()  # share for its seat, in an offer
-    cut: bool = False  # whether it was too long
+    cut: bool = False  # whether the message was too long
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +70,7 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
         kinds: number of kinds.
         most: largest number of items of a kind.
         total: worth of the pool to each seat.
-        name: of the environment, for errors.
+        name: name of the environment, for errors.
 
     Raises:
         ConfigError: there is no such pool.
@@ -79,8 +79,8 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
-            _share_interest(first, second)
-            for first, second in itertools.product(valuations(counts, total), repeat=2)
+            _share_interest(values_0, values_1)
+            for values_0, values_1 in itertools.product(valuations(counts, total), repeat=2)
         )
     )
     if not valid_pools:
@@ -105,7 +105,7 @@ class Scenarios:
         """Check that scenarios with these options exist.
 
         Args:
-            name: of the environment with the options.
+            name: name of the environment with the options.
 
         Raises:
             ConfigError: a number is out of range, or there is no such scenario.
@@ -139,7 +139,7 @@ class BargainTable:
     """A position: the scenario and the messages so far, of seats 0 and 1 in turn."""
 
     scenario: Scenario
-    limit: int  # messages of both seats together
+    limit: int  # largest number of messages of both seats together
     messages: tuple[Message, ...] = ()
 
     @property
@@ -150,8 +150,8 @@ class BargainTable:
     @property
     def done(self) -> bool:
         """Whether an offer was accepted, the talks were broken off, or no message is left."""
-        is_settled = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
-        return is_settled or len(self.messages) >= self.limit
+        is_ended = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
+        return is_ended or len(self.messages) >= self.limit
 
     @property
     def left(self) -> int:

@@ -28,7 +28,7 @@ NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
 # layouts come from rejection sampling; at least this share of random placements must be layouts
 MIN_LAYOUT_SHARE = 1e-4
-BLOCK_SIZE = 256  # random placements drawn at once
+BLOCK_SIZE = 256  # number of random placements drawn at once
 
 
 def lengths_of(fleet: str) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ def fleet_of(
     """Return layout number ``index`` of a bank by rejection sampling, all layouts equally likely.
 
     Returns:
-        each ship's cells as bits, ships of equal length in ascending order.
+        each ship's cells as a bit mask, ships of equal length in ascending order.
     """
     water = waters(rows, columns, lengths, touch)
     ships = range(len(lengths))
@@ -117,8 +117,8 @@ class Sea(BattleshipOptions, Table):
     Action ids are the cells in reading order; an answer is an index into ``ANSWERS``.
     """
 
-    lengths: tuple[int, ...]  # of the fleet
-    ships: tuple[int, ...] = ()  # each ship's cells as bits; empty before they are drawn
+    lengths: tuple[int, ...]  # lengths of the ships of the fleet
+    ships: tuple[int, ...] = ()  # each ship's cells as a bit mask; () before they are drawn
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()
 

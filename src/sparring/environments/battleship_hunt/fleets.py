@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Masks = npt.NDArray[np.uint64]  # sets of cells as bits, in reading order
+Masks = npt.NDArray[np.uint64]  # sets of cells as bit masks, in reading order
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
@@ -117,8 +117,8 @@ class Waters:
         2^53, so exact.
 
         Args:
-            usable: for each ship which placements may be used, or None for all.
-            hits: cells as bits.
+            usable: the placements of each ship that may be used; None: all.
+            hits: cells as a bit mask.
         """
         indices = (
             [np.arange(len(masks)) for masks in self.masks]

@@ -16,7 +16,7 @@ from sparring.environments.base import SearchablePlay
 from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
 
-Fleet = tuple[int, ...]  # each ship's cells as bits
+Fleet = tuple[int, ...]  # each ship's cells as a bit mask
 
 
 class LongBattleshipSearchError(Exception):
@@ -33,8 +33,8 @@ class BattleshipSearch:
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
         self.share, self.limit = share, beliefs
-        self.fleets_at: list[int] = [0] * cells  # for each cell the fleets with a ship there
-        # for each cell the ships there, each with its fleets
+        self.fleets_at: list[int] = [0] * cells  # the fleets with a ship in each cell
+        # the ships in each cell, each with its fleets
         self.ships_at: list[dict[int, int]] = [{} for _ in range(cells)]
         for number, fleet in enumerate(fleets):
             for ship in fleet:
@@ -109,7 +109,7 @@ GREEDY = 0.5  # certainty of a judgement by the hit probability
 
 
 class ShotAnswers(NamedTuple):
-    """The answers to all shots so far, as bits of cells."""
+    """The answers to all shots so far, as bit masks of cells."""
 
     shot: int
     hits: int  # the sinking ones too
@@ -262,8 +262,8 @@ def battleship_hunt(
         prior: "uniform" (default): every layout that the rules allow is equally likely; this is the
             model of the game without its bank. "bank": only the layouts of the bank are possible,
             as for a player who has memorised the bank.
-        worlds: most layouts left for which best play is computed, at least 0; 0 never computes it.
-        beliefs: most beliefs of the search before the hit probability is returned instead, at
+        worlds: largest number of possible layouts for which best play is computed; 0: never.
+        beliefs: number of beliefs after which the search returns the hit probability, at
             least 0. The count restarts with every state, so a judgement depends only on the state.
     """
     table: Sea = state.table

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 
-__all__ = ["MAX_DRAWS", "Proposer", "candidates_key", "join_actions", "numbers"]
+__all__ = ["MAX_DRAWS", "Proposer", "candidates_key", "join_actions", "number_words"]
 
-MAX_DRAWS = 20_000  # most draws of a proposer that exact figures enumerate
+MAX_DRAWS = 20_000  # largest number of draws of a proposer that exact figures enumerate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,7 +21,7 @@ class Proposer:
     """A fixed distribution that draws the candidates of a decision, all different.
 
     Args:
-        count: most candidates.
+        count: largest number of candidates.
         weights: weight of each action to propose; {}: all legal actions have equal weights.
         diverse: whether to draw until ``count`` candidates are different.
         shuffle: whether to show candidates in random order.
@@ -81,16 +81,16 @@ class Proposer:
             GameError: there are too many draws to enumerate.
         """
         weights = self.weights_of(legal)
-        size = self._num_draws(weights)
-        num_draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
-        if num_draws > MAX_DRAWS:
+        length = self._num_draws(weights)
+        num_lists = math.perm(len(weights), length) if self.diverse else len(weights) ** length
+        if num_lists > MAX_DRAWS:
             raise GameError(
-                f"choose: no exact figures, as {size} candidates of {len(weights)} actions have "
-                f"{num_draws:,} draws, more than the limit of {MAX_DRAWS:,}; write a smaller count."
+                f"choose: no exact figures, as {length} candidates of {len(weights)} actions have "
+                f"{num_lists:,} draws, more than the limit of {MAX_DRAWS:,}; write a smaller count."
             )
         chances: dict[tuple[str, ...], float] = defaultdict(float)
-        draws = itertools.product(weights, repeat=size)
-        for draw in itertools.permutations(weights, size) if self.diverse else draws:
+        draws = itertools.product(weights, repeat=length)
+        for draw in itertools.permutations(weights, length) if self.diverse else draws:
             chances[tuple(sorted({*draw}, key=list(legal).index))] += self._chance_of(weights, draw)
         if not self.shuffle:
             return tuple((chance, candidates) for candidates, chance in chances.items())
@@ -112,8 +112,8 @@ class Proposer:
         return probability
 
 
-def numbers(count: int) -> tuple[str, ...]:
-    """Return the numbers of ``count`` candidates, from 1."""
+def number_words(count: int) -> tuple[str, ...]:
+    """Return the numbers of ``count`` candidates as words, from "1"."""
     return tuple(str(number + 1) for number in range(count))
 
 
@@ -135,4 +135,4 @@ def _pick_action(weights: Mapping[str, float], uniform: float) -> str:
         remainder -= weight
         if remainder < 0:
             return action
-    return action  # rounding left a small remainder
+    return action  # a rounding error left a small remainder

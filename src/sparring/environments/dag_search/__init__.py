@@ -23,8 +23,8 @@ from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
 RESULTS = VALUES["colour"]  # possible results of a sub-task, on its last page
-MOST_PAGES = 4
-MOST_TASKS = len(NAMES) // MOST_PAGES
+MAX_PAGES = 4
+MOST_TASKS = len(NAMES) // MAX_PAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class DagWorld:
     Attributes:
         pages: names of the pages of each sub-task; each page names the next one.
         results: the result on the last page of each sub-task.
-        needs: for each sub-task the earlier ones that must be finished first.
+        needs: the earlier sub-tasks that must be finished before each sub-task.
     """
 
     pages: tuple[tuple[str, ...], ...]
@@ -67,7 +67,7 @@ def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) ->
     Args:
         stream: source of random numbers.
         tasks: number of sub-tasks.
-        pages: most pages of a sub-task.
+        pages: largest number of pages of a sub-task.
         shape: "independent": no dependencies; "chain": each sub-task needs the previous one;
             "random": each earlier one with probability ``edges``.
         edges: probability of a dependency in shape "random".
@@ -104,7 +104,7 @@ class BestSchedule(NamedTuple):
 
 
 class WaveOutcome(NamedTuple):
-    """The finished sub-tasks after a wave, as bits, and the critical steps left."""
+    """The finished sub-tasks after a wave, as a bit mask, and the critical steps left."""
 
     done: int
     steps_left: int
@@ -118,8 +118,8 @@ class WaveSchedule:
 
     Attributes:
         steps: turns that each sub-task takes.
-        needs: for each sub-task those that must be finished first.
-        workers: most workers in a wave.
+        needs: the sub-tasks that must be finished before each sub-task.
+        workers: largest number of workers in a wave.
         handout: steps of the lead for each worker in a call, in addition to one for the call.
     """
 
@@ -313,11 +313,11 @@ class DagSearch(Bank):
 
     Args:
         tasks: sub-tasks of an episode, 1 to 12.
-        workers: most workers in a call, 1 to 16.
+        workers: largest number of workers in a call, 1 to 16.
         shape: "random" (default): a sub-task needs each earlier one with probability ``edges``;
             "independent": none; "chain": the previous one.
         edges: see ``shape``, in [0, 1]; the other shapes do not use it.
-        pages: most pages of a sub-task, 1 to 4; each number up to it is equally likely.
+        pages: largest number of pages of a sub-task, 1 to 4; smaller numbers are equally likely.
         turns: turns of a worker at each call, more than ``pages``.
         handout: steps of the lead for each worker that it calls, 0 to 100.
         slack: limit of critical steps as a multiple of the best schedule's, 1 to 100.
@@ -330,7 +330,7 @@ class DagSearch(Bank):
     workers: Annotated[int, Field(ge=1, le=16)] = 4
     shape: Literal["independent", "chain", "random"] = "random"
     edges: Annotated[float, Field(ge=0, le=1)] = 0.3
-    pages: Annotated[int, Field(ge=1, le=MOST_PAGES)] = 3
+    pages: Annotated[int, Field(ge=1, le=MAX_PAGES)] = 3
     turns: Annotated[int, Field(ge=2, le=1000)] = 6
     handout: Annotated[int, Field(ge=0, le=100)] = 1
     slack: Annotated[float, Field(ge=1, le=100)] = 1.0
@@ -406,11 +406,11 @@ class Dag(PaintedPlay):
         limit: critical steps after which the episode ends.
         done_by: seat that finished each sub-task.
         calls: current calls, by the worker's seat.
-        waves: for each wave the steps of each of its workers; 0: the worker had no sub-task.
+        waves: the steps of each worker of each wave; 0: the worker had no sub-task.
         ended: whether all is finished, or no step is left.
         num_calls: number of sub-tasks that each worker was called for, by seat.
         history: prompts and replies of the lead, in turn.
-        lead_view: the finished sub-tasks, as bits, and the steps left in the lead's last prompt.
+        lead_view: the finished sub-tasks (a bit mask) and the steps left in the lead's last prompt.
     """
 
     def __init__(self, rules: DagSearch, start: DagWorld) -> None:
@@ -434,7 +434,7 @@ class Dag(PaintedPlay):
 
     @property
     def finished(self) -> int:
-        """The finished sub-tasks, as bits."""
+        """The finished sub-tasks, as a bit mask."""
         return sum(1 << task for task in self.done_by)
 
     @property

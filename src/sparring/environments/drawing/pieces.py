@@ -10,8 +10,8 @@ from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Them
 from sparring.environments.drawing.words import shorten, visible, width_of, wrap_text
 
 INSIDE = WIDTH - 2 * EDGE
-SHOWN = 10  # latest messages that a timeline shows
-MOVES = 48  # latest moves that a strip shows
+MAX_MESSAGES = 10  # number of the latest messages that a timeline shows
+MAX_MOVES = 48  # number of the latest moves that a strip shows
 
 
 class TimelineMessage(NamedTuple):
@@ -120,7 +120,7 @@ def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14)
         moves: (word, name of a colour) per move.
         size: size of the letters.
     """
-    hidden = max(0, len(moves) - MOVES)
+    hidden = max(0, len(moves) - MAX_MOVES)
     items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
     x, y, high = EDGE, canvas.y, size + 10
     for number, (word, colour) in enumerate(items):
@@ -199,15 +199,15 @@ def table(
 
 
 def timeline(
-    canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = SHOWN, lines: int = 4
+    canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = MAX_MESSAGES, lines: int = 4
 ) -> None:
     """Draw the latest messages below one another, each shortened to a few lines.
 
     Args:
         canvas: the canvas.
-        messages: in order.
-        most: most messages to show.
-        lines: most lines of a message.
+        messages: the messages in order.
+        most: largest number of messages to show.
+        lines: largest number of lines of a message.
     """
     hidden = len(messages) - most
     if hidden > 0:
@@ -227,7 +227,7 @@ def timeline(
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
 
-LINES = 3  # most lines of a prompt or a reply
+LINES = 3  # largest number of lines of a prompt or a reply
 
 
 class PastTurn(NamedTuple):
@@ -318,7 +318,7 @@ def finished_plays(
     """Return finished plays as messages with the information of a seat.
 
     Args:
-        plays: in order.
+        plays: the plays in order.
         roles: name of each seat.
         seat: the seat that looks; None: nothing is hidden.
         word: name for a play.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-LONGEST = 4000  # most letters of a text; the rest is ignored
+MAX_CHARACTERS = 4000  # largest number of characters of a text; the rest is ignored
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # Unicode categories without a shape
 MARKS = frozenset({"Mn", "Me"})  # categories that combine with the letter before
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
@@ -18,12 +18,12 @@ BROAD = frozenset("mwMW@%—…")
 
 def visible(text: str) -> str:
     """Return a text on one line, with characters without a shape as numbers, such as [U+202E]."""
-    return " ".join("".join(_visible_characters(text[:LONGEST])).split())
+    return " ".join("".join(_visible_characters(text[:MAX_CHARACTERS])).split())
 
 
 def as_printed(text: str) -> str:
     """Return a line with its blanks, and with characters without a shape as numbers."""
-    return "".join(_visible_characters(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
+    return "".join(_visible_characters(text.rstrip()[:MAX_CHARACTERS])).replace(" ", "\u00a0")
 
 
 def _visible_characters(text: str) -> Iterator[str]:
@@ -79,14 +79,14 @@ def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
         text: the text with its own line ends.
         size: size of the letters.
         width: width of a line, in units of the picture.
-        most: most lines, at least 1.
+        most: largest number of lines, at least 1.
     """
     lines: list[str] = []
-    for line_text in text[:LONGEST].splitlines() or [""]:
+    for line_text in text[:MAX_CHARACTERS].splitlines() or [""]:
         lines += _break_line(visible(line_text), size, width)
         if len(lines) > most:
             break
-    is_shortened = len(lines) > most or len(text) > LONGEST
+    is_shortened = len(lines) > most or len(text) > MAX_CHARACTERS
     if is_shortened:
         lines = lines[:most]
         lines[-1] = _prefix(lines[-1], size, width - size) + "…"

@@ -160,7 +160,7 @@ def rules(options: MastermindOptions) -> Rules:
 register(NAME, MastermindOptions, rules)
 
 
-MAX_LISTED = 81  # most codes that full style lists at every turn
+MAX_LISTED = 81  # largest number of codes that full style lists at every turn
 HUES = {
     "red": "red",
     "green": "green",
@@ -185,7 +185,7 @@ class Mastermind(BankGame):
         pegs: 2 to 4.
         colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
             with 4 and 6, the commercial game.
-        guesses: most guesses in one game, 1 to 12.
+        guesses: largest number of guesses in one game, 1 to 12.
         pay: 1 for a cracked code, or with "left" the share of guesses left, including the last
             guess; else 0.
         codes: number of codes in the bank; 0 for all codes.

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 ValueWork = tuple[int, int]  # a value, and the work to compute it with an empty cache
 
 # number of cached sets of codes at which the cache is cleared, which only costs time
-MAX_CACHED = 200_000
+MAX_CACHED = 200_000  # largest number of cached values
 BASE_WORK = 500  # work of one set of codes, added to its size times the number of guesses
 GREEDY = 0.5  # certainty of a judgement by one step of information gain
 
@@ -224,7 +224,7 @@ def mastermind(
         prior: "uniform" (default): every code is equally likely; this is the model of the game
             without its bank. "bank": only the codes of the bank are possible, as for a player who
             has memorised the bank.
-        work: most entries of answer tables that the search reads, at least 1. The count assumes an
+        work: number of entries of answer tables that the search may read. The count assumes an
             empty cache, so a judgement depends only on the state.
     """
     table = state.table

@@ -148,7 +148,7 @@ def _mine_sums(
     return sums
 
 
-COUNT = 4  # bits of a number of mines around a cell
+COUNT_BITS = 4  # bits of a number of mines around a cell
 
 
 class LongMinesweeperSearchError(Exception):
@@ -203,7 +203,7 @@ class Sweeper:
         layouts: possible layouts, each with the same number of mines.
         around: the cells around each cell.
         share: whether the game pays the share of the safe cells that are open.
-        beliefs: most beliefs of the search.
+        beliefs: largest number of beliefs of the search.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Sweeper:
         masks = [sum(1 << other for other in cells) for cells in around]
         self._counts = [[(mined & cells).bit_count() for cells in masks] for mined in self.mined]
         self._counts_as_bits = [
-            sum(count << COUNT * cell for cell, count in enumerate(counts))
+            sum(count << COUNT_BITS * cell for cell, count in enumerate(counts))
             for counts in self._counts
         ]
         self.safe = len(around) - (self.mined[0].bit_count() if self.mined else 0)
@@ -299,7 +299,7 @@ class Sweeper:
         bits = self._mask_cache.get(cells)
         if bits is None:
             bits = sum(
-                (1 << COUNT) - 1 << COUNT * cell
+                (1 << COUNT_BITS) - 1 << COUNT_BITS * cell
                 for cell in range(len(self.around))
                 if cells >> cell & 1
             )
@@ -363,9 +363,9 @@ def minesweeper(
         prior: "uniform" (default): every set of mines outside the first cell revealed is equally
             likely; this is the model of the game without its bank. "bank": only the layouts of the
             bank are possible, as for a player who has memorised the bank.
-        worlds: most layouts left for which best play is computed, at least 0. The default 0, as in
+        worlds: largest number of layouts for which best play is computed. The default 0, as in
             the paper, never computes it.
-        beliefs: most beliefs of the search before the probability is returned instead, at least 1.
+        beliefs: number of beliefs after which the search returns the probability, at least 1.
             A judgement depends only on the state.
     """
     table: Minefield = state.table
@@ -501,7 +501,7 @@ def _bank_layouts(table: Minefield) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _bank(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
-    """Return the layouts of a bank as sets of bits, given the first cell revealed."""
+    """Return the layouts of a bank as bit masks, given the first cell revealed."""
     return tuple(
         sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first))
         for index in range(layouts)

@@ -331,7 +331,7 @@ class State(EnumerableState, PaintedPlay):
         since: Sequence[int] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
-        # for each seat, the number of plies that it has seen
+        # the number of plies that each seat has seen
         self._since = list(since) or [0] * game.num_seats
         self._enter(position)
 

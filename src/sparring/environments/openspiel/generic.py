@@ -16,8 +16,8 @@ from sparring.environments.openspiel.base import CHANCE, NOTHING, Game, State, S
 from sparring.environments.reply import ReplyParser, listed_reply
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
-_PLAYOUT_PLIES = 2000  # plies of random play for the vocabulary
-_MAX_LISTED = 5000  # most actions whose names are collected in advance
+_PLAYOUT_PLIES = 2000  # number of random plies that collect the vocabulary
+_MAX_LISTED = 5000  # largest number of actions whose names are collected in advance
 SERIALISED = "turn_based_simultaneous_game"  # OpenSpiel's name for serialised simultaneous moves
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics

@@ -16,9 +16,9 @@ from sparring.core.records import Observation
 
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
-# with more chance outcomes, a position caches their cumulative probabilities and bisects
+# if there are more chance outcomes, a position caches cumulative probabilities and bisects
 BISECT_ABOVE = 1000
-MAX_CACHED_POSITIONS = 10_000  # of one game; a full cache is cleared
+MAX_CACHED_POSITIONS = 10_000  # positions of one game; a full cache is cleared
 
 
 class Event(NamedTuple):

@@ -7,7 +7,7 @@ import pyspiel
 from sparring.environments.base import Environment, Node
 from sparring.environments.openspiel.base import as_game
 
-MAX_PLIES = 300  # most plies of a search; each takes two of Python's 1,000 stack frames
+MAX_PLIES = 300  # largest depth of a search; each ply takes two of Python's 1,000 stack frames
 _TYPE = pyspiel.GameType
 
 Bounds = tuple[float, float]

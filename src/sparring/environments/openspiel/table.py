@@ -82,12 +82,12 @@ class Rules:
 
     opening: Table  # initial state
     actions: int  # number of action ids
-    length: int  # most actions of all seats together
+    length: int  # largest number of actions of all seats together
     least: float  # least payoff
     most: float  # greatest payoff
     utility: Literal["zero_sum", "identical", "general_sum"]
     seats: int = 2  # number of seats
-    outcomes: int = 0  # most outcomes of a chance node; 0: no chance
+    outcomes: int = 0  # largest number of outcomes of a chance node; 0: no chance
     hidden: bool = True  # whether some information is private
     stepwise: bool = False  # whether payoffs also occur before the end
     views: bool = False  # whether ``Table.view`` differs from ``Table.key``

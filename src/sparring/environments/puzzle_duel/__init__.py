@@ -83,7 +83,7 @@ def prompt_for(
 
 PROPOSER, SOLVER = 0, 1
 ROLES = ("proposer", "solver")
-MAX_ROWS = 10  # most rounds in the drawing, the latest ones
+MAX_ROWS = 10  # number of the latest rounds in the drawing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,11 +250,11 @@ class PuzzleDuel(Bank):
     numbers, but small puzzles of theirs may also occur in training.
 
     Args:
-        numbers: most numbers of a puzzle, 2 to 6; the fewest are 2.
+        numbers: largest number of numbers in a puzzle, 2 to 6; the smallest is 2.
         largest: largest number that a puzzle may use, 2 to 99; the smallest is 1.
         most: largest target, at least ``numbers`` times ``largest`` and at most 9,999; the smallest
             is 1.
-        allowed: how many different numbers puzzles of one episode may use, also repeatedly: 2 to
+        allowed: number of different numbers in the puzzles of one episode, which may repeat: 2 to
             ``largest``.
         rounds: rounds per episode, 1 to 16; roles stay the same.
         payoff: "duel": zero-sum; "frontier": every valid puzzle pays the proposer, an unsolved one

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from sparring.core.rng import Stream
 
 SIGNS = ("+", "-", "*")
-MAX_ATTEMPTS = 64  # random chains to try; then a sum, which is always valid
-LONGEST = 200  # characters of a puzzle or an expression
+MAX_ATTEMPTS = 64  # number of random chains to try; then a sum, which is always valid
+MAX_CHARACTERS = 200  # largest number of characters of a puzzle or an expression
 TOKEN = re.compile(r"\s*(?:(0|[1-9][0-9]{0,5})(?![0-9])|([-+*()]))")
 Style = Literal["brief", "full"]
 
@@ -28,7 +28,7 @@ class PuzzleLimits:
     """Bounds of a valid puzzle.
 
     Attributes:
-        numbers: most numbers of a puzzle; the fewest are 2.
+        numbers: largest number of numbers in a puzzle; the smallest is 2.
         most: largest target; the smallest is 1.
     """
 
@@ -39,7 +39,7 @@ class PuzzleLimits:
 def tokenize(text: str) -> list[str] | None:
     """Return the numbers, signs and brackets of an expression; None if it holds anything else."""
     text = text.strip(" \t\r\n")
-    if len(text) > LONGEST or not text.isascii():
+    if len(text) > MAX_CHARACTERS or not text.isascii():
         return None
     tokens, start = list[str](), 0
     while start < len(text):
@@ -55,8 +55,8 @@ def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
     """Return (value, sorted numbers) of an expression; None for any other text.
 
     The grammar has whole numbers, ``+``, ``-``, ``*`` and brackets, with the usual precedence and
-    no sign before a number. Numbers stay below 10^6 and expressions below ``LONGEST``, so values
-    stay small.
+    no sign before a number. Numbers stay below 10^6, expressions below ``MAX_CHARACTERS``, so
+    values stay small.
     """
     tokens = tokenize(text)
     if not tokens:

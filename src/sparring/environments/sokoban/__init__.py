@@ -33,9 +33,9 @@ from sparring.environments.sokoban.distances import (
     step,
 )
 
-TRIES = 500  # most random floors to try for a room
-LARGEST = 7  # rows and columns
-MOST_BOXES = 3
+MAX_FLOORS = 500  # largest number of random floors to try for a room
+MAX_SIDE = 7  # largest number of rows and of columns
+MAX_BOXES = 3
 SIGNS = {
     "@": "agent",
     "+": "agent goal",
@@ -77,7 +77,7 @@ def room_of(
         f"sokoban {rows} {columns} {boxes} {walls} {shortest} {longest}"
     )
     generator = stream.child(index).generator()
-    for _ in range(TRIES):
+    for _ in range(MAX_FLOORS):
         chosen = generator.permutation(rows * columns)[: walls + boxes]
         floor = Floor(
             rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
@@ -89,7 +89,7 @@ def room_of(
             return Room(floor=floor, agent=agent, boxes=box_mask)
     raise ConfigError(
         f"sokoban: shortest={shortest} with rows={rows}, columns={columns}, boxes={boxes} and "
-        f"walls={walls}: no such room was found on {TRIES} floors; write a smaller shortest, a "
+        f"walls={walls}: no room was found on {MAX_FLOORS} floors; write a smaller shortest, a "
         "larger room, or other walls."
     )
 
@@ -107,7 +107,7 @@ def read_room(text: str, moves: int) -> Room:
     if (
         bad_sign is not None
         or any(len(line) != columns for line in lines)
-        or not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST)
+        or not (1 <= rows <= MAX_SIDE and 1 <= columns <= MAX_SIDE)
     ):
         problem = (
             f"holds {bad_sign!r}"
@@ -115,7 +115,7 @@ def read_room(text: str, moves: int) -> Room:
             else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
         )
         raise ConfigError(
-            f"sokoban: room={text!r} {problem}; write 1 to {LARGEST} rows of 1 to {LARGEST} "
+            f"sokoban: room={text!r} {problem}; write 1 to {MAX_SIDE} rows of 1 to {MAX_SIDE} "
             f"of {' '.join(SIGNS)}, separated by '/', as '@$./---'."
         )
     contents = [SIGNS[sign].split() for line in lines for sign in line]
@@ -124,10 +124,10 @@ def read_room(text: str, moves: int) -> Room:
         for kind in ("agent", "box", "goal", "wall")
     }
     agents, boxes, goals = (len(cells[kind]) for kind in ("agent", "box", "goal"))
-    if agents != 1 or not 1 <= boxes <= MOST_BOXES or goals != boxes:
+    if agents != 1 or not 1 <= boxes <= MAX_BOXES or goals != boxes:
         raise ConfigError(
             f"sokoban: room={text!r} has {agents} agent(s), {boxes} box(es) and {goals} goal(s); "
-            f"write one agent, 1 to {MOST_BOXES} boxes and as many goals."
+            f"write one agent, 1 to {MAX_BOXES} boxes and as many goals."
         )
     floor = Floor(
         rows=rows, columns=columns, walls=mask_of(cells["wall"]), goals=mask_of(cells["goal"])
@@ -164,9 +164,9 @@ NAME = "sokoban"  # the name registered with OpenSpiel
 class SokobanOptions:
     """Options of ``sokoban``."""
 
-    rows: Annotated[int, Field(ge=4, le=LARGEST)] = 4
-    columns: Annotated[int, Field(ge=4, le=LARGEST)] = 4
-    boxes: Annotated[int, Field(ge=1, le=MOST_BOXES)] = 1
+    rows: Annotated[int, Field(ge=4, le=MAX_SIDE)] = 4
+    columns: Annotated[int, Field(ge=4, le=MAX_SIDE)] = 4
+    boxes: Annotated[int, Field(ge=1, le=MAX_BOXES)] = 1
     walls: Annotated[int, Field(ge=0)] = 2
     shortest: Annotated[int, Field(ge=1, le=200)] = 3
     longest: Annotated[int, Field(ge=1, le=200)] = 8
@@ -332,7 +332,7 @@ class Sokoban(BankGame):
         columns: 4 to 7.
         boxes: 1 to 3, and as many goals.
         walls: cells inside that are walls, 0 to a third of all.
-        shortest: least length of a room's shortest solution, in moves, at least 1.
+        shortest: smallest length of a room's shortest solution, in moves, at least 1.
         longest: largest length; the lengths in between that a floor has are equally likely.
         moves: moves in one game, ``longest`` to 200.
         rooms: number of rooms in the bank, 1 to 100,000, built on first use.

@@ -10,8 +10,8 @@ from itertools import combinations, islice
 import numpy as np
 import numpy.typing as npt
 
-DIRECTIONS = ("down", "left", "right", "up")  # by action id
-MAX_LOOP = 1000  # up to this many positions, a Python loop is faster than numpy
+DIRECTIONS = ("down", "left", "right", "up")  # the directions in the order of action ids
+MAX_LOOP_POSITIONS = 1000  # for fewer positions a Python loop is faster than numpy
 _SHIFT = 6  # bits of the agent's cell in a key: at most 64 cells
 _STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
 _OPPOSITE = (3, 2, 1, 0)  # the opposite direction
@@ -152,7 +152,7 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
     size = positions(floor, boxes)
     if size > budget:
         return None
-    if size <= MAX_LOOP:
+    if size <= MAX_LOOP_POSITIONS:
         return _distances_one_by_one(floor, goal_positions(floor, boxes, number).tolist())
     by_distance = list(layers(floor, goal_positions(floor, boxes, number)))
     keys = np.concatenate(by_distance)
@@ -166,7 +166,7 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
 def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
     """Return the positions of each distance to a solved room from ``shortest`` to ``longest``."""
     start = goal_positions(floor, boxes, boxes)
-    if positions(floor, boxes) > MAX_LOOP:
+    if positions(floor, boxes) > MAX_LOOP_POSITIONS:
         return list(islice(layers(floor, start), shortest, longest + 1))
     to_goal = _distances_one_by_one(floor, start.tolist())
     last = min(longest, int(to_goal.moves.max()))

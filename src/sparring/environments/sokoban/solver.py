@@ -12,13 +12,13 @@ from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 
 ORACLE = "constraint"  # the oracle that calls this solver
-# rewards of oracle ``graded``, as released by its authors: a move on a shortest solution, another
+# rewards of oracle ``graded``, as in its authors' code: a move on a shortest solution, another
 # move that keeps a
 # solution, and a move after which none is left
 TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": 0.0}
 
-MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
-CACHED_ROOMS = 128  # floors with cached distances, at most 10 MB for each number of boxes
+MAX_POSITIONS = 1_000_000  # positions of a room; 7 rows, 7 columns and 3 boxes have fewer
+MAX_CACHED_ROOMS = 128  # floors with cached distances, at most 10 MB for each number of boxes
 
 
 def sokoban(
@@ -115,10 +115,10 @@ def reference(state: SearchablePlay) -> tuple[str, ...] | None:
     return tuple(table.name_of(0, move) for move in table.moves)
 
 
-@lru_cache(maxsize=CACHED_ROOMS)
+@lru_cache(maxsize=MAX_CACHED_ROOMS)
 def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
     """Return least moves from each position to ``number`` boxes on goals; None if too many."""
-    return distances(floor, boxes, number, MOST_POSITIONS)
+    return distances(floor, boxes, number, MAX_POSITIONS)
 
 
 def _table(state: SearchablePlay, solver: str) -> SokobanTable:

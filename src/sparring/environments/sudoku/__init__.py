@@ -27,7 +27,7 @@ from sparring.environments.sudoku.deduction import BOXES, Board, fill_singles, f
 NAME = "sudoku"  # the name registered with OpenSpiel
 # by size; puzzles with more blanks and one solution do not exist or are too rare to find
 MOST_BLANKS = {4: 12, 6: 28, 9: 60}
-TRIES = 2000  # most full boards to try for a puzzle
+MAX_BOARDS = 2000  # largest number of full boards to try for a puzzle
 
 
 @lru_cache(maxsize=16384)
@@ -40,7 +40,7 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
     generator = (
         Stream.from_seed(bank).child(f"sudoku {size} {blanks} {level}").child(index).generator()
     )
-    for _ in range(TRIES):
+    for _ in range(MAX_BOARDS):
         solution = _full_board(size, generator)
         givens = _remove_digits(size, solution, blanks, level, generator)
         if givens is not None:
@@ -48,7 +48,7 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
     remedy = "more blanks, a larger size" if level == "search" else "fewer blanks"
     raise ConfigError(
         f"sudoku: blanks={blanks} with level={level!r} and size={size}: no such puzzle was found "
-        f"from {TRIES} full boards; write {remedy}, or level='any'."
+        f"from {MAX_BOARDS} full boards; write {remedy}, or level='any'."
     )
 
 

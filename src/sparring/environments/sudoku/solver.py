@@ -26,7 +26,7 @@ ORACLE = "constraint"  # the oracle that calls this solver
 # candidates if more than one, in another cell; and a wrong digit
 TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
-CACHED_SOLUTIONS = 100_000  # puzzles with cached solutions
+MAX_CACHED = 100_000  # largest number of puzzles with cached solutions
 
 Solver = Literal["backtracking", "z3"]
 
@@ -99,7 +99,7 @@ def reference(state: SearchablePlay) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=CACHED_SOLUTIONS)
+@lru_cache(maxsize=MAX_CACHED)
 def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board:
     """Return the only solution of a puzzle.
 

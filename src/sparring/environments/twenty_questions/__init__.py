@@ -72,7 +72,7 @@ class QuestionsTable(QuestionsOptions, Table):
     rows: tuple[tuple[int, ...], ...] = ()  # values of each object; empty before the draw
     hidden: int = -1  # -1 before the draw
     moves: tuple[int, ...] = ()
-    answers: tuple[int, ...] = ()  # to each question
+    answers: tuple[int, ...] = ()  # the answer to each question
 
     @property
     def num_kinds(self) -> int:
@@ -210,7 +210,7 @@ def rules(options: QuestionsOptions) -> Rules:
 register(NAME, QuestionsOptions, rules)
 
 
-MAX_DRAWN = 16
+MAX_DRAWN = 16  # largest number of objects in a picture
 
 
 class TwentyQuestions(BankGame):
@@ -230,7 +230,7 @@ class TwentyQuestions(BankGame):
         objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
         attributes: 1 to 5: colour, size, shape, stuff, place.
         values: values of each attribute, 2 to 4.
-        questions: most questions in one game, 1 to 20. The game is hard if this is small compared
+        questions: number of questions in a game, 1 to 20. A game is hard if this is small compared
             with the logarithm of ``objects``.
         noise: probability that an answer is wrong, independently each time, below 0.5.
         cost: cost of a question, 0 to 1. The return is 1 for a right guess, 0 for a wrong one,

@@ -238,7 +238,7 @@ def twenty_questions(
     Args:
         prior: "uniform" (default) and "bank" are the same here, because the player sees the table
             and all its objects are equally likely.
-        beliefs: most beliefs for exact values, at least 1. The number is bounded before the search,
+        beliefs: number of beliefs up to which values are exact. It is bounded before the search,
             so a judgement depends only on the state.
     """
     table = state.table

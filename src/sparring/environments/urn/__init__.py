@@ -27,10 +27,10 @@ NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 COLOURS = ("red", "blue", "green", "white")
-# random orders of the contents to try before a set of urns counts as impossible
-TRIES = 200
+# number of random orders of the contents to try before a set of urns counts as impossible
+MAX_ORDERS = 200
 
-Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
+Urns = tuple[tuple[int, ...], ...]  # the number of balls of each colour in each urn
 
 
 @lru_cache(maxsize=1024)
@@ -48,13 +48,13 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
         tuple(high - low for low, high in itertools.pairwise((0, *bar, balls))) for bar in bars
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
-    for number in range(TRIES):
-        chosen: list[tuple[int, ...]] = []
-        for position in stream.child(number).generator().permutation(len(all_urns)):
-            if all(distance(all_urns[position], other) >= apart for other in chosen):
-                chosen.append(all_urns[position])
-            if len(chosen) == urns:
-                return tuple(chosen)
+    for attempt in range(MAX_ORDERS):
+        distant: list[tuple[int, ...]] = []
+        for position in stream.child(attempt).generator().permutation(len(all_urns)):
+            if all(distance(all_urns[position], other) >= apart for other in distant):
+                distant.append(all_urns[position])
+            if len(distant) == urns:
+                return tuple(distant)
     if index:
         return urns_of(urns, colours, balls, apart, bank, 0)
     raise ConfigError(
@@ -230,9 +230,9 @@ class Urn(BankGame):
         urns: 2 to 6.
         colours: 2 to 4: red, blue, green, white.
         balls: balls in each urn, at least ``colours`` and at most 20.
-        apart: least number of balls that must change colour to turn one urn into another, from 1;
+        apart: smallest number of balls that must change to turn one urn into another, from 1;
             small numbers are hard.
-        draws: most draws in one episode, 1 to 20.
+        draws: largest number of draws in one episode, 1 to 20.
         cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
             cost of the draws.
         sets: number of sets of urns in the bank, 1 to 10,000.

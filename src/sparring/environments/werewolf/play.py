@@ -316,7 +316,7 @@ class Werewolf(Environment):
         self.teams: tuple[int, ...] = tuple(int(seat not in setup.wolves) for seat in players)
         self.num_seats = setup.players
         self.player_names = tuple(map(name_of, range(setup.players)))
-        turns_per_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk  # of each player
+        turns_per_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk  # turns of each player
         self.max_turns = setup.rounds * turns_per_round * setup.players
         if setup.deduce:
             self.figures = (*self.figures, *deduction.figure_names(setup.roles))
@@ -348,8 +348,8 @@ class WerewolfPlay(PaintedPlay):
 
     Attributes:
         position: the current position, with all events.
-        seen_until: for each seat 1 + the number of events at its last reply; 0 before.
-        num_truncated: for each seat the number of its truncated speeches.
+        seen_until: 1 + the number of events at each seat's last reply; 0 before.
+        num_truncated: number of truncated speeches of each seat.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.reply import listed_reply
 from sparring.environments.wide_search import searching
-from sparring.environments.wide_search.library import RESULTS
+from sparring.environments.wide_search.library import MAX_RESULTS
 from sparring.environments.wide_search.scoring import (
     EMPTY_CELL,
     EMPTY_TABLE,
@@ -167,14 +167,14 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     Attributes:
         num_due: number of cells that each seat was asked to find, over all its calls.
         calls: current calls, by the worker's seat.
-        waves: for each wave the steps of each of its workers, in order of their seats.
+        waves: the steps of each worker of each wave, in order of their seats.
         ended: whether the episode is over.
         wave_texts: the prompt of the lead after each wave.
         num_answered: number of these prompts that the lead has answered.
         writing: whether the lead must write the table now.
         answer_text: the table that the lead wrote.
         search_log: the conversation of a seat that works alone, once its search is over.
-        ends: how the latest call of each seat ended, by seat.
+        ends: the end of the latest call of each seat, by seat.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
@@ -519,7 +519,7 @@ class WideSearch(Bank):
     Args:
         items: number of rows, 1 to 48; for a real table the most rows, at least 4.
         columns: number of columns besides the name, 1 to 4: colour, size, food, place.
-        workers: most workers in a call, 0 to 16; 0: one seat, "single", works alone.
+        workers: largest number of workers in a call, 0 to 16; 0: one seat, "single", works alone.
         turns: turns of a worker at each call, 1 to 1000. A row takes one turn to open and one for
             each cell, and with ``search: words`` one more to search.
         waves: calls of the lead, 1 to 100.
@@ -605,7 +605,7 @@ class WideSearch(Bank):
         largest = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
-        largest = max(largest, RESULTS * self.by_words)
+        largest = max(largest, MAX_RESULTS * self.by_words)
         extra = {*(SEARCH_WORDS * self.by_words), *(TABLE_WORDS * self.writes)}
         values = {value for options in VALUES.values() for value in options}
         numbers = map(str, range(largest + 1))

@@ -10,7 +10,7 @@ from sparring.core.rng import Stream
 from sparring.environments.toolbox import search
 from sparring.environments.wide_search.world import INVENTED, World, table
 
-RESULTS = 3  # most pages that a search returns
+MAX_RESULTS = 3  # largest number of pages that a search returns
 LIST_INTRO = "of all there are these have it on a page of their own"  # begins a page with a list
 
 
@@ -59,14 +59,14 @@ def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
 
 
 def find_pages(pages: Sequence[Page], words: str) -> tuple[int, ...]:
-    """Return the numbers of the best pages that contain any of the words, best first.
+    """Return the indices of the best pages that contain any of the words, best first.
 
     Raises:
         GameError: Python's SQLite was built without FTS5.
     """
     texts = tuple(f"{page.text} {page.padding}" for page in pages)
-    numbers = {text: number for number, text in enumerate(texts)}
-    return tuple(numbers[text] for text in search(texts, words, limit=RESULTS))
+    index_of = {text: index for index, text in enumerate(texts)}
+    return tuple(index_of[text] for text in search(texts, words, limit=MAX_RESULTS))
 
 
 def _row_page(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
@@ -114,13 +114,13 @@ def _news_page(world: World, number: int, stream: Stream, brief: bool) -> Page:
 def _real_pages(world: World, distractors: int, stream: Stream) -> list[Page]:
     source = table(world.kind)
     items = {name: item for item, name in enumerate(world.names)}
-    named_rows: list[tuple[str, dict[str, str]]] = []
+    page_rows: list[tuple[str, dict[str, str]]] = []
     other_rows: list[tuple[str, dict[str, str]]] = []
     for name, values in source.rows:
         row = dict(zip(source.columns, values, strict=True))
-        (named_rows if name in items else other_rows).append((name, row))
+        (page_rows if name in items else other_rows).append((name, row))
     for index in range(min(distractors, len(other_rows))):
-        named_rows.append(other_rows.pop(stream.integer(index, len(other_rows))))
+        page_rows.append(other_rows.pop(stream.integer(index, len(other_rows))))
     title = f"{world.kind.capitalize()} {world.asked}"
-    row_pages = [_row_page(name, row, items.get(name, -1), False) for name, row in named_rows]
+    row_pages = [_row_page(name, row, items.get(name, -1), False) for name, row in page_rows]
     return [*row_pages, _list_page(title, world.names)]

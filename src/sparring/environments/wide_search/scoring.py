@@ -155,7 +155,7 @@ def _harmonic_mean(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
 
 
-ROW_SEPARATOR, EMPTY_CELL, EMPTY_TABLE = ";", "-", "none"  # in brief style
+ROW_SEPARATOR, EMPTY_CELL, EMPTY_TABLE = ";", "-", "none"  # words of brief style
 _DASH = re.compile(r":?-+:?")
 Table = dict[str, dict[str, str]]
 

@@ -11,7 +11,7 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 
-MIN_ROWS = 50  # least number of complete rows of a package's table
+MIN_ROWS = 50  # smallest number of complete rows of a package's table
 HELD_OUT_EVERY = 5  # one filter in this many is held out for evaluation banks
 Row = tuple[str, tuple[str, ...]]  # key, and values in order of the columns
 
@@ -282,7 +282,7 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, is_held_out:
     Args:
         stream: source of random numbers for the filter and the columns.
         kind: "countries", "elements" or "airports".
-        items: most rows.
+        items: largest number of rows.
         columns: number of columns.
         is_held_out: whether the filter is one of those held out for evaluation banks.
 

@@ -29,7 +29,7 @@ VALUES = (
 )
 # option ``kinds`` -> kinds of clues
 OF_KIND = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}
-TRIES = 300  # most full boards to try for a puzzle
+MAX_BOARDS = 300  # largest number of full boards to try for a puzzle
 Puzzle = tuple[tuple[Clue, ...], Board]
 
 
@@ -48,7 +48,7 @@ def puzzle_of(
         .child(index)
         .generator()
     )
-    for _ in range(TRIES):
+    for _ in range(MAX_BOARDS):
         rows = [generator.permutation(houses) for _ in range(attributes)]
         board = tuple(
             int(rows[attribute][house]) + 1
@@ -61,8 +61,8 @@ def puzzle_of(
             return clues, board
     raise ConfigError(
         f"zebra: level={level!r} with houses={houses}, attributes={attributes} and "
-        f"kinds={kinds!r}: no such puzzle was found from {TRIES} full boards; write kinds='order' "
-        "and houses=3 or more, or level='any'."
+        f"kinds={kinds!r}: no such puzzle was found from {MAX_BOARDS} full boards; write "
+        "kinds='order' and houses=3 or more, or level='any'."
     )
 
 

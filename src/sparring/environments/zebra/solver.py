@@ -16,7 +16,7 @@ from sparring.environments.zebra.puzzles import clues_text, word_of
 
 ORACLE = "constraint"  # the oracle that calls this solver
 
-CACHED_SOLUTIONS = 100_000  # puzzles with cached solutions
+MAX_CACHED = 100_000  # largest number of puzzles with cached solutions
 
 Solver = Literal["backtracking", "z3"]
 
@@ -75,7 +75,7 @@ def reference(state: SearchablePlay) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=CACHED_SOLUTIONS)
+@lru_cache(maxsize=MAX_CACHED)
 def solution(
     houses: int, attributes: int, clues: tuple[Clue, ...], solver: Solver = "backtracking"
 ) -> Board:

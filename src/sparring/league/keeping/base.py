@@ -1,4 +1,4 @@
-"""Keeping rules: their input, and the check of their answer."""
+"""Keeping rules: their input, and the check of their result."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class KeepRequest:
 
 
 def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> None:
-    """Check the answer of a rule, after every call.
+    """Check the result of a rule, after every call.
 
     Raises:
-        PluginError: the answer is not a tuple of at most ``keep`` different members.
+        PluginError: the result is not a tuple of at most ``keep`` different members.
     """
     if not isinstance(remaining, Sequence) or not all(isinstance(m, PlayerRef) for m in remaining):
         raise PluginError(
@@ -64,5 +64,5 @@ def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> Non
     if len(set(remaining)) != len(remaining) or len(remaining) > request.keep:
         raise PluginError(
             f"The {rule} must keep at most {request.keep} snapshots (league.keep), each once; it "
-            f"gave {', '.join(map(str, remaining))}."
+            f"returned {', '.join(map(str, remaining))}."
         )

@@ -14,7 +14,7 @@ from sparring.league.payoffs import AS_PUBLISHED, weights
 
 T = TypeVar("T")
 MAIN, EXPLOITER, LEAGUE = "main", "main_exploiter", "league_exploiter"  # tags
-BEATEN = 0.7  # below this win rate a snapshot may be one that the learner has forgotten
+BEATEN_RATE = 0.7  # below this win rate the learner may have forgotten how to beat a snapshot
 PRESETS = {"paper": {"prior": 0.0}}
 
 
@@ -119,7 +119,7 @@ def opponent(
         forgotten = snapshots[
             : without_monotonic_suffix([rate(snapshot) for snapshot in snapshots])
         ]
-        if forgotten and min(map(rate, forgotten)) < BEATEN:
+        if forgotten and min(map(rate, forgotten)) < BEATEN_RATE:
             return pfsp(forgotten, "squared")
     return main if rate(main) > 0.3 or not past(main) else pfsp(past(main), "variance")
 

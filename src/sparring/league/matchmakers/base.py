@@ -82,7 +82,7 @@ class MatchRequest:
     def own_sides(self) -> tuple[tuple[int, ...], ...]:
         """The sides with a trained policy; all sides if no policy is trained."""
         learns = self.learns or (True,) * self.num_seats
-        return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
+        return tuple(side for side in self.sides if any(learns[s] for s in side)) or self.sides
 
     def results(self, opponent: PlayerRef) -> Results:
         """Return the learner's results against a player in this environment, from any seat."""
@@ -143,7 +143,7 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
 
 
 def draw_member(members: Sequence[T], weights: Sequence[float], draw: float) -> T:
-    """Return the member at the quantile ``draw``, in [0, 1), of the weights."""
+    """Return the member at the quantile ``draw`` of the weights; ``draw`` is in [0, 1)."""
     ends = list(accumulate(weights))
     return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]
 
@@ -152,7 +152,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
     """Check the answer of a matchmaker, after every call.
 
     Raises:
-        PluginError: the answer does not fill every seat with a player that exists.
+        PluginError: the result does not fill every seat with a player that exists.
     """
     if not isinstance(seating, Seating):
         raise PluginError(
@@ -160,15 +160,15 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
         )
     if not len(seating.seats) == len(seating.trained) == request.num_seats:
         counts = (
-            f"{len(seating.seats)} seats and {len(seating.trained)} answers whether they are "
+            f"{len(seating.seats)} seats and {len(seating.trained)} values for whether they are "
             "trained"
         )
         raise PluginError(
-            f"The {matchmaker} must fill {request.num_seats} seats here; it gave {counts}."
+            f"The {matchmaker} must fill {request.num_seats} seats here; it returned {counts}."
         )
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER or player is request.learner:
-            continue  # which always exists
+            continue  # the learner always exists
         possible = player.shares(request.members) if isinstance(player, Mixture) else (player,)
         for member in possible:
             if not _exists(member, request):
@@ -198,9 +198,9 @@ def _advice(player: PlayerRef, request: MatchRequest) -> str:
     similar = nearest(
         str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]
     )
-    guess = f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
+    suggestion = f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
     members = ", ".join(map(str, request.members)) or "none yet"
     return (
-        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({members}), or a bot "
+        f"{suggestion}Seat {str(LEARNER)!r}, a snapshot of request.members ({members}), or a bot "
         "(bot-NAME; `sparring list players`)."
     )

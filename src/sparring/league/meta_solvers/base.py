@@ -12,7 +12,7 @@ from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import GameError, PluginError
 from sparring.core.records import FloatArray
-from sparring.league.meta_game import EXACT
+from sparring.league.meta_game import TOLERANCE
 from sparring.league.meta_game import MetaGame as MetaGame
 from sparring.league.meta_game import MetaStrategy as MetaStrategy
 from sparring.league.meta_game import of_matrix as of_matrix
@@ -54,7 +54,7 @@ def zero_sum_payoffs(game: MetaGame, solver: str) -> FloatArray:
     first, second = game.payoffs
     size, sums = largest_size(game.payoffs), first + second
     low, high = float(sums.min()), float(sums.max())
-    if high - low > EXACT * size:
+    if high - low > TOLERANCE * size:
         raise GameError(
             f"meta-solver {solver!r} needs payoffs of two sides that sum to a constant; here the "
             f"sum goes from {low:g} to {high:g}. Take correlated, alpha_rank or regret_matching."
@@ -76,10 +76,10 @@ def check_two_sides(game: MetaGame, solver: str) -> None:
 
 
 def check_output(solver: BoundPlugin, strategy: Any, game: MetaGame) -> None:
-    """Check the answer of a solver, after every call.
+    """Check the result of a solver, after every call.
 
     Raises:
-        PluginError: the answer is not a MetaStrategy of distributions over the members.
+        PluginError: the result is not a MetaStrategy of distributions over the members.
     """
     if not isinstance(strategy, MetaStrategy):
         raise PluginError(
@@ -88,15 +88,16 @@ def check_output(solver: BoundPlugin, strategy: Any, game: MetaGame) -> None:
     if tuple(side.shape for side in strategy.sides) != tuple((size,) for size in game.shape):
         shapes = ", ".join(str(side.shape) for side in strategy.sides)
         raise PluginError(
-            f"The {solver} must give each side a weight per member, {game.shape} of them; it gave "
-            f"shapes {shapes}."
+            f"The {solver} must return a weight per member for each side, {game.shape} of them; it "
+            f"returned shapes {shapes}."
         )
-    for number, side in enumerate(strategy.sides):
-        _check_weights(solver, f"side {number}", side)
+    for side, weights in enumerate(strategy.sides):
+        _check_weights(solver, f"side {side}", weights)
     if game.symmetric and not np.array_equal(strategy.sides[0], strategy.sides[1]):
+        first, second = (weights.tolist() for weights in strategy.sides)
         raise PluginError(
-            f"The {solver} must give both sides of a symmetric meta-game the same distribution; "
-            f"it gave {strategy.sides[0].tolist()!r:.100} and {strategy.sides[1].tolist()!r:.100}."
+            f"The {solver} must return the same distribution for both sides of a symmetric "
+            f"meta-game; it returned {first!r:.100} and {second!r:.100}."
         )
     _check_joint(solver, strategy, game)
     _check_rows(solver, strategy, game)
@@ -106,11 +107,11 @@ def _check_weights(solver: BoundPlugin, owner: str, weights: FloatArray) -> None
     if not (
         np.isfinite(weights).all()
         and (weights >= 0).all()
-        and abs(float(weights.sum()) - 1.0) <= EXACT
+        and abs(float(weights.sum()) - 1.0) <= TOLERANCE
     ):
         raise PluginError(
-            f"The {solver} must give weights that are at least 0 and sum to 1; for {owner} it gave "
-            f"{weights.tolist()!r:.200}."
+            f"The {solver} must return weights that are at least 0 and sum to 1; for {owner} it "
+            f"returned {weights.tolist()!r:.200}."
         )
 
 
@@ -119,16 +120,16 @@ def _check_joint(solver: BoundPlugin, strategy: MetaStrategy, game: MetaGame) ->
         return
     if strategy.joint.shape != game.shape:
         raise PluginError(
-            f"The {solver} must give a joint weight per cell, of shape {game.shape}; it gave the "
-            f"shape {strategy.joint.shape}."
+            f"The {solver} must return a joint weight per cell, of shape {game.shape}; it returned "
+            f"the shape {strategy.joint.shape}."
         )
     _check_weights(solver, "the joint distribution", strategy.joint)
-    for number, side in enumerate(strategy.sides):
-        marginal = strategy.joint.sum(axis=tuple(s for s in range(game.num_sides) if s != number))
-        if not np.allclose(marginal, side, rtol=0.0, atol=EXACT):
+    for side, weights in enumerate(strategy.sides):
+        other_axes = tuple(axis for axis in range(game.num_sides) if axis != side)
+        if not np.allclose(strategy.joint.sum(axis=other_axes), weights, rtol=0.0, atol=TOLERANCE):
             raise PluginError(
-                f"The {solver} must give sides that are the marginals of its joint distribution; "
-                f"side {number} is not."
+                f"The {solver} must return sides that are the marginals of its joint distribution; "
+                f"side {side} is not."
             )
 
 
@@ -138,8 +139,8 @@ def _check_rows(solver: BoundPlugin, strategy: MetaStrategy, game: MetaGame) -> 
     shapes = (game.shape, game.shape[::-1])
     if game.num_sides != 2 or tuple(rows.shape for rows in strategy.rows) != shapes:
         raise PluginError(
-            f"The {solver} must give rows of shapes {shapes}, a weight per member and opponent; it "
-            f"gave {tuple(rows.shape for rows in strategy.rows)}."
+            f"The {solver} must return rows of shapes {shapes}, a weight per member and opponent; "
+            f"it returned {tuple(rows.shape for rows in strategy.rows)}."
         )
     for side, rows in enumerate(strategy.rows):
         for member, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Schedules of snapshots: their input, and the check of their answer."""
+"""Schedules of snapshots: their input, and the check of their result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparring.core.errors import PluginError
 from sparring.core.records import LEARNER, MAIN, PlayerRef, refs
 from sparring.league.payoffs import Payoffs, Results
 
-GIVEN = {"returns": "mean return of each step in which the learner learnt"}
+GIVEN = {"returns": "mean return of each step in which the learner was trained"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +55,10 @@ class ScheduleRequest:
 
 
 def check_output(schedule: BoundPlugin, due: Any, request: ScheduleRequest) -> None:
-    """Check the answer of a schedule, after every call.
+    """Check the result of a schedule, after every call.
 
     Raises:
-        PluginError: the answer is not a bool.
+        PluginError: the result is not a bool.
     """
     if not isinstance(due, bool):
         raise PluginError(

@@ -1,6 +1,6 @@
 """Context strategies: what a seat sees of its past, and the ledger of its conversations.
 
-A strategy is called before every prompt of a seat, and gives one of two answers:
+A strategy is called before every prompt of a seat, and returns one of two results:
 
 ``ContextWindow``
     The past exchanges in the conversation, and the text after them. If they are the exchanges of
@@ -39,24 +39,24 @@ class Exchange(NamedTuple):
     """One turn of a seat in a conversation: its prompt, and the ids of its reply."""
 
     prompt: str
-    reply_ids: tuple[int, ...]  # as sampled; empty where the conversation was too long to be sent
+    reply_ids: tuple[int, ...]  # the sampled ids; () if the conversation was too long to be sent
     end_ids: tuple[int, ...]  # scaffold ids after a reply without its end token
-    observation: Observation  # at the turn
-    reply: str = ""  # as text
-    memory: bool = False  # whether the reply is a memory
+    observation: Observation  # the seat's observation at this turn
+    reply: str = ""  # the text of the reply
+    is_memory: bool = False  # whether the reply is a memory
 
 
 class ContextRequest(NamedTuple):
     """Input of a context strategy: what the seat has seen, and its next prompt."""
 
-    observation: Observation  # at the due turn
+    observation: Observation  # the seat's observation now
     # the new prompt: ``observation.text``, after a notice if the last reply was illegal; if the
     # seat tries again, only the notice
     text: str
     # exchanges since the environment last began a fresh conversation, oldest first
     past: tuple[Exchange, ...] = ()
     tokens: int = 0  # length of the current conversation
-    again: bool = False  # whether the seat tries again after an illegal reply
+    is_retry: bool = False  # whether the seat tries again after an illegal reply
     brief: bool = False  # whether the environment uses a small vocabulary
 
 
@@ -99,37 +99,37 @@ def no_notes_error(strategy: BoundPlugin, environment: Environment) -> ContextEr
     )
 
 
-def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) -> None:
-    """Check the answer of a strategy, after every call.
+def check_output(strategy: BoundPlugin, result: Any, request: ContextRequest) -> None:
+    """Check the result of a strategy, after every call.
 
     Raises:
-        PluginError: the window is not a part of the seat's past in its order, or the answer
+        PluginError: the window is not a part of the seat's past in its order, or the result
             requests a memory without new exchanges since the last one.
     """
-    if isinstance(answer, WriteMemory):
-        if not isinstance(answer.request, str) or not answer.request.strip():
+    if isinstance(result, WriteMemory):
+        if not isinstance(result.request, str) or not result.request.strip():
             raise PluginError(
-                f"The {strategy} must request a memory by a text; it gave {answer.request!r}."
+                f"The {strategy} must request a memory by a text; it returned {result.request!r}."
             )
-        if request.again or not request.past or request.past[-1].memory:
+        if request.is_retry or not request.past or request.past[-1].is_memory:
             raise PluginError(
                 f"The {strategy} requested a memory without anything new to remember, or "
-                "where the seat tries again; return ContextWindow there (see past and again of "
+                "where the seat tries again; return ContextWindow there (see past and is_retry of "
                 "ContextRequest)."
             )
         return
-    if not isinstance(answer, ContextWindow) or not isinstance(answer.text, str):
+    if not isinstance(result, ContextWindow) or not isinstance(result.text, str):
         raise PluginError(
             f"The {strategy} must return ContextWindow(past, text) or WriteMemory(request); it "
-            f"returned {answer!r:.100}."
+            f"returned {result!r:.100}."
         )
-    if answer.past is request.past:
+    if result.past is request.past:
         return
-    places = {id(exchange): place for place, exchange in enumerate(request.past)}
-    order = [places.get(id(exchange), -1) for exchange in answer.past]
+    index_of = {id(exchange): index for index, exchange in enumerate(request.past)}
+    order = [index_of.get(id(exchange), -1) for exchange in result.past]
     if -1 in order or order != sorted(set(order)):
         raise PluginError(
-            f"The {strategy} breaks the ledger: its window has exchanges that are not of the "
+            f"The {strategy} breaks the ledger: its window has exchanges that are not in the "
             "seat's past. Take exchanges of ContextRequest.past unchanged, in order, each once."
         )
 
@@ -155,7 +155,7 @@ class Ledger:
     Args:
         renderer: encodes texts and decodes ids.
         context: the strategy, bound; None: full.
-        environment: the environment, of which ``name`` and ``brief`` are read; None: unknown.
+        environment: the environment, for its ``name`` and ``brief``; None: unknown.
     """
 
     __slots__ = (
@@ -186,11 +186,11 @@ class Ledger:
         self.memory_example: str | None = None
         self._observation = _EMPTY_OBSERVATION
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
-        self._visible: tuple[Exchange, ...] = ()  # in the current conversation
+        self._visible: tuple[Exchange, ...] = ()  # the exchanges in the current conversation
         self._pending: tuple[Segment, ...] = ()
 
     def ask(
-        self, text: str, observation: Observation | None = None, *, again: bool = False
+        self, text: str, observation: Observation | None = None, *, is_retry: bool = False
     ) -> None:
         """Append a prompt to the conversation, or to the window that the strategy shows.
 
@@ -198,20 +198,20 @@ class Ledger:
 
         Args:
             text: the new prompt.
-            observation: the observation at the due turn; None: it is the text alone.
-            again: whether the seat tries again after an illegal reply.
+            observation: the seat's observation; None: it is the text alone.
+            is_retry: whether the seat tries again after an illegal reply.
 
         Raises:
             ContextError: the strategy shows the view of the position, and there is none.
-            PluginError: the strategy raised, or gave an answer that ``check_output`` refuses.
+            PluginError: the strategy raised, or ``check_output`` refuses its result.
         """
         due = self._observation = observation or Observation(prompt=text, key="")
-        is_fresh = due.fresh and not again
+        is_fresh = due.fresh and not is_retry
         if is_fresh:
             self._past = ()
         past, self.prompt, self.memory_example = self._past, text, None
         if self._context is not None:
-            past = self._ask_strategy(self._context, due, text, again)
+            past = self._ask_strategy(self._context, due, text, is_retry)
         if self.ids and not is_fresh and self.renderer.prefix_stable and past == self._visible:
             segment = Segment("context", self.renderer.append(self.prompt))
         else:
@@ -223,19 +223,19 @@ class Ledger:
         self._pending += (segment,)
 
     def _ask_strategy(
-        self, context: BoundPlugin, observation: Observation, text: str, again: bool
+        self, context: BoundPlugin, observation: Observation, text: str, is_retry: bool
     ) -> tuple[Exchange, ...]:
         """Return the exchanges that the strategy shows, and set the prompt."""
         if not observation.view and "view" in context.needs:
             raise no_view_error(context, self._environment)
         brief = self._environment is not None and self._environment.brief
-        answer: ContextWindow | WriteMemory = context(
-            ContextRequest(observation, text, self._past, len(self.ids), again, brief)
+        result: ContextWindow | WriteMemory = context(
+            ContextRequest(observation, text, self._past, len(self.ids), is_retry, brief)
         )
-        if isinstance(answer, WriteMemory):
-            self.prompt, self.memory_example = answer.request, answer.example
+        if isinstance(result, WriteMemory):
+            self.prompt, self.memory_example = result.request, result.example
             return self._visible
-        past, self.prompt = answer
+        past, self.prompt = result
         return past
 
     def record_unplayed(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
@@ -281,8 +281,10 @@ class Ledger:
         has_other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
         end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or has_other_end)
         segments = self._reply_segments(reply, end_ids)
-        memory = self.memory_example is not None
-        exchange = Exchange(self.prompt, reply.ids, end_ids, self._observation, reply.text, memory)
+        is_memory = self.memory_example is not None
+        exchange = Exchange(
+            self.prompt, reply.ids, end_ids, self._observation, reply.text, is_memory
+        )
         self._past += (exchange,)
         self._visible += (exchange,)
         self._pending = ()
@@ -319,9 +321,9 @@ def sampled_segments(reply: Reply) -> tuple[Segment, ...]:
         return (
             Segment("sampled", reply.ids, reply.logprobs, reply.support, reply.weights_version),
         )
-    segments, end = [], 0
+    segments, start = [], 0
     for length, version in reply.runs:
-        part, end = slice(end, end + length), end + length
+        part, start = slice(start, start + length), start + length
         segments.append(
             Segment("sampled", reply.ids[part], reply.logprobs[part], reply.support[part], version)
         )

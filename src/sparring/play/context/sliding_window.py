@@ -42,5 +42,7 @@ def sliding_window(
         opening: true (default): the seat's first exchange is always shown, as it has the rules and
             the role. false: it slides out like the others.
     """
-    first = request.past[:1] if opening else ()
-    return ContextWindow((*first, *request.past[len(first) :][-exchanges:]), request.text)
+    shown_opening = request.past[:1] if opening else ()
+    return ContextWindow(
+        (*shown_opening, *request.past[len(shown_opening) :][-exchanges:]), request.text
+    )

@@ -67,15 +67,15 @@ def summary(
         raise ConfigError(
             "context 'summary': every=null and tokens=null never write a memory; write every: 4."
         )
-    memories = [place for place, exchange in enumerate(context_request.past) if exchange.memory]
+    memories = [index for index, turn in enumerate(context_request.past) if turn.is_memory]
     recent = context_request.past[memories[-1] :] if memories else context_request.past
     window = (*context_request.past[:1], *recent) if memories and opening else recent
-    num_turns = sum(not exchange.memory for exchange in recent)
+    num_turns = sum(not exchange.is_memory for exchange in recent)
     is_full = tokens is not None and context_request.tokens >= tokens
     is_due = is_full or (every is not None and num_turns >= every)
-    if num_turns and is_due and not context_request.again:
+    if num_turns and is_due and not context_request.is_retry:
         example = " ".join(
-            exchange.reply if exchange.memory else exchange.prompt for exchange in recent
+            exchange.reply if exchange.is_memory else exchange.prompt for exchange in recent
         )
         return WriteMemory(request or (BRIEF if context_request.brief else REQUEST), example)
     return ContextWindow(window, context_request.text)

@@ -68,7 +68,7 @@ def check_output(
             and 0 < origin.turn <= len(episodes[origin.parent].episode.turns)
         ):
             raise PluginError(
-                f"The {plan} begins an episode at {origin}, which is not a place in the "
+                f"The {plan} begins an episode at {origin}, which is not a turn of the "
                 f"{len(episodes)} finished episodes."
             )
 
@@ -93,13 +93,13 @@ def play_planned(
         RolloutError: every group failed.
     """
     groups = [
-        _Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)
+        _Group(specs[start : start + group_size]) for start in range(0, len(specs), group_size)
     ]
     counts = RolloutCounts()
     while due := [spec for group in groups for spec in group.next_specs(plan, progress)]:
-        played = yield due
-        counts += played.counts
-        finished = {episode.episode_id: episode for episode in played.episodes}
+        rollout = yield due
+        counts += rollout.counts
+        finished = {episode.episode_id: episode for episode in rollout.episodes}
         for group in groups:
             group.add_finished(finished)
     complete_groups = [group for group in groups if group.is_complete(counts)]
@@ -130,16 +130,16 @@ class _Group:
         self._requested = list(origins[:num_left]) or [FRESH] * num_left
         self.held_back |= len(self._requested) < num_left
         return [
-            self._spec(number, origin)
-            for number, origin in enumerate(self._requested, start=len(self.episodes))
+            self._spec(index, origin)
+            for index, origin in enumerate(self._requested, start=len(self.episodes))
         ]
 
-    def _spec(self, number: int, origin: Origin) -> EpisodeSpec:
+    def _spec(self, index: int, origin: Origin) -> EpisodeSpec:
         if origin.turn == 0:
-            return self.specs[number]
+            return self.specs[index]
         turns = self.episodes[origin.parent].episode.turns
         return replace(
-            self.specs[number],
+            self.specs[index],
             prefix=turns[: first_of_moment(turns, origin.turn)],  # up to a complete moment
         )
 
@@ -169,7 +169,7 @@ def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
     if not any(group.held_back for group in groups):
         return {}
     episodes = [planned for group in groups for planned in group.episodes]
-    shared = sum(place < planned.origin.turn for planned in episodes for place in planned.decisions)
+    shared = sum(turn < planned.origin.turn for planned in episodes for turn in planned.decisions)
     return {
         "branches": sum(planned.origin.turn > 0 for planned in episodes) / len(groups),
         "shared_turns": shared / max(sum(len(planned.decisions) for planned in episodes), 1),

@@ -73,8 +73,8 @@ def branch(
         entropy_weight: change of that probability per nat of entropy, at least 0.
         first_tokens: number of sampled tokens at the beginning of a turn that H is a mean of, at
             least 1.
-        penalty: by how much each branching turn just before lowers the factor f, in [0, 1]. 0
-            (default): not at all; preset ``aepo`` has 0.05.
+        penalty: decrease of the factor f for each branching turn just before, in [0, 1]. 0
+            (default): none; preset ``aepo`` has 0.05.
         balance: weight of entropies in the number of episodes from the initial state, at least 0.
             null (default): the number is ``initial``. With a value (preset ``aepo``: 0.5) one
             episode is played first, and the number is then group_size * sigmoid(balance * (H of its
@@ -84,15 +84,15 @@ def branch(
         ConfigError: the group has one episode, fewer than ``initial``, or both ``initial`` and
             ``balance`` are given.
     """
-    size = num_left + len(episodes)
-    _check(size, initial, balance)
+    group_size = num_left + len(episodes)
+    _check_options(group_size, initial, balance)
     surprises = [
-        [_surprise(planned.episode.turns[place], first_tokens) for place in planned.decisions]
+        [_surprise(planned.episode.turns[turn], first_tokens) for turn in planned.decisions]
         for planned in episodes
     ]
-    num_initial = -(-size // 2) if initial is None else initial
+    num_initial = -(-group_size // 2) if initial is None else initial
     if balance is not None:
-        num_initial = _balance(size, balance, surprises[0]) if episodes else 1
+        num_initial = _num_initial(group_size, balance, surprises[0]) if episodes else 1
     if len(episodes) < num_initial:
         return [FRESH] * (num_initial - len(episodes))
     first_surprises = [
@@ -104,15 +104,15 @@ def branch(
         return []
     mean_first = fmean(first_surprises)
 
-    def is_branching(number: int, place: int, surprise: float | None, run: int) -> bool:
-        draw, factor = stream.child(number).uniform(place), max(0.0, 1.0 - penalty * run)
-        return surprise is not None and _branches(
+    def is_branching(episode: int, turn: int, surprise: float | None, run: int) -> bool:
+        draw, factor = stream.child(episode).uniform(turn), max(0.0, 1.0 - penalty * run)
+        return surprise is not None and _is_chosen(
             draw, entropy_weight * (surprise - mean_first), threshold, factor
         )
 
     known_origins = {planned.origin for planned in episodes}
     origins = _branch_origins(episodes, surprises, is_branching)
-    return [o for o in origins if o not in known_origins for _ in range(extra)]
+    return [origin for origin in origins if origin not in known_origins for _ in range(extra)]
 
 
 def _branch_origins(
@@ -122,31 +122,31 @@ def _branch_origins(
 ) -> list[Origin]:
     branches: list[tuple[int, Origin]] = []
     runs = {FRESH: 0}  # branching turns in a row, by the origin of an episode
-    for number, planned in enumerate(episodes):
+    for index, planned in enumerate(episodes):
         run = runs[planned.origin]
-        for depth, (place, surprise) in enumerate(
-            zip(planned.decisions, surprises[number], strict=True)
+        for depth, (turn, surprise) in enumerate(
+            zip(planned.decisions, surprises[index], strict=True)
         ):
-            if depth == 0 or (planned.origin != FRESH and place <= planned.origin.turn):
+            if depth == 0 or (planned.origin != FRESH and turn <= planned.origin.turn):
                 continue
-            run = run + 1 if is_branching(number, place, surprise, run) else 0
+            run = run + 1 if is_branching(index, turn, surprise, run) else 0
             if run:
-                runs[Origin(number, place)] = run
-                branches.append((depth, Origin(number, place)))
+                runs[Origin(index, turn)] = run
+                branches.append((depth, Origin(index, turn)))
     return [origin for _, origin in sorted(branches)]
 
 
-def _check(size: int, initial: int | None, balance: float | None) -> None:
-    if size == 1:
+def _check_options(group_size: int, initial: int | None, balance: float | None) -> None:
+    if group_size == 1:
         raise ConfigError(
             "rollout.plan 'branch': rollout.group_size=1 leaves no episodes to branch; write "
             "rollout.group_size=8, or rollout.plan.name=none."
         )
-    if initial is not None and initial > size:
+    if initial is not None and initial > group_size:
         raise ConfigError(
             f"rollout.plan 'branch': initial={initial} episodes from the initial state are more "
-            f"than rollout.group_size={size}; write rollout.plan.initial={-(-size // 2)}, or a "
-            "larger group."
+            f"than rollout.group_size={group_size}; write "
+            f"rollout.plan.initial={-(-group_size // 2)}, or a larger group."
         )
     if initial is not None and balance is not None:
         raise ConfigError(
@@ -167,15 +167,15 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
     return -fmean(logprobs) if logprobs else None
 
 
-def _balance(size: int, balance: float, surprises: Sequence[float | None]) -> int:
+def _num_initial(group_size: int, balance: float, surprises: Sequence[float | None]) -> int:
     """Return the number of episodes from the initial state, by surprises of the first episode."""
     later = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
     gap = first - fmean(later) if later and first is not None else 0.0
-    return max(1, round(size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
+    return max(1, round(group_size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
 
 
-def _branches(draw: float, rise: float, threshold: float, factor: float) -> bool:
+def _is_chosen(draw: float, rise: float, threshold: float, factor: float) -> bool:
     """Return whether to branch, by a draw in [0, 1) and a weighted rise of entropy."""
     value = draw - rise
     value += (1.0 - factor) * (1.0 - value)

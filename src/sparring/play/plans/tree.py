@@ -51,23 +51,23 @@ def tree(
     Raises:
         ConfigError: the number of leaves is not the number of episodes of a group.
     """
-    size, leaves = num_left + len(episodes), math.prod(branching)
-    if leaves != size:
+    group_size, num_leaves = num_left + len(episodes), math.prod(branching)
+    if num_leaves != group_size:
         shape = " * ".join(map(str, branching))
         raise ConfigError(
-            f"rollout.plan 'tree': branching={list(branching)} gives {shape} = {leaves} games, "
-            f"and rollout.group_size is {size}; write rollout.group_size={leaves}, or a branching "
-            f"whose product is {size}."
+            f"rollout.plan 'tree': branching={list(branching)} gives {shape} = {num_leaves} "
+            f"episodes, and rollout.group_size is {group_size}; write "
+            f"rollout.group_size={num_leaves}, or a branching whose product is {group_size}."
         )
     if not episodes:
         return [FRESH] * branching[0]
     known_origins = {planned.origin for planned in episodes}
     origins: list[Origin] = []
-    for number, planned in enumerate(episodes):
-        places, begin = planned.decisions, planned.origin
-        segment = places.index(begin.turn) // turns_per_segment if begin != FRESH else 0
+    for index, planned in enumerate(episodes):
+        turns, begin = planned.decisions, planned.origin
+        segment = turns.index(begin.turn) // turns_per_segment if begin != FRESH else 0
         for boundary in range(segment + 1, len(branching)):
-            if boundary * turns_per_segment < len(places):
-                origin = Origin(number, places[boundary * turns_per_segment])
+            if boundary * turns_per_segment < len(turns):
+                origin = Origin(index, turns[boundary * turns_per_segment])
                 origins += [origin] * (branching[boundary] - 1) * (origin not in known_origins)
     return origins

@@ -33,23 +33,23 @@ class PendingTurn(NamedTuple):
     stream: Stream
     ids: tuple[int, ...] = ()
     known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
-    notice: str = ""  # for agents without a renderer: the fault of the seat's last reply
-    prompt: str = ""  # for agents without a renderer: the prompt of this turn
-    # for agents without a renderer: the earlier prompts and replies of this conversation
+    notice: str = ""  # the error in the seat's last reply, for agents without a renderer
+    prompt: str = ""  # the prompt of this turn, for agents without a renderer
+    # the earlier prompts and replies of this conversation, for agents without a renderer
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
-    # for agents with a renderer: the text of the warm-up if a memory is due
+    # the memory that the warm-up writes, if one is due, for agents with a renderer
     memory: str | None = None
 
 
 class Reply(NamedTuple):
-    """The reply of an agent; agents with tokens also give sampled ids and log-probabilities."""
+    """The reply of an agent; agents with tokens also return sampled ids and log-probabilities."""
 
     text: str
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     support: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
-    weights_version: int = 0  # of the last token
+    weights_version: int = 0  # version of the weights that sampled the last token
     runs: tuple[SampledRun, ...] = ()  # runs of equal weights, if they changed during the reply
 
 
@@ -78,7 +78,7 @@ class HasSubmit(Protocol):
     """An agent that answers some turns before others, so that no episode waits for another."""
 
     def submit(self, turns: Sequence[PendingTurn], /) -> Iterator[Sequence[tuple[int, Reply]]]:
-        """Yield replies with the places of their turns, in any order; [] while none is complete."""
+        """Yield replies with the indices of their turns, in any order; [] if none is complete."""
         ...
 
 
@@ -142,7 +142,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         turns: the decisions that are due.
 
     Raises:
-        PluginError: the agent raised, or did not give one reply per turn.
+        PluginError: the agent raised, or did not return one reply per turn.
         GameError: a user-defined environment lacks an attribute that the agent reads.
     """
     call = PluginCall(named("players", name))
@@ -158,8 +158,8 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
     if foreign or len(answers) != len(turns):
         received = f"{type(foreign[0]).__name__}" if foreign else f"{len(answers)}"
         raise PluginError(
-            f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
-            f"gave {received}."
+            f"The {call} must return a list of one Reply per turn, {len(turns)} here; it "
+            f"returned {received}."
         )
     return [*answers]
 
@@ -187,7 +187,7 @@ def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
 
 
 def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
-    """Return the first of some methods that an agent defines, by which it is called, or None.
+    """Return the first of some methods that an agent defines, or None.
 
     The object is searched before its class, and a subclass before its base classes.
     """
@@ -226,7 +226,7 @@ class Flight:
             self._batches = iter(([*enumerate(replies(name, agent, turns))],))
 
     def take(self) -> Sequence[tuple[int, Reply | FailedPlay]]:
-        """Return the replies that have arrived, with the places of their turns.
+        """Return the replies that have arrived, each with the index of its turn.
 
         Raises:
             PluginError: the agent raised, or did not give one reply per turn.
@@ -234,11 +234,11 @@ class Flight:
         with self._call:
             arrived = next(self._batches, None)
         if arrived is None:
-            raise self._error(f"gave no reply to turn {min(self._missing)}")
-        for place, reply in arrived:
-            if place not in self._missing or not isinstance(reply, Reply | FailedPlay):
-                raise self._error(f"gave {type(reply).__name__} for place {place!r}")
-            self._missing.remove(place)
+            raise self._error(f"returned no reply to turn {min(self._missing)}")
+        for index, reply in arrived:
+            if index not in self._missing or not isinstance(reply, Reply | FailedPlay):
+                raise self._error(f"returned {type(reply).__name__} for turn {index!r}")
+            self._missing.remove(index)
         self.done = not self._missing
         return arrived
 
@@ -247,9 +247,9 @@ class Flight:
         if isinstance(self._batches, Generator):
             self._batches.close()
 
-    def _error(self, fault: str) -> PluginError:
+    def _error(self, problem: str) -> PluginError:
         return PluginError(
-            f"The {self._call} {fault}; submit must yield lists of (place, Reply), each place once."
+            f"The {self._call} {problem}; submit must yield lists of (turn, Reply), each turn once."
         )
 
 
@@ -268,7 +268,7 @@ class TextAgent:
 
     @abstractmethod
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return the action string this agent plays for ``seat`` in ``state``."""
+        """Return the action that this agent plays for ``seat`` in ``state``."""
 
 
 AgentTurns = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its due turns
@@ -281,10 +281,10 @@ class JointCall(Protocol):
     """
 
     def submit(self, calls: Sequence[AgentTurns]) -> Iterator[Sequence[tuple[int, Reply]]]:
-        """Yield replies with the places of their turns, as they are finished.
+        """Yield replies with the indices of their turns, as they are finished.
 
         Args:
-            calls: the agents and their turns; places count through these in order.
+            calls: the agents and their turns; indices count through these in order.
         """
         ...
 
@@ -304,18 +304,18 @@ class JointAgent:
         self._joint_call, self._agents = joint_call, agents
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[Sequence[tuple[int, Reply]]]:
-        """Yield replies with the places of their turns, as they are finished."""
+        """Yield replies with the indices of their turns, as they are finished."""
         calls: list[AgentTurns] = []
-        begin = 0
-        for agent, count in self._agents:
-            calls.append((agent, turns[begin : begin + count]))
-            begin += count
+        start = 0
+        for agent, num_turns in self._agents:
+            calls.append((agent, turns[start : start + num_turns]))
+            start += num_turns
         return self._joint_call.submit(calls)
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
-        reply_at = {place: reply for replies in self.submit(turns) for place, reply in replies}
-        return [reply_at[place] for place in range(len(turns))]
+        reply_at = {index: reply for replies in self.submit(turns) for index, reply in replies}
+        return [reply_at[index] for index in range(len(turns))]
 
 
 def joint_agents(

@@ -18,7 +18,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
 
-TOLERANCE = 1e-9  # of the sum of probabilities, which is 1
+TOLERANCE = 1e-9  # largest error of the sum of probabilities, which must be 1
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
         or (not abs(sum(shares.values()) - 1.0) <= TOLERANCE)
     ):
         raise GameError(
-            f"{name!r}: chances gave {quoted(shares)}; give probabilities of the legal actions "
-            f"{', '.join(legal)} that sum to 1."
+            f"{name!r}: chances returned {quoted(shares)}; return probabilities of the legal "
+            f"actions {', '.join(legal)} that sum to 1."
         )
     return {action: shares.get(action, 0.0) for action in legal}

@@ -147,8 +147,8 @@ def _yield_replies(
         while pending:
             if batch.stopped.is_set():
                 wait(pending.values())  # answers under way are cached
-            finished = [place for place, answer in pending.items() if answer.done()]
-            yield [(place, _reply(pending.pop(place))) for place in finished]
+            finished = [index for index, answer in pending.items() if answer.done()]
+            yield [(index, _reply(pending.pop(index))) for index in finished]
     finally:
         if pending:
             batch.stop(None)
@@ -202,7 +202,7 @@ def endpoint(
         key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
             Addresses of this machine may do without a key.
         system: the system line. Empty sends none, for models whose template has no place for one.
-        temperature: of sampling, at least 0. null leaves it to the endpoint.
+        temperature: temperature of sampling, at least 0. null leaves it to the endpoint.
         top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
         max_new_tokens: length limit of a reply, in tokens, at least 1.
         seed_requests: true (default): a seed from the turn's stream is sent along. false: none is

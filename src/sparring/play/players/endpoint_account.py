@@ -19,9 +19,9 @@ from sparring.core.trust import cache_file, parse_address
 from sparring.environments.options import check_range
 
 log = logging.getLogger(__name__)
-_LINE_PREFIX = b'{"request": "'  # of every line of a cache
+_LINE_PREFIX = b'{"request": "'  # the first bytes of every line of a cache
 _MILLION = 1_000_000
-_MAX_TOKENS = 10**9  # larger counts of one answer are implausible
+_MAX_TOKENS = 10**9  # a larger number of tokens of one reply is implausible
 _ADVICE = {
     400: (
         "It may not know an option of the request: see its message, and try seed_requests=false, "
@@ -126,7 +126,7 @@ class AnswerCache:
 class Counters:
     """Counts of requests and tokens; answers from the cache count in ``from_cache`` only."""
 
-    price_in: float = 0.0  # of a million tokens
+    price_in: float = 0.0  # price of a million tokens
     price_out: float = 0.0
     requests: int = 0  # answered by the endpoint
     tokens_in: int = 0
@@ -143,7 +143,7 @@ class Account:
     """A thread-safe client of an endpoint with a budget and a cache of answers.
 
     Args:
-        owner: whose account it is, for errors, such as "Agent 'endpoint'".
+        owner: name of the owner for errors, such as "Agent 'endpoint'".
         base_url, key_variable, timeout, retries: see ``Connection``.
         budget_tokens: limit of tokens, 0 for no limit.
         budget_cost: limit of money; needs a price.

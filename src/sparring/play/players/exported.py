@@ -35,7 +35,7 @@ from sparring.play.players.policy import policy
 FILE = "sparring.json"
 VERSIONS = (1, 2)
 TINY = "tiny"
-SUM_TOLERANCE = 1e-6  # of a mixture's weights, which sum to 1
+SUM_TOLERANCE = 1e-6  # largest error of the sum of a mixture's weights, which must be 1
 
 
 class ExportedSampling(Strict):

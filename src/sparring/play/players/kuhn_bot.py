@@ -48,7 +48,7 @@ class KuhnBot(AgentWithChances):
     Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_attempt_tree.py.
 
     Args:
-        style: when it makes the first bet, and when it calls a bet. "conservative" (default): both
+        style: its rule for the first bet and for calls. "conservative" (default): both
             only with the King. "aggressive": always bets; calls with Queen and King.
             "intermediate": bets with Queen and King; calls with the King. "passive": never bets or
             calls. "station": never bets; always calls. "loose": bets and calls with the King

@@ -64,7 +64,7 @@ class PolicyAgent:
         return [reply for reply in replies_by_place if reply is not None]
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield sampled replies with the places of their turns, as the sampler finishes them.
+        """Yield sampled replies with the indices of their turns, as the sampler finishes them.
 
         Raises:
             ModelError: as for ``act``.
@@ -88,14 +88,14 @@ class PolicyAgent:
             for turn in compress(turns, sendable)
         ]
         batch = SampleBatch(self.sampler, requests, self.params, self.renderer.stop_ids)
-        return batch, [Sender(self, version, sent) for sent in sendable]
+        return batch, [Sender(self, version, is_sent) for is_sent in sendable]
 
     def reply(self, result: SampleResult, version: int) -> Reply:
         """Return a sampled result as a reply.
 
         Args:
             result: ids and log-probabilities.
-            version: of the sampler's weights at the request.
+            version: version of the sampler's weights at the request.
         """
         ids, logprobs, truncated, support, runs = result
         last = runs[-1].version if runs else version
@@ -103,8 +103,8 @@ class PolicyAgent:
 
     @property
     def _longest_prompt(self) -> float:
-        room = self.sampler.context - self.params.max_new_tokens
-        return float("inf") if self.refuse_overlong else room
+        longest = self.sampler.context - self.params.max_new_tokens
+        return float("inf") if self.refuse_overlong else longest
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probability of each legal action as the reply.
@@ -130,7 +130,7 @@ class PolicyAgent:
 
         Args:
             prompts: exact ids of conversations in which a reply is due.
-            actions: of each conversation, in the wording of the game.
+            actions: actions of each conversation, in the wording of the environment.
 
         Raises:
             GameError: the renderer allows thoughts, so that many replies mean one action, or the
@@ -157,17 +157,17 @@ class PolicyAgent:
         sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
         scorable = [
             (prompt, reply)
-            for prompt, reply, fit in zip(prompts, replies, sendable, strict=True)
-            if fit
+            for prompt, reply, can_send in zip(prompts, replies, sendable, strict=True)
+            if can_send
         ]
         scored = iter(
             score([prompt for prompt, _ in scorable], [reply for _, reply in scorable], self.params)
         )
         return [
             np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(end_ids))), axis=1)
-            if fit
+            if can_send
             else np.full(len(legal), -np.inf)
-            for legal, fit in zip(actions, sendable, strict=True)
+            for legal, can_send in zip(actions, sendable, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:
@@ -192,7 +192,7 @@ class Sender(NamedTuple):
 
     agent: PolicyAgent
     version: int
-    sent: bool
+    is_sent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class PolicyAgents:
     def submit(
         self, calls: Sequence[tuple[PolicyAgent, Sequence[PendingTurn]]]
     ) -> Iterator[Sequence[tuple[int, Reply]]]:
-        """Yield sampled replies with the places of their turns, as the backend finishes them.
+        """Yield sampled replies with the indices of their turns, as the backend finishes them.
 
         Args:
             calls: the agents and their turns.
@@ -224,14 +224,14 @@ def _replies(
 
     Args:
         senders: the sender of each turn.
-        results: results with their places among the sent conversations.
+        results: results with their indices among the sent conversations.
     """
-    places = [place for place, sender in enumerate(senders) if sender.sent]
-    overlong = [place for place, sender in enumerate(senders) if not sender.sent]
+    sent = [index for index, sender in enumerate(senders) if sender.is_sent]
+    overlong = [index for index, sender in enumerate(senders) if not sender.is_sent]
     if overlong:
-        yield [(place, _reply(senders[place], OVERLONG)) for place in overlong]
+        yield [(index, _reply(senders[index], OVERLONG)) for index in overlong]
     for group in results:
-        yield [(places[place], _reply(senders[places[place]], result)) for place, result in group]
+        yield [(sent[index], _reply(senders[sent[index]], result)) for index, result in group]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:
@@ -242,7 +242,7 @@ def check_reply_length(setting: str, longest: int, context: int) -> None:
     """Refuse replies so long that no prompt fits before them.
 
     Args:
-        setting: first words of the error, up to ``max_new_tokens``.
+        setting: text of the error before ``max_new_tokens``.
         longest: length limit of a reply, in tokens.
         context: length limit of the model's conversations, in tokens.
 

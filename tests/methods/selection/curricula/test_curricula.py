@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import arms, step_specs
+from sparring.league.seating import make_arms, step_specs
 from sparring.methods.selection.curricula.base import MAX_RECORDS, Arm, ArmBook, pick_by_weight
 from sparring.methods.selection.curricula.by_weight import by_weight
 from sparring.methods.selection.curricula.difficulty import difficulty
@@ -63,8 +63,8 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
 
 def test_arms_leave_out_what_is_held_out():
     engine = make_engine()
-    assert [arm.name for arm in arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
-    assert [arm.name for arm in arms(engine.environments, 2)] == [
+    assert [arm.name for arm in make_arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
+    assert [arm.name for arm in make_arms(engine.environments, 2)] == [
         "kuhn_poker#0",
         "kuhn_poker#1",
         "leduc_poker#0",
@@ -92,7 +92,7 @@ def test_records_of_arms_by_hand():
     engine = make_engine()
     specs = specs_of(engine)
     episodes = engine.play(specs).episodes
-    book = ArmBook(arms(engine.environments, 0))
+    book = ArmBook(make_arms(engine.environments, 0))
     arm_of = {spec.group_id: spec.arm for spec in specs}
     book.observe(turn_table(episodes), arm_of, 7)
     request = book.request(1, 8, Stream.from_seed(0))

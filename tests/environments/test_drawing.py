@@ -11,7 +11,7 @@ from sparring.core.errors import UnknownNameError
 from sparring.environments.drawing.boards import BoardCell, Card, cards, dice, discs, grid
 from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
 from sparring.environments.drawing.pieces import (
-    MOVES,
+    MAX_MOVES,
     TimelineMessage,
     heading,
     paragraph,
@@ -68,7 +68,7 @@ def test_control_characters_and_long_texts():
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
     timeline(canvas, [TimelineMessage("who", f"word{number}") for number in range(200)])
     svg = canvas.svg("long")
-    assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
+    assert f"{200 - MAX_MOVES} before" in svg and "move199" in svg and "move0<" not in svg
     assert "190 before" in svg and "word199" in svg and "word0<" not in svg
 
 

@@ -16,7 +16,7 @@ from sparring.environments.openspiel.solvers import (
 )
 from sparring.environments.tree_arrays import walk
 from sparring.ops.game_tree import policy_values
-from sparring.play.players.cfr import has_at_most
+from sparring.play.players.cfr import has_at_most_histories
 
 KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
 
@@ -70,7 +70,7 @@ def test_tree_search_finds_the_winning_move():
 
 
 def test_a_tree_outside_openspiel_can_be_walked():
-    assert (has_at_most(Coin(), 7), has_at_most(Coin(), 6)) == (True, False)
+    assert (has_at_most_histories(Coin(), 7), has_at_most_histories(Coin(), 6)) == (True, False)
     arrays = walk(Coin())
     assert list(arrays.number) == [(0, "guess")] and arrays.legal == ((0, 1),)
     guess_values = policy_values(arrays.tree, arrays.seats, [np.array([0.5, 0.5])])

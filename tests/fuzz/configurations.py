@@ -34,7 +34,7 @@ from sparring.core.errors import SparringError
 from sparring.engine.plan import describe
 from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import reason_not_searchable
-from sparring.play.players.cfr import has_at_most
+from sparring.play.players.cfr import has_at_most_histories
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fuzz import cases as making
@@ -102,7 +102,7 @@ def searches_for_minutes(config):
     ]
     games = map(configured_game, config.environments)
     return any(player.name in SOLVERS for player in players) and not all(
-        reason_not_searchable(game) or has_at_most(game, HISTORIES) for game in games
+        reason_not_searchable(game) or has_at_most_histories(game, HISTORIES) for game in games
     )
 
 

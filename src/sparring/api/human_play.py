@@ -36,7 +36,7 @@ from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
 from sparring.play.episode import EpisodeInPlay
 from sparring.play.players.base import Agent, FailedPlay, PendingTurn, Reply, TextAgent, replies
-from sparring.play.players.cfr import has_at_most
+from sparring.play.players.cfr import has_at_most_histories
 from sparring.play.players.human import parse_human_reply
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
@@ -261,7 +261,7 @@ def bots_for(game: Environment) -> list[str]:
         if (
             not game.perfect_information
             and game.has_info_states
-            and has_at_most(game, MAX_HISTORIES)
+            and has_at_most_histories(game, MAX_HISTORIES)
         ):
             names.append("cfr")
     if isinstance(play, PartnerPlay):

@@ -29,7 +29,7 @@ class HanabiSizes:
 
     @property
     def deck(self) -> int:
-        """Number of cards: per colour three of the lowest rank, one of the highest, else two."""
+        """Number of cards: three of the lowest rank of a colour, one of the highest, else two."""
         return self.colours * (4 + 2 * (self.ranks - 2) if self.ranks > 1 else 3)
 
     def card(self, index: int) -> str:
@@ -109,10 +109,10 @@ def _deal_card(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
 
 
 def _apply_action(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
-    kind, number, value = sizes.action(event.action)
+    kind, argument, value = sizes.action(event.action)
     step = HanabiStep(event=event, kind=kind)
     if kind == "tell":
-        step.target = (event.player + number) % sizes.players
+        step.target = (event.player + argument) % sizes.players
         step.hinted = tuple(
             position for position, card in enumerate(table.hands[step.target]) if value in card
         )
@@ -120,8 +120,8 @@ def _apply_action(sizes: HanabiSizes, table: HanabiTable, event: Event) -> Hanab
             table.hints[step.target][position][value.isdigit()] = value
         table.information -= 1
         return step
-    step.card = table.hands[event.player].pop(number)
-    table.hints[event.player].pop(number)
+    step.card = table.hands[event.player].pop(argument)
+    table.hints[event.player].pop(argument)
     step.is_playable = kind == "play" and table.stacks[step.card[0]] == int(step.card[1]) - 1
     if step.is_playable:
         table.stacks[step.card[0]] += 1
@@ -176,9 +176,9 @@ class Hanabi(Game):
             },
         )
         words = []
-        for kind, number, value in map(sizes.action, range(spiel.num_distinct_actions())):
-            hint = f"tell-{value}" if sizes.players == 2 else f"tell+{number}-{value}"
-            words.append(hint if kind == "tell" else f"{kind}{number + 1}")
+        for kind, argument, value in map(sizes.action, range(spiel.num_distinct_actions())):
+            hint = f"tell-{value}" if sizes.players == 2 else f"tell+{argument}-{value}"
+            words.append(hint if kind == "tell" else f"{kind}{argument + 1}")
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
         self.rules = _rules(sizes)
@@ -249,7 +249,7 @@ class Hanabi(Game):
                 if step.target == seat
                 else f"the hand of {self.roles[step.target]!r}"
             )
-            numbers = _card_positions(step.hinted)
+            numbers = _card_numbers(step.hinted)
             return f"{subject} chose {word}, which points at {numbers} of {owner}."
         result = " and it fitted" if step.is_playable else " and it did not fit"
         outcome = "" if step.kind == "discard" else result
@@ -322,9 +322,9 @@ class Hanabi(Game):
         return "\n".join(lines)
 
 
-def _card_positions(hinted: tuple[int, ...]) -> str:
-    places = ", ".join(str(position + 1) for position in hinted)
-    return f"card{'s' if len(hinted) != 1 else ''} {places or 'none'}"
+def _card_numbers(hinted: tuple[int, ...]) -> str:
+    numbers = ", ".join(str(position + 1) for position in hinted)
+    return f"card{'s' if len(hinted) != 1 else ''} {numbers or 'none'}"
 
 
 def _rules(sizes: HanabiSizes) -> str:

@@ -39,11 +39,11 @@ def divide_items(
     n a / (a + b) with "share" and 0 with "nothing", and seat 1 likewise.
     """
     items: tuple[list[float], ...] = ([], [])
-    for count, first, second in zip(counts, *claims, strict=True):
-        num_claimed = first + second
+    for count, claim_0, claim_1 in zip(counts, *claims, strict=True):
+        num_claimed = claim_0 + claim_1
         factor = 1.0 if num_claimed <= count else count / num_claimed if over == "share" else 0.0
-        items[0].append(first * factor)
-        items[1].append(second * factor)
+        items[0].append(claim_0 * factor)
+        items[1].append(claim_1 * factor)
     return items
 
 
@@ -60,9 +60,9 @@ def split_payoffs(
     return first, second
 
 
-def are_opposed(first: Counts, second: Counts) -> bool:
+def are_opposed(values_0: Counts, values_1: Counts) -> bool:
     """Return whether two seats rank the kinds of items in opposite order, without ties."""
-    pairs = itertools.combinations(zip(first, second, strict=True), 2)
+    pairs = itertools.combinations(zip(values_0, values_1, strict=True), 2)
     return all((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
 
 

@@ -179,9 +179,9 @@ class RepeatedDilemma(Game):
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the rounds that ended from ply ``since`` on, then seat 0's current choice."""
         table, texts = state.table, []
-        for number, choices in enumerate(table.finished_rounds()):
-            if 2 * number + 2 >= since:
-                texts += self._round_texts(table, number, choices, seat, since)
+        for index, choices in enumerate(table.finished_rounds()):
+            if 2 * index + 2 >= since:
+                texts += self._round_texts(table, index, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
             word = ACTIONS[table.moves[-1]]
             texts.append(
@@ -190,13 +190,13 @@ class RepeatedDilemma(Game):
         return texts
 
     def _round_texts(
-        self, table: DilemmaTable, number: int, choices: Choices, seat: int, since: int
+        self, table: DilemmaTable, index: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
         own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
             return [other] if since else [own, other]
         pay = table.pay(choices)
-        sentence = f"Round {number + 1}: you chose {own} and the other player chose {other}."
+        sentence = f"Round {index + 1}: you chose {own} and the other player chose {other}."
         return [f"{sentence} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:

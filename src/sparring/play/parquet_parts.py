@@ -106,9 +106,9 @@ class Columns:
 
 def _read_if_fits(file: pq.ParquetFile, names: list[str]) -> pa.Table:
     """Return the rows of a file, if its unpacked values fit into memory."""
-    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
     num_values = sum(
-        group.column(number).num_values for group in groups for number in range(group.num_columns)
+        group.column(index).num_values for group in groups for index in range(group.num_columns)
     )
     if num_values * BYTES_PER_VALUE > machine_bytes():
         raise ValueError(f"{num_values} values are more than this machine's memory holds")
@@ -137,8 +137,8 @@ class Parts:
 
     def truncate_after(self, step: int) -> None:
         """Remove the parts of later steps, and temporary files of a killed process."""
-        for number, path in self._parts():
-            if number > step and path.is_file():
+        for step_of_part, path in self._parts():
+            if step_of_part > step and path.is_file():
                 path.unlink()
         for path in self.folder.glob(f"{TEMPORARY}*"):
             path.unlink()

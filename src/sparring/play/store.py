@@ -123,8 +123,8 @@ def rows_of(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterat
     spec = episode.environment
     if id(spec) not in texts:
         texts[id(spec)] = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
-    for place, turn in enumerate(episode.turns):
-        group = place if turn.candidates else None
+    for index, turn in enumerate(episode.turns):
+        group = index if turn.candidates else None
         for reply_turn in (turn, *turn.candidates):
             yield _row(step, episode, reply_turn, texts[id(spec)], (group, reply_turn is turn))
 
@@ -134,7 +134,7 @@ def _row(
     episode: Episode,
     turn: Turn,
     environment: str | None,
-    group_and_played: tuple[int | None, bool],
+    group_and_is_played: tuple[int | None, bool],
 ) -> tuple[Any, ...]:
     """Return a turn as a row, in the schema's order.
 
@@ -143,7 +143,7 @@ def _row(
         episode: the episode of the turn.
         turn: a played turn or a candidate.
         environment: the environment as JSON.
-        group_and_played: the state group of several candidates, and whether this one was played.
+        group_and_is_played: the state group of several candidates, and whether this one was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -160,9 +160,9 @@ def _row(
         turn.moment,
         turn.attempt,
         turn.note,
-        group_and_played[0],
+        group_and_is_played[0],
         turn.candidate,
-        group_and_played[1],
+        group_and_is_played[1],
         turn.score,
         turn.prompt,
         turn.state_key,
@@ -225,16 +225,17 @@ def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
 
 def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
-    others: dict[int, list[Turn]] = {}
+    candidates_of_turn: dict[int, list[Turn]] = {}
     for row in rows:
         if row["committed"]:
             turns.append(_turn(row, len(turns)))
         elif row["state_group"] != len(turns) - 1:
             raise ValueError(f"a candidate of turn {row['state_group']} has no turn beside it")
         else:
-            others.setdefault(row["state_group"], []).append(_turn(row, len(turns) - 1))
-    for place, candidates in others.items():
-        turns[place] = turns[place]._replace(candidates=tuple(candidates))
+            candidates = candidates_of_turn.setdefault(row["state_group"], [])
+            candidates.append(_turn(row, len(turns) - 1))
+    for index, candidates in candidates_of_turn.items():
+        turns[index] = turns[index]._replace(candidates=tuple(candidates))
     return tuple(turns)
 
 
@@ -257,11 +258,11 @@ def _environment(text: str) -> EnvironmentSpec:
     return spec
 
 
-def _turn(row: dict[str, Any], place: int) -> Turn:
+def _turn(row: dict[str, Any], index: int) -> Turn:
     return Turn(
         seat=row["seat"],
         turn_index=row["turn_index"],
-        moment=place if row["moment"] is None else row["moment"],
+        moment=index if row["moment"] is None else row["moment"],
         attempt=row["attempt"],
         note=row["note"],
         candidate=row["candidate"],
@@ -287,7 +288,7 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
 
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
     """Return the segments of a row, which has their ids joined."""
-    segments, offset, begin = [], 0, 0
+    segments, offset, sampled_offset = [], 0, 0
     num_runs = row["segment_kinds"].count("sampled")
     run_versions = row["run_versions"]  # None in old files, where a turn has one version
     versions = [row["weights_version"]] * num_runs if run_versions is None else list(run_versions)
@@ -296,12 +297,11 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
     for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
         ids = tuple(row["ids"][offset : offset + length])
         offset += length
-        sampled = length if kind == "sampled" else 0
-        logprobs = tuple(row["logprobs"][begin : begin + sampled])
-        support = (
-            tuple(tuple(ids) for ids in row["kept"][begin : begin + sampled]) if row["kept"] else ()
-        )
-        begin += sampled
+        num_sampled = length if kind == "sampled" else 0
+        sampled = slice(sampled_offset, sampled_offset + num_sampled)
+        logprobs = tuple(row["logprobs"][sampled])
+        support = tuple(tuple(ids) for ids in row["kept"][sampled]) if row["kept"] else ()
+        sampled_offset += num_sampled
         version = versions.pop(0) if kind == "sampled" else 0
         segments.append(
             Segment(kind=kind, ids=ids, logprobs=logprobs, support=support, weights_version=version)
@@ -358,15 +358,15 @@ class EpisodeStore(Parts):
         for part in self.map_parts(lambda table: list(episodes_in(table)), is_wanted):
             yield from part
 
-    def episode(self, step: int, number: int) -> Episode | None:
-        """Return an episode of a step; None if the step has none of this number.
+    def episode(self, step: int, episode_id: int) -> Episode | None:
+        """Return an episode of a step; None if the step has none of this id.
 
         Raises:
             RunError: the part has a newer version.
             DAMAGED: one of these errors (of ``play.parquet_parts``): the part cannot be read.
         """
         table = self.load(self.path(step))
-        episodes = list(episodes_in(table.filter(pc.equal(table["episode_id"], number))))
+        episodes = list(episodes_in(table.filter(pc.equal(table["episode_id"], episode_id))))
         return episodes[0][1] if episodes else None
 
 
@@ -433,11 +433,11 @@ def episodes_in(table: pa.Table) -> Iterator[tuple[int, Episode]]:
         yield rows[0]["step"], episode_of(rows)
 
 
-def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _array(column: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     try:
-        return pa.array(column, type=kind)
+        return pa.array(column, type=data_type)
     except UnicodeEncodeError:
-        return pa.array([_encodable(value) for value in column], type=kind)
+        return pa.array([_encodable(value) for value in column], type=data_type)
 
 
 def _encodable(value: Any) -> Any:
@@ -480,10 +480,10 @@ class LearnedBatch:
     Legend: N turns, M sampled tokens, in the order of the turn table.
     """
 
-    batch: Sequence[Episode]  # trained on, replayed episodes included
+    batch: Sequence[Episode]  # the trained episodes, replayed ones included
     turns: TurnTable  # the turns of the batch
     credit: Credit
-    entropies: FloatArray  # [M] of each sampled token's distribution, nats
+    entropies: FloatArray  # [M] entropy of each sampled token's distribution, nats
 
 
 class CreditStore(Parts):
@@ -508,14 +508,14 @@ class CreditStore(Parts):
         return self.put(step, CREDIT_COLUMNS.to_bytes(credit_rows(step, episodes, learned)))
 
 
-def credits_of(table: pa.Table, number: int) -> Credits:
+def credits_of(table: pa.Table, episode_id: int) -> Credits:
     """Return the credit rows of an episode.
 
     Args:
         table: rows of the episode's step, with all columns.
-        number: the episode's number.
+        episode_id: the episode's id.
     """
-    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
+    rows = table.filter(pc.equal(table["episode_id"], episode_id)).to_pylist()
     return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
 
 
@@ -527,10 +527,10 @@ def credit_rows(
     First come the batches of all policies in the order of their turn tables. Untrained rows follow:
     dropped turns, and unplayed candidates for which the estimator has no row.
     """
-    played = {episode.episode_id for episode in episodes}
+    new_ids = {episode.episode_id for episode in episodes}
     columns: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
     for batch in learned:
-        for name, column in _columns(batch, played).items():
+        for name, column in _columns(batch, new_ids).items():
             columns[name].extend(column)
     keys = set(zip(*(columns[name] for name in KEYS), strict=True))
     untrained = [
@@ -542,7 +542,7 @@ def credit_rows(
         "selected": [False] * len(untrained),
         "replayed": [False] * len(untrained),
         "reward": [row[-1] for row in untrained],
-        **{name: [row[place] for row in untrained] for place, name in enumerate(KEYS)},
+        **{name: [row[index] for row in untrained] for index, name in enumerate(KEYS)},
     }
     for name, rows in columns.items():
         rows.extend(dropped.get(name, [None] * len(untrained)))
@@ -551,12 +551,12 @@ def credit_rows(
     return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
 
 
-def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterable[Any]]:
+def _columns(learned: LearnedBatch, new_ids: Collection[int]) -> dict[str, Iterable[Any]]:
     """Return the columns of a policy's batch.
 
     Args:
         learned: the batch.
-        played: numbers of the step's episodes; other episodes are replayed ones.
+        new_ids: ids of the step's episodes; other episodes are replayed ones.
     """
     turns, credit = learned.turns, learned.credit
     has_candidates = turns.state_group is not None
@@ -564,10 +564,10 @@ def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterab
     advantages_by_turn = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     nulls = [None] * len(keys)
     return {
-        **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
+        **{name: [row[index] for row in keys] for index, name in enumerate(KEYS)},
         "step": nulls,
         "selected": [True] * len(keys) if credit.trained is None else credit.trained,
-        "replayed": [number not in played for number, *_ in keys],
+        "replayed": [episode_id not in new_ids for episode_id, *_ in keys],
         "reward": turns.reward,
         "advantage": credit.advantages
         if advantages_by_turn is None

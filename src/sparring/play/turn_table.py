@@ -14,7 +14,7 @@ from sparring.ops.groups import group_ids
 def ordered_turns(
     episodes: Sequence[Episode], *, candidates: bool = False
 ) -> Iterator[tuple[Episode, Turn]]:
-    """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index).
+    """Yield the turns of trained seats, sorted by (index of the episode, seat, turn index).
 
     Turns with event "unsent" are left out, as nothing was sampled.
 
@@ -40,8 +40,8 @@ def _trajectories(
             if turns and episode.trained[seat]:
                 yield episode, turns, True
                 for turn in turns if candidates else ():
-                    for other in turn.candidates:
-                        yield episode, (other,), False
+                    for candidate in turn.candidates:
+                        yield episode, (candidate,), False
 
 
 def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> TurnTable:
@@ -54,7 +54,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
     rows, trajectories, logprobs, rewards = [], [], [], []
-    for episode, turns, played in _trajectories(episodes, candidates):
+    for episode, turns, is_played in _trajectories(episodes, candidates):
         seat = turns[0].seat
         trajectories.append(
             (
@@ -63,16 +63,16 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                 games[episode.game],
                 roles[episode.roles[seat]],
                 seat,
-                played,
+                is_played,
                 episode.cut,
                 len(turns),
             )
         )
         for turn in turns:
-            tokens, logprob = 0, 0.0
+            num_tokens, logprob = 0, 0.0
             for segment in turn.segments:
                 if segment.kind == "sampled":
-                    tokens += len(segment.ids)
+                    num_tokens += len(segment.ids)
                     logprob += sum(segment.logprobs)
             event = turn.event
             logprobs.append(logprob)
@@ -82,7 +82,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                     agents[turn.agent],
                     turn.turn_index,
                     keys[turn.state_key],
-                    tokens,
+                    num_tokens,
                     event == "ok" or event == "memory",
                     -1 if turn.action is None else actions[turn.action],
                     views[turn.view],
@@ -94,9 +94,9 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
             )
     agent, turn_index, state_key, n_tokens, legal, action, view, *flags = _columns(rows, 11)
     judged, memory, attempt, note = flags
-    counts = _columns(trajectories, 8)
-    lengths = counts[-1]
-    episode_ids, group, game, role, seats, is_played, cut = counts[:-1].repeat(lengths, axis=1)
+    columns = _columns(trajectories, 8)
+    lengths = columns[-1]
+    episode_ids, group, game, role, seats, committed, cut = columns[:-1].repeat(lengths, axis=1)
     is_last = np.zeros(len(rows), dtype=bool)
     is_last[lengths.cumsum() - 1] = True
     return TurnTable(
@@ -121,7 +121,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         attempt=attempt if attempt.any() else None,
         note=note.astype(bool) if note.any() else None,
         state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
-        committed=is_played.astype(bool) if candidates else None,
+        committed=committed.astype(bool) if candidates else None,
         done=is_last,
         cut=is_last & cut.astype(bool) if cut.any() else None,
         game_names=games.names,
@@ -144,16 +144,16 @@ def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
     missing = [name for name in names if name not in turns.components]
     if not missing:
         return turns
-    count = len(turns.reward)
+    num_turns = len(turns.reward)
     return replace(
         turns,
-        components={**turns.components, **{name: np.zeros(count) for name in missing}},
-        judged=np.zeros(count, dtype=bool) if turns.judged is None else turns.judged,
+        components={**turns.components, **{name: np.zeros(num_turns) for name in missing}},
+        judged=np.zeros(num_turns, dtype=bool) if turns.judged is None else turns.judged,
     )
 
 
-def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
-    return np.array(rows, dtype=np.int64).reshape(-1, count).T.copy()
+def _columns(rows: Sequence[tuple[int, ...]], num_columns: int) -> IntArray:
+    return np.array(rows, dtype=np.int64).reshape(-1, num_columns).T.copy()
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
@@ -166,7 +166,7 @@ def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]
 
 
 class _Names(dict[str, int]):
-    """The number of each name, in order of appearance."""
+    """The index of each name, in order of appearance."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self)

@@ -55,7 +55,7 @@ def test_a_row_has_weight_only_on_itself_and_on_beaten_or_tied_members(matrix):
 
 def test_other_games_are_refused():
     with pytest.raises(
-        GameError, match=r"'rectified' is for one population .* give MetaGame\(symmetric=True\), or take nash"
+        GameError, match=r"'rectified' is for one population .* use MetaGame\(symmetric=True\), or take nash"
     ):
         SOLVE(of_matrix([[1.0, 2.0]]))
     with pytest.raises(GameError, match="'rectified' is for two sides"):

@@ -79,11 +79,11 @@ def test_cfr_refuses_games_that_do_not_fit():
 
 
 def test_the_size_limit_counts_histories():
-    from sparring.play.players.cfr import has_at_most
+    from sparring.play.players.cfr import has_at_most_histories
 
     game = make_game("kuhn_poker")
     # 1 + 3 + 6 chance histories, then 8 action histories per deal
-    assert (has_at_most(game, 58), has_at_most(game, 57)) == (
+    assert (has_at_most_histories(game, 58), has_at_most_histories(game, 57)) == (
         True,
         False,
     )

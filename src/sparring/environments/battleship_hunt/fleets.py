@@ -22,7 +22,7 @@ CELLS = 64
 
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
-    """Return all placements of a straight ship as bits of cells, ascending and without repeats."""
+    """Return all placements of a straight ship as bit masks, ascending and without repeats."""
     across = [
         sum(1 << r * columns + c + k for k in range(length))
         for r in range(rows)

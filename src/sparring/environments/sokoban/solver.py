@@ -33,7 +33,7 @@ def sokoban(
     What: the value of a move is the return if all later moves are the best, with the cost of moves.
     When to use: through oracle ``constraint``, on game ``sokoban`` of any size. Oracle ``graded``
     puts moves into tiers: on a shortest solution ("shortest", 2), any other that keeps a solution
-    ("other", 0), and one that leaves none ("deadlock", 0, as released; ``pay: {deadlock: -2}``
+    ("other", 0), and one that leaves none ("deadlock", 0, as in the code; ``pay: {deadlock: -2}``
     separates it). Tiers ignore the limit of moves, and a deadlocked room is not judged.
     Mathematics: d(s) is the least number of moves from s to a solved room, by breadth-first search
     along reversed moves from all solved positions at once. The positions that the search does not

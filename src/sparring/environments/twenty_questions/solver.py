@@ -15,7 +15,7 @@ from sparring.environments.twenty_questions import QuestionsTable
 
 ORACLE = "posterior"  # the oracle that calls this solver
 
-# the objects left as bits of a number, or with noise one count for each object
+# the possible objects as a bit mask, or with noise one count for each object
 Belief = int | tuple[int, ...]
 Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs after yes and after no
 
@@ -32,7 +32,7 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 class BestQuestions(ABC):
     """Values of optimal play by belief and number of questions left.
 
-    A question is written ``yes``: the objects with answer yes, as bits of a number.
+    A question is written ``yes``: the objects with answer yes, as a bit mask.
     """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:

@@ -68,7 +68,7 @@ def werewolf(
     counts, or the last phrase if none is marked.
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A, for the rules of 7
-    players. ``strict`` is the end rule of the first release for arXiv 2310.18940 (Xu et al., 2023).
+    players. ``strict`` is the end rule of the first code for arXiv 2310.18940 (Xu et al., 2023).
     Verified by: tests/environments/werewolf/.
 
     Args:

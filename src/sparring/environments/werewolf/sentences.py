@@ -90,7 +90,7 @@ def to_sentence(phrase: str, stream: Stream) -> str:
     """Return a random sentence with the meaning of a phrase of the grammar.
 
     Args:
-        phrase: such as "seer p2 wolf".
+        phrase: a phrase of the grammar, such as "seer p2 wolf".
         stream: source of random numbers.
     """
     name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
@@ -109,8 +109,8 @@ def victims_named(events: Sequence[WerewolfEvent]) -> list[str]:
     Args:
         events: the events that a wolf knows.
     """
-    ends = [number for number, event in enumerate(events) if event.kind in ("out", "stay")]
-    events_tonight = events[ends[-1] + 1 :] if ends else events
+    day_ends = [index for index, event in enumerate(events) if event.kind in ("out", "stay")]
+    events_tonight = events[day_ends[-1] + 1 :] if day_ends else events
     return [victim_in(event.word) for event in events_tonight if event.kind == "whisper"]
 
 
@@ -130,11 +130,11 @@ def victim_in(text: str) -> str:
         text: a phrase, or any text.
     """
     words, start = _words(text), 0
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         if _PLAYER.fullmatch(word):
-            if not any(map(_is_negation, words[max(number - NEGATION_RANGE, start) : number])):
+            if not any(map(_is_negation, words[max(index - NEGATION_RANGE, start) : index])):
                 return word
-            start = number + 1
+            start = index + 1
     return ""
 
 
@@ -165,17 +165,17 @@ def _verdict(words: list[str]) -> str:
     A denied or doubted opinion reverses the next clause: "I don't think that p2 is a wolf".
     """
     start, is_doubted = 0, False  # index of the first word after an opinion such as "I think"
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         is_verdict = word in _BAD or word in _GOOD
         if not is_verdict and word not in _OPINION:
             continue
-        preceding = words[max(start, number - NEGATION_RANGE) : number]
+        preceding = words[max(start, index - NEGATION_RANGE) : index]
         is_negated = any(map(_is_negation, preceding))
         if is_verdict and not (
-            word in _OPINION and _CLAUSE.match(" ".join(words[number + 1 : number + 4]))
+            word in _OPINION and _CLAUSE.match(" ".join(words[index + 1 : index + 4]))
         ):
             return WOLF if (word in _BAD) != (is_negated != is_doubted) else GOOD
-        start, is_doubted = number + 1, is_negated != (word == "doubt")
+        start, is_doubted = index + 1, is_negated != (word == "doubt")
     return ""
 
 
@@ -188,7 +188,7 @@ def _is_negation(word: str) -> bool:
     return word in _NEGATIONS or word.endswith("n't")
 
 
-SUSPICION = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what a phrase adds to suspicion
+SUSPICION = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # change of suspicion by a phrase
 ME, DEAD = "me", "dead"
 TOP, TRUSTED, PLAIN = "top", "trusted", "plain"
 
@@ -211,7 +211,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
 
     Args:
         position: the position.
-        seat: a seat that is due.
+        seat: a seat that must reply now.
     """
     events, me, role = position.events, position.places[seat], position.setup.roles[seat]
     seers, suspicion = _claims_and_suspicion(events)
@@ -220,7 +220,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
         results = {event.target: event.word for event in events if event.kind == "look"}
     elif role == WOLF:
         results = {position.places[mate]: WOLF for mate in position.setup.wolves}
-    living = [position.places[label] for label in position.living()]
+    living = [position.places[player] for player in position.living()]
     max_suspicion = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
@@ -279,13 +279,13 @@ def _claims_and_suspicion(
     for event in events:
         if event.kind != "say":
             continue
-        verb, about, weight = _speech_effect(event)
+        verb, target, weight = _speech_effect(event)
         if verb == SEER:
             seers.add(event.actor)
         elif verb == "claim":
             seers.discard(event.actor)
         if weight:
-            suspicion[about] += weight
+            suspicion[target] += weight
     return seers, suspicion
 
 

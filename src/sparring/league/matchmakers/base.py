@@ -1,4 +1,4 @@
-"""Matchmakers: their input, their answer, and functions that they share."""
+"""Matchmakers: their input, their result, and functions that they share."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def draw_member(members: Sequence[T], weights: Sequence[float], draw: float) -> 
 
 
 def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -> None:
-    """Check the answer of a matchmaker, after every call.
+    """Check the result of a matchmaker, after every call.
 
     Raises:
         PluginError: the result does not fill every seat with a player that exists.

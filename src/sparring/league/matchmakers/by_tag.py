@@ -47,7 +47,7 @@ def by_tag(
     Pitfalls: the share of a tag without players goes to self-play. Only the requested learner is
     trained; a live opponent learns from other initial states. If all seats are one team, each seat
     is an independent draw.
-    Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
+    Reference: Xu et al., 2023 (arXiv 2310.03354), as in their gridworld code: presets fxp_main
     and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
     Verified by: tests/league/matchmakers/test_by_tag.py.
 

@@ -27,20 +27,20 @@ def alpha_rank(
 
     What: all individuals of a population play one member, the resident. A rare mutant plays another
     member, and either dies out or takes over; the larger its payoff, the likelier it takes over.
-    The answer is the share of time of each member (in a symmetric game), or of each combination of
+    The result is the share of time of each member (in a symmetric game), or of each combination of
     members (``joint``).
     When to use: any number of sides and any payoffs, for alpha-PSRO and for rankings in games with
-    cycles. The answer exists and is unique.
+    cycles. The result exists and is unique.
     Mathematics: with d the mutant's payoff less the resident's, it takes over with probability
 
         rho(d) = (1 - exp(-alpha d)) / (1 - exp(-population alpha d))     rho(0) = 1 / population
 
     In a symmetric game d = U(mutant, resident) - U(resident, mutant), and all other members are
     equally likely mutants. Otherwise a state is one member per side, a mutant changes one of them,
-    and d is the gain of that side. The answer is the stationary distribution of these changes. With
+    and d is the gain of that side. The result is the stationary distribution of these changes. With
     alpha null, rho is 1 for d > 0, and 1e-12 in place of 0 for d < 0. All mass is then in sets of
     states that no improving change leaves.
-    Pitfalls: alpha is relative to the payoffs, so scaled payoffs give another ranking. The answer
+    Pitfalls: alpha is relative to the payoffs, so scaled payoffs give another ranking. The result
     is not an equilibrium: a member with mass may be easy to beat. Each copy of a member gets mass
     of its own. At most 600 states; an asymmetric game has one for each combination of members.
     Reference: Omidshafiei et al., 2019 (arXiv 1903.01373); Muller et al., 2020 (arXiv 1909.12823),

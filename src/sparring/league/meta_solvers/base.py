@@ -1,4 +1,4 @@
-"""Meta-solvers: the check of their answer, and functions that they share."""
+"""Meta-solvers: the check of their result, and functions that they share."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ SolverOption = Annotated[str | dict[str, Any], AfterValidator(_check_solver)]
 
 
 def solve_meta_game(solver: Any, game: MetaGame) -> MetaStrategy:
-    """Return the answer of a meta-solver.
+    """Return the result of a meta-solver.
 
     Raises:
         GameError: the solver cannot solve this meta-game.

@@ -17,7 +17,7 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
     """Give combinations of members the correlated equilibrium of largest Gini impurity.
 
     What: ``joint`` is a distribution over combinations of the sides' members from which no side
-    gains by deviating; ``sides`` are its marginals. The answer is unique.
+    gains by deviating; ``sides`` are its marginals. The result is unique.
     When to use: JPSRO, on any number of sides and any payoffs. With "cce" a new member of
     each side responds to the others' marginal. With "ce" a new member responds to each recommended
     member, given the distribution of the others at this recommendation.

@@ -18,7 +18,7 @@ def fictitious_play(game: MetaGame, *, rounds: Annotated[int, Field(ge=1)] = 100
 
     What: the first round is uniform play. In every later round all sides at once
     add their best member against the means of the others; of equal ones the oldest.
-    When to use: to reproduce the released code of FXP, or as a solver without a linear program.
+    When to use: to reproduce the code of FXP's authors, or as a solver without a linear program.
     ``nash`` is exact, and faster.
     Mathematics: with u_s(i) the payoff of member i of side s against the means of the others,
 

@@ -12,7 +12,7 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
     """Give each side the optimal strategy of largest entropy of the zero-sum meta-game.
 
     What: of all Nash equilibria the one with the largest entropy, which is unique.
-    When to use: as ``nash``, where the answer must not depend on the order of the members, or on
+    When to use: as ``nash``, where the result must not depend on the order of the members, or on
     the choice of a linear program among equilibria: copies of a member share its weight.
     Mathematics: with v the value of the payoffs U to side 0,
 
@@ -21,9 +21,9 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
 
     and the same of -U transposed for side 1. Linear programs find the members with
     weight in any equilibrium. Newton's method on the multipliers of j finds the weights. A unique
-    equilibrium equals that of ``nash``; if all payoffs are equal, the answer is ``uniform``.
+    equilibrium equals that of ``nash``; if all payoffs are equal, the result is ``uniform``.
     Pitfalls: it solves one more linear program per member, so it is slower than ``nash``. The
-    answer is not robust: a small change of a payoff may still move the support.
+    result is not robust: a small change of a payoff may still move the support.
     Payoffs that differ by less than 1e-8 of their range may count as equal.
     Reference: Balduzzi et al., 2018 (arXiv 1806.02643, Nash averaging); Liu et al., 2022 (arXiv
     2202.07415, NeuPL).

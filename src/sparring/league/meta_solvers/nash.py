@@ -20,9 +20,9 @@ def nash(game: MetaGame) -> MetaStrategy:
         max over sigma_0, v of v   so that   sum_i sigma_0(i) U(i, j) >= v for every j
 
     and the same of -U transposed for side 1. Payoffs are first shifted and scaled into [-1, 1],
-    which changes no equilibrium. If all payoffs are equal the answer is uniform.
+    which changes no equilibrium. If all payoffs are equal the result is uniform.
     Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
-    weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one answer,
+    weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one result,
     and ``projected_replicator`` moves less. With payoffs of few episodes wrong members have weight.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.

@@ -33,10 +33,10 @@ def projected_replicator(
 
         sigma_s(i) <- P[ sigma_s(i) + dt sigma_s(i) (u_s(i) - sum_k sigma_s(k) u_s(k)) ]
 
-    The answer is the mean of sigma over the last share ``averaged`` of the steps. Payoffs are first
+    The result is the mean of sigma over the last share ``averaged`` of the steps. Payoffs are first
     shifted and scaled into [-1, 1], by half of the largest range of a side, so that dt and steps do
     not depend on units.
-    Pitfalls: with a small time steps * dt the answer stays near uniform. Only the mean converges to
+    Pitfalls: with a small time steps * dt the result stays near uniform. Only the mean converges to
     an equilibrium, and only where payoffs sum to a constant. Two copies of a member together
     have twice its weight. A gamma above 1 / members is refused.
     Reference: Lanctot et al., 2017 (arXiv 1711.00832), appendix; preset ``openspiel`` has
@@ -47,7 +47,7 @@ def projected_replicator(
         gamma: the smallest weight of a member, in [0, 1). Default 1e-6.
         dt: size of a step, above 0. Default 0.01.
         steps: number of steps, at least 1. Default 10000.
-        averaged: share of the last steps whose mean is the answer, in (0, 1]. Default 1: all steps.
+        averaged: share of the last steps whose mean is the result, in (0, 1]. Default 1: all steps.
 
     Raises:
         ConfigError: gamma times a side's members is above 1.

@@ -38,7 +38,7 @@ def rectified(game: MetaGame) -> MetaStrategy:
     payoffs = zero_sum_payoffs(game, "rectified")
     if not game.symmetric:
         raise GameError(
-            "meta-solver 'rectified' is for one population that plays both sides; give "
+            "meta-solver 'rectified' is for one population that plays both sides; use "
             "MetaGame(symmetric=True), or take nash."
         )
     equilibrium = strategy_of(game, (maximin(payoffs)[0],) * 2)

@@ -23,7 +23,7 @@ def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_0
         R_s(i) <- R_s(i) + u_s(i) - sum_k sigma_s(k) u_s(k)
         sigma_s(i) = max(R_s(i), 0) / sum_k max(R_s(k), 0)
 
-    and uniform if no regret is above 0. The answer is the mean of sigma over all steps, the first
+    and uniform if no regret is above 0. The result is the mean of sigma over all steps, the first
     one included. With m members and payoffs of range D, the regret per step is at most
 
         D sqrt(m / steps)

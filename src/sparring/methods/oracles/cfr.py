@@ -14,7 +14,7 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.tree_arrays import TreeArrays, walk
 from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
 from sparring.ops.game_tree import best_response, policy_values
-from sparring.play.players.cfr import CfrAgent, Variant, has_at_most
+from sparring.play.players.cfr import CfrAgent, Variant, has_at_most_histories
 
 Play = Literal["average", "best_response"]
 
@@ -63,7 +63,9 @@ class EquilibriumOracle(CachedOracle):
                 "OpenSpiel gives no information states for it; use oracle minimax or mcts for "
                 "games without hidden information."
             )
-        if game.rules_key not in self._solved and not has_at_most(game, self.max_histories):
+        if game.rules_key not in self._solved and not has_at_most_histories(
+            game, self.max_histories
+        ):
             return (
                 f"its tree has over max_histories={self.max_histories} histories; use a "
                 "smaller game, or raise max_histories."

@@ -34,7 +34,7 @@ def sliding_window(
     Pitfalls: older exchanges are forgotten, also the seat's messages and hidden cards in them. A
     turn after an illegal reply counts as an exchange. If one view of the environment has all that
     matters, markov shows more for the same tokens.
-    Reference: the history_length of verl-agent's memory (GiGPO's released code).
+    Reference: the history_length of verl-agent's memory (the code of GiGPO's authors).
     Verified by: tests/play/context/test_strategies.py.
 
     Args:

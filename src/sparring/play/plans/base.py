@@ -5,7 +5,7 @@ episodes and the finished ones. The plan returns where the next episodes begin. 
 begins in the middle of another replays the turns before that place, with tokens and
 log-probabilities; chance goes on as dealt. When a plan returns nothing, the remaining episodes
 begin at the initial state. So the number of episodes does not depend on the plan, and the stream of
-each episode depends only on the answers of the plan.
+each episode depends only on the results of the plan.
 
 Metrics, where a plan holds episodes back for later waves:
     branches                mean number of episodes per group that began in the middle of another
@@ -53,7 +53,7 @@ class PlannedEpisode(NamedTuple):
 def check_output(
     plan: BoundPlugin, origins: Any, num_left: int, episodes: Sequence[PlannedEpisode], *stream: Any
 ) -> None:
-    """Check the answer of a plan, after every call.
+    """Check the result of a plan, after every call.
 
     Raises:
         PluginError: an origin is not a place in a finished episode.

@@ -54,8 +54,8 @@ def branch(
     sampler's entropy in nats. Lines of play with high entropy get more episodes, which biases group
     means, and the gradient of earlier turns, towards them. Turns without sampled tokens never
     branch. The paper divides the entropy of the ten likeliest tokens by log |V|, so its weight 0.2
-    is 0.2 / log |V| here. ARPO's release compares with the first turn of the same line, and
-    branches one turn after the measured one, while other episodes are still played. AEPO's release
+    is 0.2 / log |V| here. ARPO's code compares with the first turn of the same line, and
+    branches one turn after the measured one, while other episodes are still played. AEPO's code
     discards its first episode and counts l over the whole group. Here that episode stays, and l is
     counted along the line.
     Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of

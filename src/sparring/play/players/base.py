@@ -75,7 +75,7 @@ class Agent(Protocol):
 
 @runtime_checkable
 class HasSubmit(Protocol):
-    """An agent that answers some turns before others, so that no episode waits for another."""
+    """An agent that returns some replies before others, so that no episode waits for another."""
 
     def submit(self, turns: Sequence[PendingTurn], /) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield replies with the indices of their turns, in any order; [] if none is complete."""
@@ -149,19 +149,19 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
     if isinstance(agent, HasPatience) and agent.patient:
         return [*agent.act(turns)]
     with call:
-        answers: Any = _act(agent, turns)
+        results: Any = _act(agent, turns)
     foreign = (
-        [reply for reply in answers if not isinstance(reply, Reply | FailedPlay)]
-        if isinstance(answers, list | tuple)
-        else [answers]
+        [reply for reply in results if not isinstance(reply, Reply | FailedPlay)]
+        if isinstance(results, list | tuple)
+        else [results]
     )
-    if foreign or len(answers) != len(turns):
-        received = f"{type(foreign[0]).__name__}" if foreign else f"{len(answers)}"
+    if foreign or len(results) != len(turns):
+        received = f"{type(foreign[0]).__name__}" if foreign else f"{len(results)}"
         raise PluginError(
             f"The {call} must return a list of one Reply per turn, {len(turns)} here; it "
             f"returned {received}."
         )
-    return [*answers]
+    return [*results]
 
 
 def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:

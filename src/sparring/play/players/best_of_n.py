@@ -26,8 +26,8 @@ class BestOfN:
     Among equally good replies the first is played. Reply 0 is what the agent alone would reply.
 
     Args:
-        agent: gives the replies.
-        count: replies per turn.
+        agent: the agent that gives the replies.
+        count: number of replies per turn.
         judge: returns the judging function of a game's oracle.
     """
 
@@ -45,9 +45,9 @@ class BestOfN:
         """
         counts = [1 if turn.memory is not None else self.count for turn in turns]
         samples = [
-            turn._replace(stream=turn.stream.child("candidate").child(number)) if number else turn
+            turn._replace(stream=turn.stream.child("candidate").child(index)) if index else turn
             for turn, count in zip(turns, counts, strict=True)
-            for number in range(count)
+            for index in range(count)
         ]
         sampled_replies = iter(self.agent.act(samples))
         replies = [[next(sampled_replies) for _ in range(count)] for count in counts]
@@ -70,7 +70,7 @@ class BestOfN:
             if len(copyable) < len(states):
                 raise GameError(
                     f"{game.name}: its plays cannot be copied, so no oracle can judge replies in "
-                    "them; play with one reply to each prompt, or give the plays a method clone."
+                    "them; play with one reply to each prompt, or write a method clone."
                 )
             copies = [state.clone() for state in copyable]
             try:
@@ -114,7 +114,7 @@ def best_of_n(
             simulations=10'.
         oracle: judges the replies, as on a command line: minimax (default), 'mcts
             simulations=1000'.
-        count: replies per turn, 1 to 1024. Default 4. With 1 the player plays alone.
+        count: number of replies per turn, 1 to 1024. Default 4. With 1 the player plays alone.
     """
     agent: Agent = bound_agent(player)()
     name, options = parse_named(oracle, "Oracle", "mcts simulations=1000")

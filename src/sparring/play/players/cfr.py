@@ -70,11 +70,15 @@ class CfrAgent(TextAgent):
         """Return the average policy's probabilities.
 
         Raises:
-            GameError, TooLargeError: as for ``policy``.
+            GameError: the game has no information states.
+            TooLargeError: the game tree has more than ``max_histories`` histories.
         """
         position: SearchablePlay = innermost_play(state)
         probabilities = self.policy(position.game).action_probabilities(position.node)
-        return {position.game.word_of(position, seat, a): p for a, p in probabilities.items()}
+        return {
+            position.game.word_of(position, seat, action): probability
+            for action, probability in probabilities.items()
+        }
 
     def _check(self, game: Searchable) -> None:
         if not game.has_info_states:
@@ -82,20 +86,20 @@ class CfrAgent(TextAgent):
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "
                 "write agent random there."
             )
-        if not has_at_most(game, self.max_histories):
+        if not has_at_most_histories(game, self.max_histories):
             raise TooLargeError(
                 f"Agent 'cfr': the tree of {game.name!r} has over "
                 f"max_histories={self.max_histories} histories; write agent mcts there."
             )
 
 
-def has_at_most(game: GameRules, limit: int) -> bool:
+def has_at_most_histories(game: GameRules, limit: int) -> bool:
     """Return whether the game tree has at most ``limit`` histories."""
-    open_nodes, count = [game.first_node()], 0
+    open_nodes, num_histories = [game.first_node()], 0
     while open_nodes:
         node = open_nodes.pop()
-        count += 1
-        if count + len(open_nodes) > limit:
+        num_histories += 1
+        if num_histories + len(open_nodes) > limit:
             return False
         if not node.is_terminal():
             open_nodes.extend(node.child(action) for action in node.legal_actions())

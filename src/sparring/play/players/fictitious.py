@@ -1,4 +1,4 @@
-"""A player that answers the other player's past actions: fictitious play."""
+"""A player that plays a best response to the other player's past actions: fictitious play."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class FictitiousAgent(TextAgent):
             for earlier in getattr(state, "earlier_plays", ())
         )
         payoffs = {
-            reply: sum(count * rules.payoff(move, other) for other, count in counts.items())
+            reply: sum(count * rules.payoff(move, played) for played, count in counts.items())
             for reply, move in zip(legal, actions, strict=True)
         }
-        best = [reply for reply in legal if payoffs[reply] == max(payoffs.values())]
-        return best[stream.integer(0, len(best))]
+        best_replies = [reply for reply in legal if payoffs[reply] == max(payoffs.values())]
+        return best_replies[stream.integer(0, len(best_replies))]
 
 
 fictitious = FictitiousAgent

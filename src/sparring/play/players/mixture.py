@@ -16,7 +16,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, side_numbers, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply
 
-PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
+PAST = "past"  # name of all snapshots of the league in a mixture, with equal shares
 
 
 class Mixture:
@@ -52,7 +52,7 @@ class Mixture:
         Raises:
             GameError: always.
         """
-        raise GameError("A mixture stands for several players; play with play.team.play_teams.")
+        raise GameError("A mixture consists of several players; play it with play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
         """Return the weight of each player that can be drawn; the learner if none can be.
@@ -98,7 +98,7 @@ class Mixture:
             if draw < share:
                 return player
             draw -= share
-        return player  # if rounding has left a remainder
+        return player  # a rounding error left a remainder
 
     def label(self, player: PlayerRef) -> str:
         """Return the name of a player, for people."""
@@ -176,8 +176,8 @@ def mixture(*, players: dict[str, float]) -> Agent:
         )
     if not any(players.values()):
         raise ConfigError(
-            f"mixture: players={quoted(players)} has no player to draw; give one a weight above "
-            "0, such as players: {random: 1}."
+            f"mixture: players={quoted(players)} has no player to draw; write a weight above "
+            "0 for one, such as players: {random: 1}."
         )
     if not math.isfinite(sum(players.values())):
         raise ConfigError(
@@ -210,7 +210,10 @@ class MemberMixture(Mixture):
         second: Mapping[PlayerRef, float] | None = None,
     ) -> None:
         weights_by_side = (weights,) if second is None else (weights, second)
-        self.sides = tuple({m: w for m, w in side.items() if w > 0} for side in weights_by_side)
+        self.sides = tuple(
+            {member: weight for member, weight in side.items() if weight > 0}
+            for side in weights_by_side
+        )
         self.members = {
             member: sum(side.get(member, 0.0) for side in self.sides) / len(self.sides)
             for member in dict.fromkeys(member for side in weights_by_side for member in side)
@@ -267,7 +270,7 @@ class MemberMixture(Mixture):
             queries: information states.
 
         Raises:
-            GameError: as for ``mixture_of_seat``.
+            GameError: the weights are for two sides, and the environment has another number.
         """
         earlier = [
             [
@@ -283,28 +286,28 @@ class MemberMixture(Mixture):
             ]
             for query in queries
         ]
-        unique = list(dict.fromkeys(query for past in earlier for query in past))
+        unique = list(dict.fromkeys(query for path in earlier for query in path))
         logs, logprobs_by_member, reaches = self._logs(queries), [], []
-        for number, member in enumerate(self.members):
+        for index, member in enumerate(self.members):
             scorer: Any = self.agent(member)
             rows = scorer.action_logprobs(unique) if unique else []
             logprob_of = {query: float(row[0]) for query, row in zip(unique, rows, strict=True)}
-            log_reach = [sum(logprob_of[query] for query in past) for past in earlier]
-            reaches.append(logs[number] + np.array(log_reach, dtype=np.float64))
+            log_reach = [sum(logprob_of[query] for query in path) for path in earlier]
+            reaches.append(logs[index] + np.array(log_reach, dtype=np.float64))
             logprobs_by_member.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)
         is_unreached = ~np.isfinite(reach).any(axis=0)
         reach[:, is_unreached] = logs[:, is_unreached]
         weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
         return [
-            _log_mean([rows[number] for rows in logprobs_by_member], weights[:, number])
-            for number in range(len(queries))
+            _log_mean([rows[index] for rows in logprobs_by_member], weights[:, index])
+            for index in range(len(queries))
         ]
 
     def _logs(self, queries: Sequence[Any]) -> FloatArray:
         """Return the logarithms of the members' weights in the side of each query, [K, Q]."""
         with np.errstate(divide="ignore"):
-            logs = np.log([[s.get(member, 0.0) for s in self.sides] for member in self.members])
+            logs = np.log([[side.get(name, 0.0) for side in self.sides] for name in self.members])
         sides = [0] * len(queries)
         if self._side_mixtures:
             sides = [_side_of_seat(query.game, query.teams, query.seat) for query in queries]
@@ -320,13 +323,13 @@ def _side_of_seat(name: str, teams: tuple[int, ...], seat: int) -> int:
         teams: the team of each seat; (): every seat is a side.
         seat: the seat.
     """
-    numbers = side_numbers(teams or tuple(range(max(seat + 1, 2))))
-    if max(numbers) != 1:
+    side_of_seat = side_numbers(teams or tuple(range(max(seat + 1, 2))))
+    if max(side_of_seat) != 1:
         raise GameError(
             f"{name}: this mixture has weights for two sides, and the environment has "
-            f"{max(numbers) + 1}; take one policy, such as --answer policy."
+            f"{max(side_of_seat) + 1}; take one policy, such as --answer policy."
         )
-    return numbers[seat]
+    return side_of_seat[seat]
 
 
 def _log_mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
-from sparring.environments.choose.proposer import MAX_DRAWS, Proposer, number_words
+from sparring.environments.choose.proposer import MAX_DRAWS, Proposer, numerals
 from sparring.environments.repeated import repeated
 from sparring.environments.reply import actions_meant
 from sparring.environments.trial import trial
@@ -89,7 +89,7 @@ def test_probabilities_of_candidates_by_hand():
 def test_prompts_and_replies_of_a_chooser():
     candidate_sets = set()
     for seed in range(40):
-        for number in number_words(3):
+        for number in numerals(3):
             episode = choose(environment=RPS_FIVE).reset(Stream.from_seed(seed))
             candidates = dict(episode.candidates)
             observation = episode.observe(0)
@@ -126,8 +126,8 @@ def test_a_chooser_sees_only_its_own_candidates():
     for seed in range(60):
         episode = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
         first_candidates = episode.candidates[0]
-        episode.step({0: number_words(2)[first_candidates.index("pass")]})
-        episode.step({1: number_words(2)[episode.candidates[1].index("bet")]})
+        episode.step({0: numerals(2)[first_candidates.index("pass")]})
+        episode.step({1: numerals(2)[episode.candidates[1].index("bet")]})
         keys.add((episode.observe(0).key, episode.play.observe(0).key, first_candidates, episode.candidates[0]))
     assert (
         len({key for key, *_ in keys}) == len(keys) == 12
@@ -172,7 +172,7 @@ def test_seats_without_candidates_and_scripted_players():
     for seed in range(12):
         episode = rules.reset(Stream.from_seed(seed))
         shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(episode, 0)
-        assert shares[number_words(3)[episode.candidates[0].index("rock")]] == pytest.approx(0.8)
+        assert shares[numerals(3)[episode.candidates[0].index("rock")]] == pytest.approx(0.8)
         chances = scripted(preference=("scissors",)).chances(episode, 1)
         assert episode.candidates[1][int(next(iter(chances))) - 1] == "scissors"
         repeated_episode = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(

@@ -17,13 +17,10 @@ from sparring.environments.base import (
     HasOtherBank,
     IllegalRule,
     check_spec,
+    is_searchable,
     version_of,
 )
-from sparring.environments.foreign import (
-    complete_environment,
-    environment_call,
-    reason_not_searchable,
-)
+from sparring.environments.foreign import complete_environment, environment_call
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
 
@@ -36,11 +33,7 @@ def game_names() -> tuple[str, ...]:
 
 def searchable_names() -> tuple[str, ...]:
     """Return the sorted names of the searchable plug-ins: games over OpenSpiel."""
-    return tuple(
-        name
-        for name in registry.names("environments")
-        if not reason_not_searchable(make_game(name))
-    )
+    return tuple(name for name in registry.names("environments") if is_searchable(make_game(name)))
 
 
 def make_game(

@@ -386,7 +386,6 @@ class CodeWordsPlay(PaintedPlay):
 
 
 def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
-    """Return a number per team as a number per seat."""
     return tuple(float(team_values[team]) + 0.0 for team in CodeWords.teams)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparring.core.errors import GameError
-from sparring.environments.base import Cloneable, Environment, Play, close_play
-from sparring.environments.foreign import reason_not_searchable
+from sparring.environments.base import Cloneable, Environment, Play, close_play, is_searchable
 
 __all__ = ["Situation", "close_copies", "copy_play", "decision_of"]
 
@@ -50,7 +49,7 @@ def decision_of(game: Environment, play: Play, seat: int, plies: int = 0) -> Any
         seat: the seat to act.
         plies: number of earlier calls of ``step`` in the play.
     """
-    return Situation(game, play, seat, plies) if reason_not_searchable(game) else play
+    return play if is_searchable(game) else Situation(game, play, seat, plies)
 
 
 def close_copies(states: Iterable[Any]) -> None:

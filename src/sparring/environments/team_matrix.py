@@ -74,12 +74,10 @@ class PaperExample(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The word of each choice."""
         return ("zero", "one")
 
     @property
     def max_payoff(self) -> float:
-        """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
     def summary_of(self, choices: Choices) -> int:
@@ -87,7 +85,6 @@ class PaperExample(TeamPayoffs):
         return sum(choices)
 
     def payoff(self, own: int, other: int) -> float:
-        """Return a team's payoff."""
         if (own and other) or own == other:
             return float(own - other)
         num_ones = other or own  # number of ones in the team that is not all zeros
@@ -99,7 +96,6 @@ class PaperExample(TeamPayoffs):
         return f"{summary} of {self.members} one"
 
     def text(self) -> str:
-        """Return the rules in sentences."""
         return (
             "Each player chooses zero or one. If both teams have a player who chose one, a team "
             "gets the number of its own ones minus the number of the other team's ones. If all "
@@ -115,12 +111,10 @@ class TeamRockPaperScissors(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The word of each choice."""
         return ("rock", "scissors")
 
     @property
     def max_payoff(self) -> float:
-        """A payoff that no team exceeds."""
         return 1.0
 
     def summary_of(self, choices: Choices) -> str:
@@ -128,7 +122,6 @@ class TeamRockPaperScissors(TeamPayoffs):
         return self.words[choices[0]] if len(set(choices)) == 1 else "paper"
 
     def payoff(self, own: str, other: str) -> float:
-        """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((own, other) in beats) - float((other, own) in beats)
 
@@ -137,7 +130,6 @@ class TeamRockPaperScissors(TeamPayoffs):
         return summary
 
     def text(self) -> str:
-        """Return the rules in sentences."""
         return (
             "Each player chooses rock or scissors. A team whose players all chose rock shows rock. "
             "A team whose players all chose scissors shows scissors. Any other team shows paper. "
@@ -173,12 +165,10 @@ class SeekAttackDefend(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The word of each choice."""
         return (*map(str, range(self.levels + 1)), "attack", "defend")
 
     @property
     def max_payoff(self) -> float:
-        """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
     def summary_of(self, choices: Choices) -> TeamCount:
@@ -190,7 +180,6 @@ class SeekAttackDefend(TeamPayoffs):
         return TeamCount(float(gain), choices.count(attack), defend in choices)
 
     def payoff(self, own: TeamCount, other: TeamCount) -> float:
-        """Return a team's payoff."""
         return self._net_gain(own, other) - self._net_gain(other, own)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
@@ -205,7 +194,6 @@ class SeekAttackDefend(TeamPayoffs):
         return ", ".join([*parts, *(["defended"] if summary.defended else [])])
 
     def text(self) -> str:
-        """Return the rules in sentences."""
         cost = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
         return (
             f"Each player seeks at a level, a whole number from 0 to {self.levels}, or chooses "

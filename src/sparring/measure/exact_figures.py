@@ -23,7 +23,7 @@ from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
 from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
 from sparring.environments.choose import ChooseEnvironment
-from sparring.environments.choose.proposer import candidates_key, number_words
+from sparring.environments.choose.proposer import candidates_key, numerals
 from sparring.measure.exploitability import (
     MOST,
     check_states,
@@ -153,7 +153,7 @@ class ChooserScorer:
             key=line.seen[-1].key,
             observations=tuple(seen.text for seen in line.seen),
             actions=line.replies,
-            legal_actions=number_words(len(line.candidates)),
+            legal_actions=numerals(len(line.candidates)),
             seen=line.seen,
             teams=query.teams,
         )
@@ -164,7 +164,7 @@ def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _St
     if action not in line.candidates:
         return 0.0, (), (), ""
     place = line.candidates.index(action)
-    replies = (*line.replies, number_words(len(line.candidates))[place])
+    replies = (*line.replies, numerals(len(line.candidates))[place])
     key = f"{line.before}{candidates_key(line.candidates)}"
     return line.share * float(chances[place]), line.seen, replies, key
 

@@ -51,7 +51,6 @@ def check_context(context: BoundPlugin, environments: Sequence[Environment], ren
 
 
 def _play_randomly(context: BoundPlugin, environment: Environment, renderer: Any) -> list[Draft]:
-    """Return the turns of a random episode, up to a turn where no random reply exists."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
         game=environment,

@@ -35,11 +35,11 @@ from sparring.environments.base import (
     Play,
     Redealable,
     close_play,
+    is_searchable,
     random_reply,
     read_reply,
     spec_of,
 )
-from sparring.environments.foreign import reason_not_searchable
 from sparring.environments.situation import copy_play, decision_of
 from sparring.play.context.base import Ledger, is_unsent, sampled_segments
 from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
@@ -413,7 +413,7 @@ class CheckedPlay:
 
 def with_checks(game: Environment, play: Play) -> Any:
     """Return the play with checks, or the play itself if OpenSpiel has its rules."""
-    return CheckedPlay(game, play) if reason_not_searchable(game) else play
+    return play if is_searchable(game) else CheckedPlay(game, play)
 
 
 def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
@@ -605,10 +605,8 @@ class EpisodeInPlay:
             replacements: the action that replaces each illegal reply; None: a random action.
         """
         if scores:
-            score_iterator = iter(scores)
-            self.due_drafts = [
-                self._commit_best(draft, score_iterator) for draft in self.due_drafts
-            ]
+            iterator = iter(scores)
+            self.due_drafts = [self._commit_best(draft, iterator) for draft in self.due_drafts]
         offenders: list[Draft] = []
         truncated = False
         self._retrying_seats = ()
@@ -633,10 +631,8 @@ class EpisodeInPlay:
         if truncated:
             self._stop()
         elif offenders:
-            game = self.spec.game
-            rows = [
-                game.illegal.forfeit_returns(game, self.play, draft.seat) for draft in offenders
-            ]
+            game, rule = self.spec.game, self.spec.game.illegal
+            rows = [rule.forfeit_returns(game, self.play, draft.seat) for draft in offenders]
             mean_returns = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
             self._forfeit = (mean_returns if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
             self._stop()

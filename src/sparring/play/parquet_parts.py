@@ -105,7 +105,6 @@ class Columns:
 
 
 def _read_if_fits(file: pq.ParquetFile, names: list[str]) -> pa.Table:
-    """Return the rows of a file, if its unpacked values fit into memory."""
     groups = [file.metadata.row_group(index) for index in range(file.num_row_groups)]
     num_values = sum(
         group.column(index).num_values for group in groups for index in range(group.num_columns)

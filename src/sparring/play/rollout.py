@@ -145,7 +145,6 @@ class PlayLoop:
             self._flights.append((flight, pending))
 
     def _receive(self) -> list[_RunningPlay]:
-        """Take the replies that have arrived, and return the episodes that can go on."""
         arrived: list[_RunningPlay] = []
         has_reply = False
         for flight, pending in self._flights:

@@ -55,12 +55,9 @@ class Team:
             GameError: an environment is unknown, or an agent cannot score actions.
         """
         logprobs: list[FloatArray | None] = [None] * len(queries)
-        for game, seat in sorted({(query.game, query.seat) for query in queries}):
-            indices = [
-                index
-                for index, query in enumerate(queries)
-                if (query.game, query.seat) == (game, seat)
-            ]
+        seats = [(query.game, query.seat) for query in queries]
+        for game, seat in sorted(set(seats)):
+            indices = [index for index, pair in enumerate(seats) if pair == (game, seat)]
             agent: Any = self.agent_of_seat(self._environment(game), seat)
             results = agent.action_logprobs([queries[index] for index in indices])
             for index, result in zip(indices, results, strict=True):

@@ -17,12 +17,7 @@ from sparring.environments.base import (
     read_reply,
     teams_of,
 )
-from sparring.environments.choose.proposer import (
-    Proposer,
-    candidates_key,
-    join_actions,
-    number_words,
-)
+from sparring.environments.choose.proposer import Proposer, candidates_key, join_actions, numerals
 from sparring.environments.combining import (
     CombinedEnvironment,
     CombinedPlay,
@@ -60,8 +55,8 @@ class ChooseEnvironment(CombinedEnvironment):
         self.figures: tuple[str, ...] = inner.figures
 
     def words(self) -> tuple[str, ...]:
-        """Return the number_words of the candidates."""
-        return number_words(self.proposer.count)
+        """Return the numbers of the candidates."""
+        return numerals(self.proposer.count)
 
     def reset(self, stream: Stream) -> ChoosePlay:
         return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
@@ -73,10 +68,10 @@ class ChooseEnvironment(CombinedEnvironment):
 
         Args:
             observation: the observation of the wrapped environment.
-            candidates: the candidates in order of their number_words.
+            candidates: the candidates in order of their numbers.
             earlier_key: ``candidates_key`` of all earlier candidates of the seat.
         """
-        pairs = list(zip(number_words(len(candidates)), candidates, strict=True))
+        pairs = list(zip(numerals(len(candidates)), candidates, strict=True))
         key = f"{earlier_key}{observation.key} {candidates_key(candidates)}"
         if self.brief:
             choices = " ".join(f"{number} {action}" for number, action in pairs)
@@ -84,7 +79,7 @@ class ChooseEnvironment(CombinedEnvironment):
         else:
             lines = (f"{number}. {' '.join(action.split()) or NOTHING}" for number, action in pairs)
             choices = "Your choices:\n" + "\n".join(lines)
-            ask = f"Reply with exactly one of these number_words: {', '.join(n for n, _ in pairs)}."
+            ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
         view = join_texts([observation.view, choices], self.brief) if observation.view else ""
         prompt = join_texts([observation.prompt, choices], self.brief)
         return observation._replace(prompt=prompt, ask=ask, key=key, view=view)
@@ -95,7 +90,7 @@ class ChoosePlay(CombinedPlay):
 
     Attributes:
         draws: candidates of each seat that acts next, in the order of the draws.
-        candidates: the same candidates of each seat, in the order of their number_words.
+        candidates: the same candidates of each seat, in the order of their numbers.
         chosen: the last candidates of each seat, and the one that it chose.
     """
 
@@ -132,17 +127,16 @@ class ChoosePlay(CombinedPlay):
     def legal(self, seat: int) -> tuple[str, ...] | None:
         if seat not in self.candidates:
             return super().legal(seat)
-        return number_words(len(self.candidates[seat]))
+        return numerals(len(self.candidates[seat]))
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number in a reply."""
         if seat not in self.candidates:
             return super().read(seat, reply, exact)
-        numbers = number_words(self.rules.proposer.count)
-        return listed_reply(numbers, reply, exact or self.rules.brief)
+        return listed_reply(numerals(self.rules.proposer.count), reply, exact or self.rules.brief)
 
     def inner_actions(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the candidates, in the order of their number_words."""
+        """Return the candidates, in the order of their numbers."""
         return (
             self.candidates[seat] if seat in self.candidates else super().inner_actions(seat, legal)
         )
@@ -151,8 +145,7 @@ class ChoosePlay(CombinedPlay):
         """Return a reply drawn at random."""
         if seat not in self.candidates:
             return super().sample(seat, stream)
-        numbers = number_words(len(self.candidates[seat]))
-        return numbers[stream.integer(0, len(numbers))]
+        return numerals(len(self.candidates[seat]))[stream.integer(0, len(self.candidates[seat]))]
 
     def observe(self, seat: int) -> Observation:
         """Return the current play's observation with the candidates."""
@@ -211,7 +204,7 @@ class ChoosePlay(CombinedPlay):
 def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
     return [
         f"{number} {action}{' (chosen)' if action == chosen else ''}"
-        for number, action in zip(number_words(len(candidates)), candidates, strict=True)
+        for number, action in zip(numerals(len(candidates)), candidates, strict=True)
     ]
 
 
@@ -265,7 +258,6 @@ class ProposerSeatsPlay(ChoosePlay):
         return chooser
 
     def _seats_without_candidates(self) -> tuple[int, ...]:
-        """Return the seats that need more proposals."""
         proposer, seats = self.rules.proposer, list[int]()
         for seat, proposals in self.proposals.items():
             legal = self.play.legal(seat)
@@ -293,7 +285,7 @@ class ProposerSeatsPlay(ChoosePlay):
         return tuple(self.play.due())
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the number_words of candidates, or the possible proposals; None: any text."""
+        """Return the numbers of candidates, or the possible proposals; None: any text."""
         if not self._is_proposer(seat):
             return super().legal(seat)
         chooser = self.inner_seat(seat)
@@ -412,7 +404,7 @@ def choose(
     """An environment in which a frozen proposer names actions, and the seat chooses one by number.
 
     What: at every decision the environment draws up to ``count`` different legal actions and shows
-    them with number_words in random order. The seat replies with a number. The prompt contains the
+    them with numbers in random order. The seat replies with a number. The prompt contains the
     candidates, so the episode records them and the update sees the same candidates. SLA (see
     Reference) trains a separate network to choose; here the language model itself chooses.
     When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
@@ -429,7 +421,7 @@ def choose(
     rock, paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
     the policy may learn positions in the list instead of actions. Where any text is legal,
     "weights" proposes nothing, and "seat" proposes texts; equal texts are one candidate. Players
-    that compute the game's actions (``cfr``, ``minimax``) do not reply with number_words.
+    that compute the game's actions (``cfr``, ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
     Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 
-__all__ = ["MAX_DRAWS", "Proposer", "candidates_key", "join_actions", "number_words"]
+__all__ = ["MAX_DRAWS", "Proposer", "candidates_key", "join_actions", "numerals"]
 
 MAX_DRAWS = 20_000  # largest number of draws of a proposer that exact figures enumerate
 
@@ -112,7 +112,7 @@ class Proposer:
         return probability
 
 
-def number_words(count: int) -> tuple[str, ...]:
+def numerals(count: int) -> tuple[str, ...]:
     """Return the numbers of ``count`` candidates as words, from "1"."""
     return tuple(str(number + 1) for number in range(count))
 

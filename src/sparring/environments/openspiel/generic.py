@@ -92,7 +92,6 @@ class GenericGame(Game):
         return action if action is not None else self._parser().find(reply)
 
     def _parser(self) -> ReplyParser:
-        """Return the cached parser of all action names."""
         if not hasattr(self, "_all_reader"):
             self._all_reader = ReplyParser(listed_actions(self.spiel))
         return self._all_reader

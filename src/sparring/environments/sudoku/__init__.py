@@ -308,7 +308,6 @@ def _cell(table: SudokuTable, index: int, seat: int | None, is_last: bool) -> Bo
 
 
 def _shows_wrong(table: SudokuTable, seat: int | None) -> bool:
-    """Return whether the reader sees which digits are wrong."""
     return seat is None or table.wrong == "ends"
 
 

@@ -110,14 +110,14 @@ UNKNOWN = "unknown"
 RIGHT_ROLES = "right_roles"
 _SEPARATOR = r"[^\w]{1,20}"
 _ROLE = "werewolf|wolf|seer|doctor|villager"
-_WORDS_BEFORE_ROLE = (
+_BEFORE_ROLE = (
     "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
 )
-_WORDS_BEFORE_CONFIDENCE = "with|confidence|is|of|and|my"
+_BEFORE_CONFIDENCE = "with|confidence|is|of|and|my"
 # "p2: werewolf, high", "p2 is probably the seer (confidence: low)"; not "p2 is not a werewolf"
 _GUESS = re.compile(
-    rf"(?<![\w-])(p[1-9]){_SEPARATOR}(?:(?:{_WORDS_BEFORE_ROLE}){_SEPARATOR}){{0,6}}({_ROLE})\b"
-    rf"(?:{_SEPARATOR}(?:(?:{_WORDS_BEFORE_CONFIDENCE}){_SEPARATOR}){{0,4}}(low|medium|high)\b)?",
+    rf"(?<![\w-])(p[1-9]){_SEPARATOR}(?:(?:{_BEFORE_ROLE}){_SEPARATOR}){{0,6}}({_ROLE})\b"
+    rf"(?:{_SEPARATOR}(?:(?:{_BEFORE_CONFIDENCE}){_SEPARATOR}){{0,4}}(low|medium|high)\b)?",
     re.IGNORECASE,
 )
 
@@ -276,10 +276,7 @@ def _format_guess(guess: RoleGuess) -> str:
 
 
 def _certain_knowledge(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return the roles known for certain, by player number, and the players known not to be wolves.
-
-    A player killed at night is not a wolf.
-    """
+    """Return (roles known for certain, by player number; players known not to be wolves)."""
     setup, known_roles, known_good = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         known_roles |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}

@@ -140,10 +140,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def parse_name(reply: str) -> str | None:
-    """Return the player name or "abstain" in a reply; None if there is no name or several.
-
-    If names are marked, only these count.
-    """
+    """Return the player name or "abstain" in a reply, marked names first; None: none or several."""
     text = reply[:MAX_CHARS]
     for names in (
         {mark.lower() for marks in _MARKED_NAME.findall(text) for mark in marks if mark},
@@ -300,9 +297,7 @@ class WerewolfPosition(NamedTuple):
         order = sorted(replies, key=lambda seat: self.places[seat])
         if self.is_deducing:
             events = (
-                WerewolfEvent(
-                    DEDUCTION_EVENT, self.places[seat], word=replies[seat], audience=(seat,)
-                )
+                WerewolfEvent(DEDUCTION_EVENT, self.places[seat], -1, replies[seat], (seat,))
                 for seat in order
             )
             return self._replace(events=(*self.events, *events), deduced=True)
@@ -427,7 +422,6 @@ class WerewolfPosition(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def _living(places: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the living seats, in the order of their players' numbers."""
     alive = (seat for seat in range(len(places)) if seat not in dead)
     return tuple(sorted(alive, key=places.__getitem__))
 

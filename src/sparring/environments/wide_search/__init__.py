@@ -373,7 +373,6 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
                 self._end_search()
 
     def _end_wave(self) -> None:
-        """End a wave and write the next prompt of the lead."""
         if any(self.steps.values()):
             cells = filter(self._is_right, [*self.notes][self.num_notes_before :])
             self.successful_calls |= {(len(self.waves), self.noted_by[cell]) for cell in cells}

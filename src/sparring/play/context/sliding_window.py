@@ -42,7 +42,5 @@ def sliding_window(
         opening: true (default): the seat's first exchange is always shown, as it has the rules and
             the role. false: it slides out like the others.
     """
-    shown_opening = request.past[:1] if opening else ()
-    return ContextWindow(
-        (*shown_opening, *request.past[len(shown_opening) :][-exchanges:]), request.text
-    )
+    prefix = request.past[:1] if opening else ()
+    return ContextWindow((*prefix, *request.past[len(prefix) :][-exchanges:]), request.text)

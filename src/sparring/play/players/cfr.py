@@ -75,10 +75,8 @@ class CfrAgent(TextAgent):
         """
         position: SearchablePlay = innermost_play(state)
         probabilities = self.policy(position.game).action_probabilities(position.node)
-        return {
-            position.game.word_of(position, seat, action): probability
-            for action, probability in probabilities.items()
-        }
+        word_of = position.game.word_of
+        return {word_of(position, seat, action): p for action, p in probabilities.items()}
 
     def _check(self, game: Searchable) -> None:
         if not game.has_info_states:

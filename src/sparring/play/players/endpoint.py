@@ -81,7 +81,6 @@ class EndpointAgent:
         return _yield_replies(*self._ask(turns))
 
     def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_RequestBatch, list[Future[Answer]]]:
-        """Give the requests of these turns to the threads."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="endpoint")
         if self._batch.is_over:

@@ -60,7 +60,6 @@ class HumanAgent(TextAgent):
         ]
 
     def _ask_by_prompt(self, turn: PendingTurn) -> str:
-        """Return the person's reply to the prompt of a turn: a legal action, or any text."""
         legal = turn.state.legal(turn.seat)
         choices = "" if legal is None else f"\n\nLegal actions: {list_actions(legal)}"
         text = wrap_lines(f"{turn.prompt}{choices}")

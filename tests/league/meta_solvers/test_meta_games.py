@@ -84,7 +84,7 @@ BAD_STRATEGIES = {
     "no strategy": (HALF, "must return a MetaStrategy; it returned ndarray"),
     "a side is missing": (
         MetaStrategy(sides=(HALF,)),
-        r"a weight per member, \(2, 2\) of them; it returned shapes \(2,\)",
+        r"a weight per member for each side, \(2, 2\) of them; it returned shapes \(2,\)",
     ),
     "a member is missing": (MetaStrategy(sides=(HALF, [1.0])), r"it returned shapes \(2,\), \(1,\)"),
     "below 0": (MetaStrategy(sides=(HALF, [1.5, -0.5])), r"for side 1 it returned \[1\.5, -0\.5\]"),

@@ -161,7 +161,6 @@ class Auction(PaintedPlay):
         paragraph(canvas, f"The winner pays {price_text}.", colour="dim")
 
     def _visible_winner(self, seat: int | None) -> int | None:
-        """Return the winner if the reader can know it, else None."""
         public = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
         return self.winner if public else None
 

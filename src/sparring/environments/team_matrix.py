@@ -74,10 +74,12 @@ class PaperExample(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
         return ("zero", "one")
 
     @property
     def max_payoff(self) -> float:
+        """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
     def summary_of(self, choices: Choices) -> int:
@@ -111,10 +113,12 @@ class TeamRockPaperScissors(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
         return ("rock", "scissors")
 
     @property
     def max_payoff(self) -> float:
+        """A payoff that no team exceeds."""
         return 1.0
 
     def summary_of(self, choices: Choices) -> str:
@@ -165,10 +169,12 @@ class SeekAttackDefend(TeamPayoffs):
 
     @property
     def words(self) -> tuple[str, ...]:
+        """The word of each choice."""
         return (*map(str, range(self.levels + 1)), "attack", "defend")
 
     @property
     def max_payoff(self) -> float:
+        """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
     def summary_of(self, choices: Choices) -> TeamCount:

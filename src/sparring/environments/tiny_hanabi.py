@@ -87,7 +87,6 @@ class TinyHanabi(Game):
 
 
 def _payoff_square(game: Game, deal: tuple[int, ...]) -> list[list[str]]:
-    """Return the payoffs for two cards, by the actions of both seats."""
     rows: list[list[str]] = []
     for first in range(len(ACTIONS)):
         rows.append([])

@@ -240,7 +240,6 @@ class PlayLoop:
     def _collect_queries(
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
-        """Append the decisions of these plays that an oracle judges, with copies of the states."""
         with PluginCall(_environment_name) as call:
             for play in plays:
                 episode = play.episode

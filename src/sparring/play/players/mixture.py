@@ -333,7 +333,6 @@ def _side_of_seat(name: str, teams: tuple[int, ...], seat: int) -> int:
 
 
 def _log_mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """Return the logarithm of the weighted mean of probabilities, [num_legal]."""
     with np.errstate(divide="ignore"):
         logprobs: FloatArray = np.log(weights @ np.exp(np.array(rows, dtype=np.float64)))
     return logprobs

@@ -390,7 +390,6 @@ def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _words_by_position(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
-    """Return clues and guesses by the seat's position in the picture."""
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"

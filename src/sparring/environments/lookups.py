@@ -299,7 +299,6 @@ class Lookup(ToolPlay):
         return answer_text(first, brief)
 
     def _prompt_words(self, seat: int) -> tuple[list[str], list[str]]:
-        """Return the distinct names and the distinct numbers of a seat's prompts, in order."""
         answers = (answer for _, answer in self.open_calls.get(seat, ()))
         text = " ".join((self.play.observe(seat).prompt, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]

@@ -87,6 +87,7 @@ class PaperExample(TeamPayoffs):
         return sum(choices)
 
     def payoff(self, own: int, other: int) -> float:
+        """Return a team's payoff."""
         if (own and other) or own == other:
             return float(own - other)
         num_ones = other or own  # number of ones in the team that is not all zeros
@@ -126,6 +127,7 @@ class TeamRockPaperScissors(TeamPayoffs):
         return self.words[choices[0]] if len(set(choices)) == 1 else "paper"
 
     def payoff(self, own: str, other: str) -> float:
+        """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
         return float((own, other) in beats) - float((other, own) in beats)
 
@@ -186,6 +188,7 @@ class SeekAttackDefend(TeamPayoffs):
         return TeamCount(float(gain), choices.count(attack), defend in choices)
 
     def payoff(self, own: TeamCount, other: TeamCount) -> float:
+        """Return a team's payoff."""
         return self._net_gain(own, other) - self._net_gain(other, own)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:

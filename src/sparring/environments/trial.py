@@ -111,7 +111,6 @@ class TrialPlay(CombinedPlay):
         return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
-        """Return the notes of a seat so far, for a new conversation."""
         notes = self.notes.get(seat, ())
         if self.rules.brief or not notes:
             return join_texts(notes, True)

@@ -215,7 +215,6 @@ def _draw_players(
 def _request(
     game: Environment, policies: Sequence[tuple[str, bool]], **common: Any
 ) -> Callable[..., MatchRequest]:
-    """Return a function of number, stream and learner that makes the requests of a game."""
     return partial(
         MatchRequest,
         environment=spec_of(game) or EnvironmentSpec(name=game.name),

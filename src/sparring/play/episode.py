@@ -514,7 +514,6 @@ class EpisodeInPlay:
         return [turn for seat in due for turn in self._prompt_seat(seat, returns)]
 
     def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
-        """Append the prompt of a seat to its conversation, and return its decision."""
         play, observation = self.play, self._checked_play.observe(seat)
         text, notice, is_retry = observation.text, "", False
         if self._notices or self._num_illegal:

@@ -223,7 +223,6 @@ class PlayLoop:
         return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
-        """Judge the due decisions of trained seats, and return the plays that did not fail."""
         for name, judge in self.judges.items():
             queries: list[tuple[Draft, SearchablePlay, Stream]] = []
             try:

@@ -287,7 +287,6 @@ def _turn(row: dict[str, Any], index: int) -> Turn:
 
 
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
-    """Return the segments of a row, which has their ids joined."""
     segments, offset, sampled_offset = [], 0, 0
     num_runs = row["segment_kinds"].count("sampled")
     run_versions = row["run_versions"]  # None in old files, where a turn has one version

@@ -167,7 +167,6 @@ def _tile(
 
 
 def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
-    """Write the label of a row with a coloured mark, and return the left end of the row."""
     if not label:
         return EDGE
     if colour != "none":

@@ -176,7 +176,6 @@ class GenericGame(Game):
         return tuple(sorted(self._collect_vocabulary()))
 
     def _collect_vocabulary(self) -> frozenset[str]:
-        """Return the vocabulary as a set, collected once from a fixed amount of random play."""
         if self._known is None:
             self._known = frozenset()  # spell every word while words are collected
             characters = () if self._matrix else _PRINTABLE
@@ -280,7 +279,6 @@ def describe_matrix(game: GenericGame, state: State, seat: int | None) -> str:
 
 
 def _choices(game: GenericGame, state: State, seat: int | None) -> list[str]:
-    """Return the choices that the reader knows, in sentences."""
     names = [row[0] for row in game.payoffs[1:]], game.payoffs[0][1:]
     return [
         f"{game.roles[event.player]} chose {names[event.player][event.action]}."

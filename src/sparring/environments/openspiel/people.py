@@ -50,7 +50,6 @@ def rules_of(game: Environment) -> str:
 
 
 def _facts(game: GenericGame) -> str:
-    """Return OpenSpiel's facts about a game in sentences."""
     kind = game.spiel.get_type()
     seats = "one seat plays" if game.num_seats == 1 else f"{game.num_seats} seats play"
     hidden = kind.information != kind.Information.PERFECT_INFORMATION

@@ -201,7 +201,6 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
 def _possible_wolf_sets(
     position: WerewolfPosition, seat: int, known_roles: Mapping[int, str], players: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the possible sets of the wolves that are unknown to the seat, as players' numbers."""
     setup, living = position.setup, {position.places[alive] for alive in position.living()}
     known_wolves = [place for place, role in known_roles.items() if role == WOLF]
     known_wolves += [position.places[seat]] if seat in setup.wolves else []

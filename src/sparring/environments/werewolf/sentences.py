@@ -274,7 +274,6 @@ def _last_named(events: Sequence[WerewolfEvent]) -> int:
 def _claims_and_suspicion(
     events: Sequence[WerewolfEvent],
 ) -> tuple[set[int], defaultdict[int, int]]:
-    """Return (players that claim to be the seer, suspicion of each player)."""
     seers, suspicion = set[int](), defaultdict[int, int](int)
     for event in events:
         if event.kind != "say":

@@ -53,7 +53,6 @@ def _narrow_before(a: int, b: int) -> tuple[int, int]:
 
 
 def _narrow_next(a: int, b: int) -> tuple[int, int]:
-    """Return the possible houses of two neighbours."""
     a &= b << 1 | b >> 1
     return a, b & (a << 1 | a >> 1)
 

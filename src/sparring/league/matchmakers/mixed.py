@@ -45,7 +45,6 @@ def mixed(
 
 
 def _against(request: MatchRequest, player: PlayerRef | None) -> Seating:
-    """Return a seating against a bot, or against snapshots if ``player`` is None."""
     if player is not None:
         return against(request, lambda seat: player)
     if not request.members:

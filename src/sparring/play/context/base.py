@@ -225,7 +225,6 @@ class Ledger:
     def _ask_strategy(
         self, context: BoundPlugin, observation: Observation, text: str, is_retry: bool
     ) -> tuple[Exchange, ...]:
-        """Return the exchanges that the strategy shows, and set the prompt."""
         if not observation.view and "view" in context.needs:
             raise no_view_error(context, self._environment)
         brief = self._environment is not None and self._environment.brief

@@ -296,7 +296,6 @@ def identity_of(folder: str) -> dict[str, str]:
 
 
 def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
-    """Return the policies of a folder with their paths: one, or the members of a mixture."""
     path = Path(folder).expanduser()
     player = read_exported(path)
     if isinstance(player, ExportedPolicy):

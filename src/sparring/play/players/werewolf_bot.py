@@ -139,7 +139,6 @@ class WerewolfBot(AgentWithChances):
         return scores
 
     def _speeches(self, play: WerewolfPlay, seat: int, scores: dict[int, float]) -> list[list[str]]:
-        """Return lists of equally good speeches, the best first; some may be illegal."""
         position = play.position
         names = position.targets(seat)
         most_suspicious = _rank(names, scores)[0]
@@ -156,7 +155,6 @@ class WerewolfBot(AgentWithChances):
 
 
 def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
-    """Return lists of names of equal score, the highest score first."""
     levels = sorted({scores[name] for name in names}, reverse=True)
     return [[name_of(name) for name in names if scores[name] == level] for level in levels]
 

@@ -236,3 +236,10 @@ def test_a_copy_that_raises_drops_only_its_group(monkeypatch):
     episodes, counts = rollout(specs_of(*games), {"a": FixedReply()}, retries=1, judges=judges)
     assert counts.dropped_groups == {0} and counts.retried == 1
     assert [episode.group_id for episode in episodes] == [1] and len(num_judged) == 6
+
+
+def test_a_call_that_has_begun_no_episode_has_a_name_for_errors():
+    from sparring.config.plugins.guard import PluginCall
+    from sparring.play.rollout import _environment_name
+
+    assert str(PluginCall(_environment_name)) == "environment"

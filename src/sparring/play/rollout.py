@@ -279,8 +279,9 @@ class PlayLoop:
 _MISSING = Reply(text="")  # placeholder until a reply arrives
 
 
-def _environment_name(spec: EpisodeSpec) -> str:
-    return named("environments", spec.game.name)
+def _environment_name(spec: EpisodeSpec | None) -> str:
+    """Return the environment of an episode for errors; a call may be slow before its first one."""
+    return "environment" if spec is None else named("environments", spec.game.name)
 
 
 MAX_REASONS = 3  # largest number of reasons in a message

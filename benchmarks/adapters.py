@@ -36,9 +36,9 @@ CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = 64, 24, 16, 3
 def members(base):
     """Return models of the base with adapters that differ, and change what it says."""
     models = []
-    for number in range(ADAPTERS):
+    for seed in range(ADAPTERS):
         network = share_weights(base.network)
-        stream, draw = Stream.from_seed(number), torch.Generator().manual_seed(number)
+        stream, draw = Stream.from_seed(seed), torch.Generator().manual_seed(seed)
         network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
         models.append(LanguageModel(network, base.tokenizer, over=base))
         with torch.no_grad():
@@ -50,7 +50,7 @@ def members(base):
 def conversations(vocabulary, count):
     """Return requests of random prompts."""
     ids = np.random.default_rng(0).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(row), number) for number, row in enumerate(ids.tolist())]
+    return [SampleRequest(tuple(row), index) for index, row in enumerate(ids.tolist())]
 
 
 def said(models, requests, *, at_once):
@@ -58,8 +58,8 @@ def said(models, requests, *, at_once):
     params, count = SamplingParams(max_new_tokens=NEW_TOKENS), len(requests) // len(models)
     samplers = [in_process(model) for model in models]
     lots = [
-        SampleBatch(sampler, requests[number * count : (number + 1) * count], params, ())
-        for number, sampler in enumerate(samplers)
+        SampleBatch(sampler, requests[index * count : (index + 1) * count], params, ())
+        for index, sampler in enumerate(samplers)
     ]
     calls = [lots] if at_once else [[lot] for lot in lots]
     backend = samplers[0].backend

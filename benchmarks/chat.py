@@ -43,12 +43,12 @@ def peak_gib():
 def measure(recipe, games):
     """Return one row of so many games."""
     # games to their end
-    changes = [
+    overrides = [
         f"rollout.games_per_step={games}",
         "evaluation.exact=false",
         "environments.0.illegal={rule: random}",
     ]
-    config = resolve(apply_overrides(load_recipe(recipe), changes))
+    config = resolve(apply_overrides(load_recipe(recipe), overrides))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.environments[0][0], games, "learner")
     episodes, playing = time_call(lambda: engine.play(specs).episodes)

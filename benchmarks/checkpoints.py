@@ -54,8 +54,8 @@ def run(model, members, folder):
     )
     engine = LocalEngine(config)
     state = play_round(config, engine, Methods.of(config), RunState()).state
-    for number in range(members):
-        engine.take_member(snapshot(number + 1))
+    for index in range(members):
+        engine.take_member(snapshot(index + 1))
     return config, engine, state
 
 

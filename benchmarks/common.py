@@ -61,12 +61,12 @@ def self_play_specs(game: Any, count: int, agent: str) -> list[Any]:
     return [
         EpisodeSpec(
             game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root.child(number),
-            stream=plays.child(number),
+            episode_id=index,
+            group_id=index,
+            deal=root.child(index),
+            stream=plays.child(index),
             seats=(agent,) * seats,
             trained=(True,) * seats,
         )
-        for number in range(count)
+        for index in range(count)
     ]

@@ -74,8 +74,8 @@ def measure_model(name, rounds):
         began = time.perf_counter()
         logprobs[arm] = [step(model, *batch) for batch in data]
         first[arm] = time.perf_counter() - began
-    for number in range(rounds):
-        for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
+    for index in range(rounds):
+        for arm in ARMS[index % len(ARMS) :] + ARMS[: index % len(ARMS)]:
             began = time.perf_counter()
             for batch in data:
                 step(models[arm], *batch)

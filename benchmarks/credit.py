@@ -81,7 +81,7 @@ def drawn_table(size):
         role_names=("first", "second"),
         agent_names=("learner",),
         action_names=("a", "b", "c"),
-        view_names=tuple(f"position {number}" for number in range(4 * POSITIONS)),
+        view_names=tuple(f"position {index}" for index in range(4 * POSITIONS)),
     )
 
 
@@ -150,8 +150,8 @@ def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
                 continue
             values = torch.stack([returns[step] for step in steps])
             scores = (values - values.mean()) / (values.std(unbiased=False) + epsilon)
-            for number, step in enumerate(steps):
-                items[step].append((length, scores[number]))
+            for index, step in enumerate(steps):
+                items[step].append((length, scores[index]))
         for step, levels in items.items():
             scores = torch.stack([score for _, score in levels])
             weights = torch.tensor([length + 1.0 for length, _ in levels], dtype=torch.float64)

@@ -78,12 +78,12 @@ def bare_seconds(engine, episodes):
                 hidden = model.extend(
                     torch.zeros((rows, prompted), dtype=torch.int64), start, cache
                 )[:, -1]
-                for number in range(replied):
+                for index in range(replied):
                     model.logits(hidden).softmax(-1)
-                    if number + 1 < replied:
+                    if index + 1 < replied:
                         hidden = model.extend(
                             torch.zeros((rows, 1), dtype=torch.int64),
-                            start + prompted + number,
+                            start + prompted + index,
                             cache,
                         )[:, 0]
         optimizer.zero_grad(set_to_none=True)

@@ -32,13 +32,13 @@ CELLS = [*(("pinned", lag) for lag in (0, 1, 2, 4)), *(("fresh", lag) for lag in
 def cell(order, lag, options):
     """Train; return the seconds from the first step on, the mean seconds of the learner, and the
     lines of metrics.jsonl."""
-    changes = [
+    overrides = [
         *("threads=1", "warmup.updates=0", f"steps={options.steps}", "evaluation.exact=false"),
         *(f"rollout.games_per_step={options.games}", "scale.unit_games=1", "checkpoint.every=1000"),
         *("store.every=0", "scale.fleet=processes", f"scale.workers={options.workers}"),
         *(f"scale.lag={lag}", f"scale.order={order}"),
     ]
-    config = with_fleet(configured("kuhn-tiny", changes), "processes", options.workers)
+    config = with_fleet(configured("kuhn-tiny", overrides), "processes", options.workers)
     clock = []
 
     def through(fleet):

@@ -93,15 +93,15 @@ def positions(game: Searchable, oracle: Oracle, number: int) -> list[SearchableP
     """
     root, states = Stream.from_seed(0), dict[str, SearchablePlay]()
     for play in range(1_000_000):
-        draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
+        stream, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
         while not state.done:
             states.setdefault(game.key(state, state.seat), state.clone())
             if len(states) == number:
                 return list(states.values())
             verdict = oracle.judge([state])[0]
-            slip = verdict is None or draws.uniform(2 * state.plies) < SLIPS
+            slip = verdict is None or stream.uniform(2 * state.plies) < SLIPS
             choice = state.legal_actions() if slip or verdict is None else sorted(verdict.best)
-            state.apply(choice[draws.integer(2 * state.plies + 1, len(choice))])
+            state.apply(choice[stream.integer(2 * state.plies + 1, len(choice))])
     return list(states.values())
 
 
@@ -184,8 +184,8 @@ def against_openspiel(small: bool) -> Row:
 
     times: dict[Any, list[float]] = {theirs: [], ours: []}
     oracle.enter(game)
-    for number, state in enumerate(states):
-        for judge in (theirs, ours) if number % 2 else (ours, theirs):
+    for index, state in enumerate(states):
+        for judge in (theirs, ours) if index % 2 else (ours, theirs):
             times[judge] += seconds_each(judge, [state])
     speed = simulations * len(states) / sum(times[ours])
     ratio = statistics.median(
@@ -205,8 +205,8 @@ def judging_share(recipe: str, small: bool) -> Row:
     """Return the row of a recipe: judging's share of a training step's time, after the warm-up,
     median over steps.
     """
-    changes = ["threads=1", *(["warmup.updates=20"] if small else [])]
-    shares = judging_shares(recipe, changes, 5 if small else 40)
+    overrides = ["threads=1", *(["warmup.updates=20"] if small else [])]
+    shares = judging_shares(recipe, overrides, 5 if small else 40)
     return row(
         f"{recipe}: judging",
         statistics.median(shares),

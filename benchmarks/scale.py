@@ -95,15 +95,15 @@ def digest_row(arm):
     """Run an arm in a process of its own; return its row."""
     recipe, lag, who, harm = arm
     count, _, fleet = who.split()
-    changes = [*SMALL, *RECIPES[recipe], f"scale.lag={lag}"]
+    overrides = [*SMALL, *RECIPES[recipe], f"scale.lag={lag}"]
     row = {"recipe": recipe, "lag": str(lag), "who plays": who, "harm": harm}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         if harm.startswith("training"):
-            row["done"] = f"{killed_again_and_again(recipe, changes, path)} kills, each resumed"
+            row["done"] = f"{killed_again_and_again(recipe, overrides, path)} kills, each resumed"
         else:
             fleets = []
-            config = with_fleet(configured(recipe, changes), fleet, int(count))
+            config = with_fleet(configured(recipe, overrides), fleet, int(count))
 
             def through(fleet):
                 fleets.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
@@ -123,7 +123,7 @@ def killed_again_and_again(recipe, changes, path):
     scale = ["scale.fleet=processes", "scale.workers=2"]
     new = ["sparring", "train", recipe, *changes, *scale, "--run", str(path)]
     resume = ["sparring", "train", "--run", str(path), "--resume"]
-    for number in range(KILLS):
+    for index in range(KILLS):
         has_begun = (path / "config.yaml").exists()
         process = subprocess.Popen(
             resume if has_begun else new, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -133,7 +133,7 @@ def killed_again_and_again(recipe, changes, path):
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         if process.wait() == 0:  # it was done before: what is left is to go on with nothing to do
-            return number
+            return index
     has_begun = (path / "config.yaml").exists()
     subprocess.run(resume if has_begun else new, check=True, stdout=subprocess.DEVNULL)
     return KILLS
@@ -160,7 +160,7 @@ def digests(options):
 def held_back(workers, lag, steps, path):
     """Return the seconds of a run whose answers are held back, from its first step on, the mean
     seconds of its learner, and the median seconds of a unit."""
-    changes = [
+    overrides = [
         *("threads=1", "warmup.updates=0", f"steps={steps}", "evaluation.exact=false"),
         *(
             f"rollout.games_per_step={8 * UNITS}",
@@ -170,7 +170,7 @@ def held_back(workers, lag, steps, path):
         ),
         f"scale.lag={lag}",
     ]
-    config = with_fleet(configured("kuhn-tiny", changes), "processes", workers)
+    config = with_fleet(configured("kuhn-tiny", overrides), "processes", workers)
     clock = []
 
     def through(fleet):
@@ -268,7 +268,7 @@ def seconds_a_step(recipe, searched, workers, steps, folder):
     """Return the median seconds of so many steps but the first, which is left out."""
     fleet = ["scale.fleet=processes"] if workers else []
     bots = f"bots={{search: {{name: mcts, simulations: {searched}}}}}"
-    changes = [
+    overrides = [
         "threads=1",
         f"steps={steps}",
         "evaluation.every=100",
@@ -281,7 +281,7 @@ def seconds_a_step(recipe, searched, workers, steps, folder):
     ]
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(
-        ["sparring", "train", recipe, *changes, "--run", str(folder)],
+        ["sparring", "train", recipe, *overrides, "--run", str(folder)],
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

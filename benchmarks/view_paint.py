@@ -76,8 +76,8 @@ def train_and_copy(folder, copies):
     command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "train", *TRAIN]
     first = folder / "run-0"
     subprocess.run([*command, "--run", str(first)], stdout=subprocess.DEVNULL, check=True)
-    for number in range(1, copies):
-        shutil.copytree(first, folder / f"run-{number}")
+    for index in range(1, copies):
+        shutil.copytree(first, folder / f"run-{index}")
 
 
 def rows_of(options):

@@ -60,7 +60,7 @@ def fill_columns(episode: Episode) -> Episode:
 
 def _turn(turn: Turn) -> Turn:
     """Return a turn with tokens and a verdict."""
-    values = tuple(0.5 - place for place in range(len(turn.legal_actions)))
+    values = tuple(0.5 - index for index in range(len(turn.legal_actions)))
     prompt = Segment(kind="prompt", ids=(1, 5, 7, 9, 3))
     segment = Segment(kind="sampled", ids=(13, 2), logprobs=(-0.7, -0.1), weights_version=3)
     verdict = Verdict(
@@ -75,8 +75,8 @@ def numbered(
     plays: Sequence[Episode], step: int, each: int, draws: np.random.Generator
 ) -> Iterator[Episode]:
     """Yield the episodes of a step: known plays, one in twenty of them with an illegal reply."""
-    for number, place in enumerate(draws.integers(len(plays), size=each).tolist()):
-        play, identity = plays[place], step * each + number
+    for index, place in enumerate(draws.integers(len(plays), size=each).tolist()):
+        play, identity = plays[place], step * each + index
         turns = play.turns
         if draws.uniform() < 0.05:
             turns = (*turns[:-1], turns[-1]._replace(event="illegal", action=None, reply="fold"))

@@ -32,7 +32,7 @@ PARAMS = SamplingParams(max_new_tokens=NEW_TOKENS)
 def conversations(vocabulary, count, number):
     """Return requests of random prompts."""
     ids = np.random.default_rng(number).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(row), 1000 * number + n) for n, row in enumerate(ids.tolist())]
+    return [SampleRequest(tuple(row), 1000 * number + index) for index, row in enumerate(ids.tolist())]
 
 
 def difference(model, requests, replies):
@@ -53,8 +53,8 @@ def measure_rows(model, samplers, counts, rounds):
     vocabulary, rows = len(model.tokenizer), []
     for count in counts:
         speeds, far = {name: [] for name in samplers}, []
-        for number in range(rounds):
-            requests = conversations(vocabulary, count, number)
+        for index in range(rounds):
+            requests = conversations(vocabulary, count, index)
             for name, sampler in samplers.items():
                 began = time.perf_counter()
                 replies = sample(sampler, requests, PARAMS, ())

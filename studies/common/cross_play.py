@@ -154,7 +154,7 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
     """
     teams = teams_of(game)
     names = [(FIRST, SECOND)[team] for team in teams]
-    specs = [untrained_spec(game, number, names, stream.child(number)) for number in range(games)]
+    specs = [untrained_spec(game, index, names, stream.child(index)) for index in range(games)]
     episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
     legal, spoken = [], []

@@ -56,11 +56,11 @@ def cells(
         runs = dict[str, Cell]()
         for arm in setting["arms"]:
             recipe, arm_changes = arms[arm]
-            changes = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
+            overrides = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
             measure_of = with_export(measure) if arm in origin.values() else measure
             first = runs[origin[arm]] if arm in origin else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training_cell(key, name, recipe, changes, measure_of, parent=first)
+            runs[arm] = training_cell(key, name, recipe, overrides, measure_of, parent=first)
         inputs = {
             "runs": {arm: run.folder for arm, run in runs.items()},
             "bots": dict(bots),

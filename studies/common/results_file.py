@@ -86,8 +86,8 @@ def faults(document: Mapping[str, Any]) -> list[str]:
     if "python" not in document.get("versions", {}):
         messages.append("Its 'versions' lack 'python'.")
     rows = document.get("rows") or []
-    for number, row in enumerate(rows):
-        messages += [f"Row {number}: {fault}" for fault in row_faults(row)]
+    for index, row in enumerate(rows):
+        messages += [f"Row {index}: {fault}" for fault in row_faults(row)]
     if any("text" in row for row in rows) and LOST not in document.get("note", ""):
         messages.append(f"Rows have 'text'; say in 'note' that {LOST}.")
     return messages

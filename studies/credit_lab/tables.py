@@ -134,7 +134,7 @@ def findings(results: Results) -> str:
         f"No estimator takes more than {seconds[slowest]:.2f} s for 100,000 turns "
         f"(`{slowest}`), so time is no reason for a choice.",
     )
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+    return "\n".join(f"{index}. {line}" for index, line in enumerate(lines, 1))
 
 
 def ranking(results: Results) -> str:

@@ -114,7 +114,7 @@ def _play_episodes(
 ) -> list[Episode]:
     """Play episodes with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
-    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
     return with_results(play_teams(specs, agents))
 
 

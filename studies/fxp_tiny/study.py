@@ -104,9 +104,9 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     apart: dict[tuple[Any, ...], dict[str, Any]] = {}
     for (arm, game, seed), record in records.items():
         measured_ = record["found"]
-        for number, (answer, figures) in enumerate(measured_["answers"].items()):
+        for index, (answer, figures) in enumerate(measured_["answers"].items()):
             values = {**figures, "legal replies": measured_["legal replies"]}
-            values |= measured_["curve"] if number == 0 else {}
+            values |= measured_["curve"] if index == 0 else {}
             apart[arm, game, answer, seed] = {**record, "found": values}
 
     def labels(arm: str, game: str, answer: str) -> Row:

@@ -45,12 +45,12 @@ def _lines(row: Row) -> list[tuple[str, ...]]:
         (
             row["arm"],
             seed,
-            *(f"{values(row, name)[place]:.0f}" for name in (DIFFER, COMMON)),
-            _interval_text(*(values(row, name)[place] for name in (LEGAL, LOW, HIGH))),
-            *(_interval_text(*_ends(won(row, place, role))) for role in ROLES),
-            f"{values(row, 'seconds')[place] / 60:.0f}",
+            *(f"{values(row, name)[index]:.0f}" for name in (DIFFER, COMMON)),
+            _interval_text(*(values(row, name)[index] for name in (LEGAL, LOW, HIGH))),
+            *(_interval_text(*_ends(won(row, index, role))) for role in ROLES),
+            f"{values(row, 'seconds')[index] / 60:.0f}",
         )
-        for place, seed in enumerate(seeds_of(row))
+        for index, seed in enumerate(seeds_of(row))
     ]
 
 
@@ -69,7 +69,7 @@ def verdict(results: Results) -> str:
 def _reached(row: Row, start: Row) -> str:
     """Return in how many seeds an arm reaches each part of what was asked for, and all."""
     seeds = seeds_of(row)
-    counts = [reached(row, start, place) for place in range(len(seeds))]
+    counts = [reached(row, start, index) for index in range(len(seeds))]
     parts = [sum(count[part] for count in counts) for part in range(3)]
     return (
         f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "

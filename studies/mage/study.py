@@ -109,8 +109,8 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     for game in setting["games"]:
         for arm in setting["arms"]:
             ran = [records[game, arm, seed]["found"] for seed in range(setting["seeds"])]
-            for place, row in enumerate(ran[0]):
-                figures = [_figures(rows[place]) for rows in ran]
+            for index, row in enumerate(ran[0]):
+                figures = [_figures(rows[index]) for rows in ran]
                 labels = {"game": game, "arm": arm, "role": row["role"], "starts": "all"}
                 labels |= {"met": row["trained"]}
                 exact = {"best": row["best"], "fixed": row["fixed"], "ceiling": row["ceiling"]}
@@ -132,9 +132,9 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
         "sampled": [attempt["mean"] for attempt in row["attempts"]],
     }
     return {
-        f"{name} {number}": value
+        f"{name} {index}": value
         for name, values in by_attempt.items()
-        for number, value in enumerate(values, 1)
+        for index, value in enumerate(values, 1)
     }
 
 

@@ -31,12 +31,12 @@ LAST = 3
 
 def learnt(results: Results) -> str:
     """Return the share of the headroom that every attempt closes, by arm, role and pool."""
-    attempts = (f"attempt {number}" for number in range(1, LAST + 1))
+    attempts = (f"attempt {index}" for index in range(1, LAST + 1))
     head = ("game", "learns by", "role", "opponents", *attempts, "at most, attempts 2 and 3")
     lines = []
     for row in results.rows():
         count = len(row["ceiling"])
-        shares = [spread(row, f"closed {number}") for number in range(1, count + 1)]
+        shares = [spread(row, f"closed {index}") for index in range(1, count + 1)]
         most = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
         cells = (*shares, *["-"] * (LAST - count), most)
         lines.append((row["game"], NAMES[row["arm"]], row["role"], status(row), *cells))

@@ -48,10 +48,10 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     result = []
     for arm in setting["arms"]:
         ran = [record["found"] for (name, _), record in records.items() if name == arm]
-        for place, record in enumerate(ran[0]):
+        for index, record in enumerate(ran[0]):
             labels = {"arm": arm, "role": record["role"], "met": record["trained"], "starts": "all"}
             exact = {"best": record["best"], "fixed": record["fixed"], "ceiling": record["ceiling"]}
-            figures = [_figures(rows[place]) for rows in ran]
+            figures = [_figures(rows[index]) for rows in ran]
             trials = record["attempts"][0]["trials"]
             result.append({**labels, **exact, "trials": trials, "values": by_seed(figures)})
     return result

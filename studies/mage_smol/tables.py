@@ -28,11 +28,11 @@ NAMES = {
 
 def attempts(results: Results) -> str:
     """Return the share of the headroom that every attempt closes, by arm, role and pool."""
-    columns = (f"attempt {number}" for number in range(1, LAST + 1))
+    columns = (f"attempt {index}" for index in range(1, LAST + 1))
     head = ("model", "role", "opponents", *columns, "forfeits", "at most, attempts 2 and 3")
     lines = []
     for trained_row in (row for arm in NAMES for row in results.rows(arm=arm)):
-        shares = [spread(trained_row, f"closed {number}") for number in range(1, LAST + 1)]
+        shares = [spread(trained_row, f"closed {index}") for index in range(1, LAST + 1)]
         most = " ".join(f"{share:.2f}" for share in trained_row["ceiling"][1:]) or "-"
         lost = spread(trained_row, "forfeits", low=0.0, high=1.0)
         lines.append(

@@ -91,8 +91,8 @@ def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Ce
         trained_on, variant = "three games", "full"
         others = [change for change in more if not change.startswith("steps=")]
         more = ["steps=1", "learner.learning_rate=0.0", *others]
-    changes = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
-    return training_cell(key, "-".join(map(str, key)), RECIPE, changes, measure)
+    overrides = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
+    return training_cell(key, "-".join(map(str, key)), RECIPE, overrides, measure)
 
 
 def arm_changes(trained_on: str, variant: str) -> list[str]:

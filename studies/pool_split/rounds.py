@@ -131,7 +131,7 @@ def play_rounds(
     """
     names = ("one", "one" if agents[0] is agents[1] else "two")
     root = Stream.from_seed(0).child("split").child("".join(names))
-    specs = [untrained_spec(game, number, names, root.child(number)) for number in range(count)]
+    specs = [untrained_spec(game, index, names, root.child(index)) for index in range(count)]
     episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
     rounds = [
         round_
@@ -150,8 +150,8 @@ def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
     rules: Any = spec.game
     turns_by_seat = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
     rounds: list[Round] = []
-    for number, both in enumerate(zip(*turns_by_seat, strict=True)):
-        start = rules.inner.reset(spec.deal.child(number)).start
+    for index, both in enumerate(zip(*turns_by_seat, strict=True)):
+        start = rules.inner.reset(spec.deal.child(index)).start
         first, two = (tuple(map(int, turn.action.split())) for turn in both)
         before = (rounds[-1].scenario.counts, rounds[-1].claims) if rounds else None
         rounds.append(

@@ -290,4 +290,4 @@ def one_solver(results: Results) -> Claim:
 def _order(rows: Sequence[Row], figure: str) -> dict[str, int]:
     """Return the ranks of algorithms by a figure, the least first."""
     ordered = sorted(rows, key=lambda row: mean(row, figure))
-    return {row["algorithm"]: place for place, row in enumerate(ordered, start=1)}
+    return {row["algorithm"]: index for index, row in enumerate(ordered, start=1)}

@@ -85,7 +85,7 @@ def _measure_lead(
     """Return the figures of one environment, and the width and the best width of each play."""
     root = Stream.from_seed(0).child("swarm").child(game.name)
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
-    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
     episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
     counted = [
         figures for episode in episodes if (figures := figures_of(game, episode)) is not None

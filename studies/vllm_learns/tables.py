@@ -15,9 +15,9 @@ def learnt(results: Results) -> str:
     forms = {LEGAL: ".3f", RETURN: "+.3f", ERROR: ".1e"}
     lines = []
     for row in results.rows():
-        for place, seed in enumerate(seeds_of(row)):
-            cells = (f"{values(row, name)[place]:{form}}" for name, form in forms.items())
-            minutes = f"{values(row, 'seconds')[place] / 60:.0f}"
+        for index, seed in enumerate(seeds_of(row)):
+            cells = (f"{values(row, name)[index]:{form}}" for name, form in forms.items())
+            minutes = f"{values(row, 'seconds')[index] / 60:.0f}"
             lines.append((row["sampler"], seed, *cells, minutes))
     return markdown(head, lines)
 

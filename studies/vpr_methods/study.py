@@ -60,9 +60,9 @@ def cell(key: tuple[str, str, int], setting: Setting) -> Cell:
     recipe, game_changes = GAMES[game]
     steps = [f"steps={setting['steps']}", f"evaluation.every={setting['steps']}"]
     more = [*game_changes, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
-    changes = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
+    overrides = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
     return training_cell(
-        key, f"{game}-{method}-{seed}", recipe, changes, partial(run_figures, game=game)
+        key, f"{game}-{method}-{seed}", recipe, overrides, partial(run_figures, game=game)
     )
 
 

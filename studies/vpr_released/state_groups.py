@@ -172,7 +172,7 @@ def warmed(config: RunConfig, shared: Path) -> Path:
 def play_starts(starts: Starts, agent: Any, plays: int) -> list[Episode]:
     """Play the evaluation episodes of a policy from fixed initial states."""
     stream = Stream.from_seed(0).child("state groups")
-    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
+    specs = [match_spec(starts, 0, index, plays, stream) for index in range(plays)]
     return play_teams(specs, {AGENT: agent})
 
 

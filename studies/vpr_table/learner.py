@@ -99,7 +99,7 @@ def specs(
     result = []
     for group in range(groups):
         stream, seat = root.child(step).child(group), (step * groups + group) % game.num_seats
-        learns = [number == seat or not opponent for number in range(game.num_seats)]
+        learns = [index == seat or not opponent for index in range(game.num_seats)]
         seats = tuple("table" if is_learner else "opponent" for is_learner in learns)
         for member in range(size):
             result.append(

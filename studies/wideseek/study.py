@@ -91,9 +91,9 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     for arm in setting["arms"]:
         ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
         seconds = [records[arm, seed]["seconds"] for seed in range(setting["seeds"])]
-        for place, game in enumerate(ran[0]):
+        for index, game in enumerate(ran[0]):
             figures = [
-                figures[place]["figures"] | {"seconds": each}
+                figures[index]["figures"] | {"seconds": each}
                 for figures, each in zip(ran, seconds, strict=True)
             ]
             labels = {"arm": arm, "workers": game["workers"], "starts": game["starts"]}

@@ -300,8 +300,8 @@ def openspiel_named(path, text):
     if path.startswith("environments/openspiel/"):
         return []
     return [
-        f"line {number}: {match[0]}"
-        for number, line in enumerate(text.splitlines(), 1)
+        f"line {index}: {match[0]}"
+        for index, line in enumerate(text.splitlines(), 1)
         if (match := OPENSPIEL.search(line))
     ]
 

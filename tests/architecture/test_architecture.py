@@ -41,7 +41,7 @@ def test_a_file_keeps_the_laws(path):
 
 def test_no_line_has_more_than_a_hundred_columns():
     files = {str(path.relative_to(SOURCE)): path.read_text().splitlines() for path in FILES}
-    wide = [(name, number) for name, lines in files.items() for number, line in enumerate(lines, 1) if len(line) > 100]
+    wide = [(name, index) for name, lines in files.items() for index, line in enumerate(lines, 1) if len(line) > 100]
     assert wide == []
 
 

@@ -193,7 +193,7 @@ def test_matches_are_split_into_cells_and_each_row_gets_its_own(shares):
         setting, results, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]}
     )
     values = {row["pair"]: row["values"]["won"] for row in rows if "pair" in row}
-    assert values == {pair: {"0": place, "1": place + 0.5} for place, pair in enumerate(pairs)}
+    assert values == {pair: {"0": index, "1": index + 0.5} for index, pair in enumerate(pairs)}
 
 
 def test_all_arms_play_one_game_equally_often():

@@ -112,7 +112,7 @@ def test_answers_along_a_run_equal_the_evaluations(tiny_league):
 def tiny_league(tmp_path):
     from sparring import train
 
-    changes = [
+    overrides = [
         "steps=2",
         "threads=1",
         "warmup.updates=2",
@@ -128,7 +128,7 @@ def tiny_league(tmp_path):
         "checkpoint.every=1",
         "checkpoint.keep=4",
     ]
-    return train("kuhn-tiny", *changes, *league, run=tmp_path / "run").path
+    return train("kuhn-tiny", *overrides, *league, run=tmp_path / "run").path
 
 
 def row(arm, answer, *gaps, policy="model"):

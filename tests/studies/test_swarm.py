@@ -43,7 +43,7 @@ def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
         [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}],
         {"rollout": {"games_per_step": 8}},
     )
-    figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
+    figures = {name: {"mean": index / 10} for index, name in enumerate(study.TEAM_FIGURES)}
     self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
     commands = Commands({"self_plays": self_plays})
     result = study.as_team(tmp_path, "", commands, plays=5, seed=3)

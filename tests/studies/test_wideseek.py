@@ -30,7 +30,7 @@ def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name,
     assert not any(policy.frozen for policy in config.policies.values())  # a frozen one has no warm-up
     assert config.policies[learning_policy].learner.learning_rate == joint.learner.learning_rate
     assert config.policies[fixed_policy].learner.learning_rate == 0.0
-    assert config.roles == {"lead": "lead", **{f"worker {number}": "worker" for number in range(1, 9)}}
+    assert config.roles == {"lead": "lead", **{f"worker {index}": "worker" for index in range(1, 9)}}
     equal_sections = {"environments", "rollout", "warmup", "steps", "credit", "losses", "matchmaker"}
     dumped, joint_dump = config.model_dump(), joint.model_dump()
     assert {key: dumped[key] for key in equal_sections} == {key: joint_dump[key] for key in equal_sections}

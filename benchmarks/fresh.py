@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from published import record, row_faults, settings
+from published import errors_of_row, record, settings
 from scale import AllReadyFleet, config_with_overrides
 from scale_model import Setting, simulate, simulate_fresh
 from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
@@ -88,7 +88,7 @@ def measure_all(options):
         row["lag, most"] = max(line.get("lag_max", line.get("lag", 0.0)) for line in lines)
         row["withheld"] = lines[-1].get("withheld_games", 0.0)
         row["load"] = os.getloadavg()[1]
-        if wrong := row_faults(row):  # checked now, not after a quarter of an hour
+        if wrong := errors_of_row(row):  # checked now, not after a quarter of an hour
             sys.exit(" ".join(wrong))
         rows.append(row)
         print(rows[-1], file=sys.stderr, flush=True)

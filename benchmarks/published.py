@@ -19,12 +19,12 @@ from studies.common.results_file import (
     INTERVAL,
     KEYS,
     as_text,
-    faults,
-    row_faults,
+    errors_of,
+    errors_of_row,
     software_and_machine,
 )
 
-__all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
+__all__ = ["INTERVAL", "KEYS", "errors_of", "errors_of_row"]
 RESULTS = ROOT / "benchmarks" / "results"
 TRIALS = ROOT / "runs" / "results"
 FREE_OPTIONS = {"workers", "folder", "out"}  # options that do not change the results
@@ -113,7 +113,7 @@ def record(name, rows, options, **more):
         ValueError: the rows do not have the format of a results file.
     """
     document = {**options.source, **more, "rows": rows}
-    wrong = faults(document)
+    wrong = errors_of(document)
     if wrong:
         raise ValueError(f"{name}: " + " ".join(wrong))
     path = options.out if options.out.suffix == ".json" else options.out / f"{name}.json"

@@ -365,7 +365,7 @@ class _FreshModel(Model):
         """Record that a step was learned from."""
         self._taken = 0
         self.admission.begin(self._learning.next + 1)
-        super()._learnt()
+        super()._finish_learning()
 
     def _version_of(self, command: SendUnits) -> int:
         """Return the version of the weights that units are sent with: the newest."""

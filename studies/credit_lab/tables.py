@@ -178,10 +178,10 @@ def games(results: Results) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip()
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "credit-lab findings": findings,
     "credit-lab ranking": ranking,
     "credit-lab games": games,
     "credit-lab source": Results.source,
 }
-SHOWN = {"Findings": findings, "Ranking": ranking, "By game": games}
+SECTIONS = {"Findings": findings, "Ranking": ranking, "By game": games}

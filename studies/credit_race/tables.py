@@ -7,7 +7,7 @@ from typing import Any
 
 from sparring.core.records import Interval
 from studies.common import claims as race_claims
-from studies.common.result_figures import CORRECTED, Maker, Results, Row, interval, values
+from studies.common.result_figures import CORRECTION_NOTE, Maker, Results, Row, interval, values
 from studies.credit_lab.tables import ends
 from studies.credit_race import race_page as credit_race_page
 
@@ -83,8 +83,8 @@ def table(results: Results) -> str:
 def claims(results: Results) -> str:
     """Return the table of published claims."""
     kept = "claims" in results.document
-    rows = kept_claims(results) if kept else race_claims.verdicts(race(results))
-    return f"{credit_race_page.claims_table(rows)}\n\n{CORRECTED}"
+    rows = kept_claims(results) if kept else race_claims.judge_claims(race(results))
+    return f"{credit_race_page.claims_table(rows)}\n\n{CORRECTION_NOTE}"
 
 
 def lab_correlations(results: Results) -> str:
@@ -92,10 +92,10 @@ def lab_correlations(results: Results) -> str:
     return credit_race_page.lab_correlations(race(results), lab(results))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "credit-race": table,
     "credit-race claims": claims,
     "credit-race correlations": lab_correlations,
     "credit-race source": Results.source,
 }
-SHOWN = {"Claims": claims, "All estimators": table}
+SECTIONS = {"Claims": claims, "All estimators": table}

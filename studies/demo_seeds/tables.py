@@ -68,11 +68,11 @@ def all_recipes(results: Results) -> str:
     return "\n\n".join(sections)
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     **{f"seeds {recipe}": partial(seeds, recipe=recipe) for recipe in RECIPES},
     **{f"seeds {recipe} reached": partial(count_reached, recipe=recipe) for recipe in RECIPES},
     "seeds leduc-tiny mean": partial(average, recipe="leduc-tiny"),
     "seeds demo seconds": partial(seconds, recipe="demo"),
     "seeds source": Results.source,
 }
-SHOWN = {"By seed": all_recipes}
+SECTIONS = {"By seed": all_recipes}

@@ -13,7 +13,7 @@ from studies.common.result_figures import (
     share,
     values,
 )
-from studies.common.rounds_along import ALONG
+from studies.common.rounds_along import STEPS_PREFIX
 from studies.dilemma.rounds import (
     AFTER,
     AGAINST,
@@ -80,7 +80,7 @@ def verdict(results: Results) -> str:
 
 def charts(results: Results) -> dict[str, str]:
     """Return the chart of points a round in training: means over seeds."""
-    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    series = [Series(name=row["arm"], points=curve(row, STEPS_PREFIX)) for row in results.rows()]
     note = f"means over {seeds_in_words(results.rows()[0])}; both cooperate 3, both defect 1"
     title = "Points a round of a policy with itself"
     return {
@@ -88,10 +88,10 @@ def charts(results: Results) -> dict[str, str]:
     }
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "dilemma": ends,
     "dilemma strategies": strategies,
     "dilemma verdict": verdict,
     "dilemma source": Results.source,
 }
-SHOWN = {"At the end": ends, "By the last round": strategies, "In short": verdict}
+SECTIONS = {"At the end": ends, "By the last round": strategies, "In short": verdict}

@@ -137,7 +137,7 @@ def shares(results: Results) -> str:
     return markdown(["game", "answer", *heads], lines)
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "fxp": uniform,
     "fxp longer": longer,
     "fxp starts": starts,
@@ -146,7 +146,7 @@ MADE: dict[str, Maker] = {
     "fxp shares": shares,
     "fxp source": Results.source,
 }
-SHOWN = {
+SECTIONS = {
     "From uniform policies": uniform,
     "From random policies": starts,
     "By team size": sizes,

@@ -81,9 +81,9 @@ def shared(results: Results) -> set[int]:
     return set.intersection(*(row_plays for row_plays in plays_of_rows if row_plays))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "fxp tiny": teams,
     "fxp tiny plays": by_plays,
     "fxp tiny source": Results.source,
 }
-SHOWN = {"With tiny language models": teams, "By plays": by_plays}
+SECTIONS = {"With tiny language models": teams, "By plays": by_plays}

@@ -13,8 +13,8 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     seeds_of,
-    sides,
     values,
+    words_of_differences,
 )
 
 FIGURES = ("NashConv, end", "NashConv, mean", "legal replies")
@@ -64,7 +64,7 @@ def verdict(rows: list[Row], first: Row) -> str:
     """Return which lags end behind lag 0, in words."""
     lagged_rows = [row for row in rows if row is not first]
     gaps = [paired_difference(row, first, FIGURES[0]) for row in lagged_rows]
-    words = sides(gaps, "worse", "better", "not told apart")
+    words = words_of_differences(gaps, "worse", "better", "not told apart")
     sentences = (f"lag {row['lag']}: {word}" for row, word in zip(lagged_rows, words, strict=True))
     return (
         "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
@@ -80,9 +80,9 @@ def charts(results: Results) -> dict[str, str]:
     return {CHART: line_chart(series, title=title, note=note, x_label="plays", standalone=True)}
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "lag": lags,
     "lag on the way": curve_table,
     "lag source": Results.source,
 }
-SHOWN = {"By lag": lags, "On the way": curve_table}
+SECTIONS = {"By lag": lags, "On the way": curve_table}

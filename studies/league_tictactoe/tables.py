@@ -76,9 +76,9 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "league tictactoe": ends,
     "league tictactoe verdict": verdict,
     "league tictactoe source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict}
+SECTIONS = {"At the end": ends, "In short": verdict}

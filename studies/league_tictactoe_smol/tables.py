@@ -125,9 +125,9 @@ def charts(results: Results) -> dict[str, str]:
     return {"league-tictactoe-smol.svg": chart}
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "league tictactoe smol": ends,
     "league tictactoe smol verdict": verdict,
     "league tictactoe smol source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict}
+SECTIONS = {"At the end": ends, "In short": verdict}

@@ -13,9 +13,9 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     seeds_of,
-    sides,
     spread,
     values,
+    words_of_differences,
 )
 from studies.leduc_league.answers_along import BEST
 from studies.leduc_league.study import AFTER, GAP
@@ -60,7 +60,7 @@ def verdict(results: Results) -> str:
     """Return which answers of populations are below the mirror's average, and which above."""
     rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
     mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
-    words = sides(
+    words = words_of_differences(
         [paired_difference(row, mirror, GAP) for row in rows], "more", "less", "not told apart"
     )
     for row, word in zip(rows, words, strict=True):
@@ -141,11 +141,11 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "leduc league": ends,
     "leduc league verdict": verdict,
     "leduc league beside": beside,
     "leduc league cost": cost,
     "leduc league source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict, "Beside it": beside, "What it took": cost}
+SECTIONS = {"At the end": ends, "In short": verdict, "Beside it": beside, "What it took": cost}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from studies.common.exploited_table import exploited, largest_distance
+from studies.common.exploited_table import format_exploitability, largest_distance
 from studies.common.result_figures import Maker, Results
 
 FIVE, BLUFF = "lspo/rps_spock_lizard-tiny", "lspo/bluff-tiny"
@@ -13,12 +13,12 @@ WITHIN = 0.05
 def five(results: Results) -> str:
     """Return the exploitability after each iteration in the game of five words."""
     known = dict.fromkeys((FIVE, f"{FIVE}-hard"), ".333, .333, 0")
-    return exploited(results, (1, *AIMS), known)
+    return format_exploitability(results, (1, *AIMS), known)
 
 
 def bluff(results: Results) -> str:
     """Return the exploitability after each iteration in bluff."""
-    return exploited(results, (1, 20, 40, 60), {BLUFF: "0"})
+    return format_exploitability(results, (1, 20, 40, 60), {BLUFF: "0"})
 
 
 def verdict(results: Results) -> str:
@@ -32,10 +32,10 @@ def verdict(results: Results) -> str:
     )
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "lspo five": five,
     "lspo bluff": bluff,
     "lspo verdict": verdict,
     "lspo source": Results.source,
 }
-SHOWN = {"Five words": five, "Bluff": bluff}
+SECTIONS = {"Five words": five, "Bluff": bluff}

@@ -12,9 +12,9 @@ from studies.common.result_figures import (
     interval_text,
     markdown,
     paired_difference,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
 from studies.mage.study import ARMS, CUMULATIVE, SINGLE
 
@@ -76,7 +76,7 @@ def claims(results: Results) -> str:
                 lines.append(
                     (row["game"], row["role"], status(row), NAMES[arm], interval_text(ahead))
                 )
-    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
 def status(row: Row) -> str:
@@ -84,10 +84,10 @@ def status(row: Row) -> str:
     return "met in training" if row["met"] else "held out"
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "mage": learnt,
     "mage adapting": adapts,
     "mage arms": claims,
     "mage source": Results.source,
 }
-SHOWN = {"Share of the headroom": learnt, "Adapting": adapts, "Arm by arm": claims}
+SECTIONS = {"Share of the headroom": learnt, "Adapting": adapts, "Arm by arm": claims}

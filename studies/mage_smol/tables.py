@@ -92,9 +92,9 @@ def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
     }
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "mage smol": attempts,
     "mage smol learns": learns,
     "mage smol source": Results.source,
 }
-SHOWN = {"Share of the headroom": attempts, "What reward adds": learns}
+SECTIONS = {"Share of the headroom": attempts, "What reward adds": learns}

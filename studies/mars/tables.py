@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from sparring.core.records import Interval
-from studies.common.claims import FEWEST, judge_differences
+from studies.common.claims import MIN_SEEDS, judge_differences
 from studies.common.result_figures import Maker, Results, Row, markdown, paired_difference, spread
 
 Arm = tuple[str, str]  # trained on, variant
@@ -135,14 +135,14 @@ def rae_gap(results: Results) -> str:
     """Return in words whether the paper's gap to RAE in Mini Hanabi, 29 of 100, is outside."""
     gain = paired_difference(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
     low, high = 25 * gain.low, 25 * gain.high
-    if gain.count < FEWEST:
+    if gain.count < MIN_SEEDS:
         return f"here it is {25 * gain.mean:.1f} over {gain.count} seeds, which decide nothing"
     outside = "outside" if high < 29 else "inside"
     here = f"{25 * gain.mean:.1f} [{low:.1f}, {high:.1f}]"
     return f"here it is {here} of 100 points, and the paper's 29 lie {outside}"
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "ablations trained": lambda results: arms(results, TRAINED),
     "ablations held out": lambda results: arms(results, HELD_OUT),
     "ablations claims": claims,
@@ -150,7 +150,7 @@ MADE: dict[str, Maker] = {
     "ablations comparisons": lambda results: str(len(comparisons(results))),
     "ablations rae gap": rae_gap,
 }
-SHOWN = {
+SECTIONS = {
     "Trained games": "ablations trained",
     "Held out": "ablations held out",
     "Claims": "ablations claims",

@@ -14,7 +14,7 @@ from studies.common.result_figures import (
     share,
     values,
 )
-from studies.common.rounds_along import ALONG
+from studies.common.rounds_along import STEPS_PREFIX
 from studies.pool_split.rounds import (
     AFTER_ALL,
     AFTER_LESS,
@@ -94,7 +94,7 @@ def verdict(results: Results) -> str:
 
 def charts(results: Results) -> dict[str, str]:
     """Return the chart of points a round in training: means over seeds."""
-    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    series = [Series(name=row["arm"], points=curve(row, STEPS_PREFIX)) for row in results.rows()]
     note = f"means over {seeds_in_words(results.rows()[0])}; two who take all get 0.5 each"
     title = "Share of the pool's worth a round, of a learner with itself"
     svg = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
@@ -107,7 +107,7 @@ def minutes(results: Results) -> str:
     return f"{min(numbers):.1f} to {max(numbers):.1f} minutes"
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "pool split": ends,
     "pool split meetings": meetings,
     "pool split strategies": strategies,
@@ -115,7 +115,7 @@ MADE: dict[str, Maker] = {
     "pool split minutes": minutes,
     "pool split source": Results.source,
 }
-SHOWN = {
+SECTIONS = {
     "With itself": ends,
     "Points": meetings,
     "By what the other took": strategies,

@@ -32,5 +32,5 @@ def verdict(by_trained: dict[str, dict[str, float]], seeds: list[str], best: flo
     )
 
 
-MADE: dict[str, Maker] = {"signalling": teams, "signalling source": Results.source}
-SHOWN = {"By seed": teams}
+MARKERS: dict[str, Maker] = {"signalling": teams, "signalling source": Results.source}
+SECTIONS = {"By seed": teams}

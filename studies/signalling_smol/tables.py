@@ -5,5 +5,5 @@ from __future__ import annotations
 from studies.common.result_figures import Maker, Results
 from studies.signalling.tables import teams
 
-MADE: dict[str, Maker] = {"signalling-smol": teams, "signalling-smol source": Results.source}
-SHOWN = {"By seed": teams}
+MARKERS: dict[str, Maker] = {"signalling-smol": teams, "signalling-smol source": Results.source}
+SECTIONS = {"By seed": teams}

@@ -20,13 +20,13 @@ from typing import Any
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from sparring.core.files import parse_json
 from studies.common.self_played import (
-    TOKENS,
+    TOKENS_FIGURE,
     UNTRAINED,
     Arm,
     arm_cell,
     freeze_change,
+    measure_self_play,
     sampled_tokens,
-    self_played,
     unfreeze_change,
 )
 from studies.common.study import Setting, Study
@@ -100,9 +100,9 @@ def as_team(
         game["game"]: {
             "return": game["returns"]["lead"]["mean"],
             **{name: game["figures"][name]["mean"] for name in TEAM_FIGURES},
-            TOKENS: tokens,
+            TOKENS_FIGURE: tokens,
         }
-        for game in self_played(run, run_command, plays=plays, seed=seed)
+        for game in measure_self_play(run, run_command, plays=plays, seed=seed)
     }
 
 

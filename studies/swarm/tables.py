@@ -17,12 +17,12 @@ from studies.common.result_figures import (
     markdown,
     mean,
     paired_difference,
-    sides,
     spread,
     table_with_words,
     values,
+    words_of_differences,
 )
-from studies.common.self_played import TOKENS
+from studies.common.self_played import TOKENS_FIGURE
 from studies.swarm.study import (
     ANNEALED,
     CONSTANT,
@@ -177,7 +177,7 @@ def teams(results: Results) -> str:
     lines = []
     for arm in TEAMS:
         for row in results.rows(arm=arm):
-            costs = (f"{mean(row, TOKENS) / 1e6:.2f}", f"{mean(row, 'seconds') / 60:.1f}")
+            costs = (f"{mean(row, TOKENS_FIGURE) / 1e6:.2f}", f"{mean(row, 'seconds') / 60:.1f}")
             cells = (*(spread(row, name) for name in names), *costs)
             lines.append((WHO[arm], row["shape"], *cells))
     return markdown((*head, *more), lines)
@@ -193,17 +193,17 @@ def both(results: Results) -> str:
                 for other in results.rows(arm=arm, shape=shape):
                     gaps.append(paired_difference(row, other, "return"))
                     lines.append((shape, WHO[arm], interval_text(gaps[-1])))
-    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "swarm claims": claims,
     "swarm": figures_by_shape,
     "swarm teams": teams,
     "swarm both": both,
     "swarm source": Results.source,
 }
-SHOWN = {
+SECTIONS = {
     "Claim by claim": claims,
     "By shape": figures_by_shape,
     "Who learns": teams,

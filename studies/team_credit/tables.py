@@ -51,5 +51,5 @@ def figure_text(row: Row, name: str) -> str:
     return f"{mean} [{number(low)}, {number(high)}]"
 
 
-MADE: dict[str, Maker] = {"team credit": credit, "team credit source": Results.source}
-SHOWN = {"Whom the credit goes to": "team credit"}
+MARKERS: dict[str, Maker] = {"team credit": credit, "team credit source": Results.source}
+SECTIONS = {"Whom the credit goes to": "team credit"}

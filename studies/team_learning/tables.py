@@ -43,5 +43,5 @@ def gain(results: Results, row: Row) -> str:
     return interval_text(paired_difference(row, team, MEAN), 3)
 
 
-MADE: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}
-SHOWN = {"What a team learns by each pay": "team learning"}
+MARKERS: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}
+SECTIONS = {"What a team learns by each pay": "team learning"}

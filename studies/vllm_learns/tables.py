@@ -48,9 +48,9 @@ def verdict(results: Results) -> str:
     return f"Asked for were {'; '.join(parts)}."
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vllm learns": learnt,
     "vllm learns verdict": verdict,
     "vllm learns source": Results.source,
 }
-SHOWN = {"By seed": learnt, "In short": verdict}
+SECTIONS = {"By seed": learnt, "In short": verdict}

@@ -13,7 +13,12 @@ from studies.common.result_figures import (
     paired_difference,
     values,
 )
-from studies.common.vpr_figures import METHODS, TRAINED, part, returns
+from studies.common.vpr_figures import (
+    METHODS,
+    TRAINED_STARTS,
+    format_share,
+    returns_at_half_and_end,
+)
 
 GAMES = {
     "sudoku": "Sudoku, 64 puzzles",
@@ -30,7 +35,7 @@ def cell(results: Results, game: str, method: str) -> Row | None:
     rows = [
         row
         for row in results.rows(game=game)
-        if row.get("learns by", row.get("method")) == method and row["starts"] in TRAINED
+        if row.get("learns by", row.get("method")) == method and row["starts"] in TRAINED_STARTS
     ]
     return rows[0] if rows else None
 
@@ -43,7 +48,7 @@ def methods(results: Results) -> str:
         for method, name in METHODS.items():
             row = cell(results, game, method)
             if row is not None:
-                figures = (*returns(row, game), ahead(results, row, game, method))
+                figures = (*returns_at_half_and_end(row, game), ahead(results, row, game, method))
                 lines.append((title, row["starts"], name, *figures))
                 title = ""
     return markdown(head, lines)
@@ -69,7 +74,7 @@ def by_heart(results: Results) -> str:
     lines = []
     for method, name in METHODS.items():
         for row in results.rows(game="sudoku", learns_by=method):
-            figures = (part(row, figure) for figure in ("solved", "best moves", "illegal"))
+            figures = (format_share(row, figure) for figure in ("solved", "best moves", "illegal"))
             lines.append((name, row["starts"], *figures))
     return markdown(head, lines)
 
@@ -78,7 +83,7 @@ def charts(results: Results) -> dict[str, str]:
     """Return the mean return of each game while training, by method: a chart by file name."""
     files = {}
     for game in dict.fromkeys(row["game"] for row in results.rows()):
-        rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED]
+        rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED_STARTS]
         files[f"vpr-methods-{game}.svg"] = line_chart(
             [Series(name=row["learns by"], points=curve(row, "return after ")) for row in rows],
             title=f"{game}: mean return while training, {rows[0]['starts']} starts",
@@ -89,9 +94,9 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vpr methods": methods,
     "vpr by heart": by_heart,
     "vpr methods source": Results.source,
 }
-SHOWN = {"While training": "vpr methods", "Learnt by heart, and new puzzles": "vpr by heart"}
+SECTIONS = {"While training": "vpr methods", "Learnt by heart, and new puzzles": "vpr by heart"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from studies.common.result_figures import Maker, Results, markdown
-from studies.common.vpr_figures import part
+from studies.common.vpr_figures import format_share
 
 NAMES = ("return over the run", "return, end")
 
@@ -19,9 +19,9 @@ def noise(results: Results) -> str:
         right, wrong = row["TPR"], row["FPR"]
         accuracy = right / 4 + (1 - wrong) * 3 / 4  # one legal digit of four is right
         labels = (f"{right:g}", f"{wrong:g}", f"{right - wrong:.1f}", f"{accuracy:.2f}")
-        lines.append((*labels, *(part(row, name) for name in NAMES)))
+        lines.append((*labels, *(format_share(row, name) for name in NAMES)))
     for row in results.rows(starts="seen", learns_by="outcome"):
-        lines.append(("outcome", "-", "-", "-", *(part(row, name) for name in NAMES)))
+        lines.append(("outcome", "-", "-", "-", *(format_share(row, name) for name in NAMES)))
     return markdown(head, lines)
 
 
@@ -30,5 +30,5 @@ def order(row: dict[str, Any]) -> tuple[float, float]:
     return -round(row["TPR"] - row["FPR"], 6), row["FPR"]
 
 
-MADE: dict[str, Maker] = {"vpr noise": noise, "vpr noise source": Results.source}
-SHOWN = {"Rates of an oracle that errs": "vpr noise"}
+MARKERS: dict[str, Maker] = {"vpr noise": noise, "vpr noise source": Results.source}
+SECTIONS = {"Rates of an oracle that errs": "vpr noise"}

@@ -8,11 +8,11 @@ from studies.common.result_figures import (
     interval_text,
     markdown,
     paired_difference,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
-from studies.common.vpr_figures import part
+from studies.common.vpr_figures import format_share
 
 ARMS = {
     "start": "nothing yet: after the warm-up",
@@ -30,7 +30,7 @@ def learnt(results: Results) -> str:
     lines = []
     for row in results.rows():
         sums = (spread(row, name, 0) for name in ("tokens", "steps"))
-        parts = (part(row, name) for name in ("success", "completion", "illegal"))
+        parts = (format_share(row, name) for name in ("success", "completion", "illegal"))
         lines.append((row["game"], ARMS[row["arm"]], row["starts"], *parts, *sums))
     return markdown(head, lines)
 
@@ -46,12 +46,12 @@ def claims(results: Results) -> str:
         gains_of = [paired_difference(best, row, name) for name in ("success", "completion")]
         gains.append(gains_of[0])
         lines.append((row["game"], ARMS[row["arm"]], *map(interval_text, gains_of)))
-    return table_with_words(head, lines, sides(gains, "held", "refuted"))
+    return table_with_words(head, lines, words_of_differences(gains, "held", "refuted"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vpr released": learnt,
     "vpr released claims": claims,
     "vpr released source": Results.source,
 }
-SHOWN = {"At equal sampled tokens": "vpr released", "Claim by claim": "vpr released claims"}
+SECTIONS = {"At equal sampled tokens": "vpr released", "Claim by claim": "vpr released claims"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from studies.common.result_figures import Maker, Results, Row, markdown
-from studies.common.vpr_figures import part
+from studies.common.vpr_figures import format_share
 from studies.vpr_released.tables import ARMS
 from studies.vpr_visited.study import START
 
@@ -23,8 +23,8 @@ def visited(results: Results) -> str:
             ARMS[arm_row["arm"]],
             arm_row["replies"],
         )
-        solved = (part(row, "success") for row in at)
-        lines.append((*labels, *solved, *(part(row, "distance") for row in at)))
+        solved = (format_share(row, "success") for row in at)
+        lines.append((*labels, *solved, *(format_share(row, "distance") for row in at)))
     return markdown((*head, *names), lines)
 
 
@@ -34,5 +34,5 @@ def _at(results: Results, row: Row, sampled: int) -> Row:
     return results.row(game=row["game"], arm=arm, replies=row["replies"], sampled=str(sampled))
 
 
-MADE: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}
-SHOWN = {"Visited states": "vpr visited"}
+MARKERS: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}
+SECTIONS = {"Visited states": "vpr visited"}

@@ -92,10 +92,10 @@ def _minutes(row: Row) -> str:
     return " ".join(f"{seconds / 60:.0f}" for seconds in values(row, "seconds"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "werewolf smol": wins,
     "werewolf smol speeches": speeches,
     "werewolf smol took": took,
     "werewolf smol source": Results.source,
 }
-SHOWN = {"Who wins": wins, "Speeches": speeches, "What it took": took}
+SECTIONS = {"Who wins": wins, "Speeches": speeches, "What it took": took}

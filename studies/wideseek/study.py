@@ -17,13 +17,13 @@ from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import (
-    TOKENS,
+    TOKENS_FIGURE,
     UNTRAINED,
     Arm,
     arm_cell,
     freeze_change,
+    measure_self_play,
     sampled_tokens,
-    self_played,
     unfreeze_change,
 )
 from studies.common.study import Setting, Study
@@ -72,12 +72,13 @@ def run_figures(
         plays: of the run's policies with each other, at each width.
         seed: of these plays.
     """
-    games, tokens = self_played(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
+    games, tokens = measure_self_play(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
         {
             "workers": int(game["game"].rpartition("-")[2]),
             "starts": game["starts"],
-            "figures": {name: game["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
+            "figures": {name: game["figures"][name]["mean"] for name in FIGURES}
+            | {TOKENS_FIGURE: tokens},
         }
         for game in games
         if game["game"].startswith(SHOWN)

@@ -145,7 +145,9 @@ def test_minibatches_and_epochs_take_as_many_updates():
 def test_the_learning_rate_follows_its_schedule():
     engine = make_engine(learner={"learning_rate": {"schedule": "linear", "start": 0.1, "end": 0.0}})
     data = pack(episodes_of(engine))
-    assert update(engine, data, np.ones(len(data.turn_of)), step=5, progress=0.5)["learning_rate"] == pytest.approx(0.05)
+    assert update(engine, data, np.ones(len(data.turn_of)), step=5, progress=0.5)["learning_rate"] == pytest.approx(
+        0.05
+    )
 
 
 def test_a_loss_weight_of_zero_removes_the_term():

@@ -305,7 +305,9 @@ def test_for_one_turn_games_the_order_has_no_effect():
     data, turns = pack(episodes), turn_table(episodes)
 
     def trained(order):
-        learner = learner_with(engine, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order)
+        learner = learner_with(
+            engine, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order
+        )
         update(learner, (engine, data, turns))
         return weights(learner.model)
 

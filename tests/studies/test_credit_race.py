@@ -8,7 +8,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from sparring.ops.statistics import mean_interval
 from sparring.run.events import read_lines
-from studies.common.claims import correlations, judge_differences, verdicts
+from studies.common.claims import correlations, judge_claims, judge_differences
 from studies.credit_race import race_page as credit_race_page
 from studies.credit_race import study
 from studies.credit_race.race import curve, run, run_config
@@ -151,8 +151,8 @@ def result_of(**final_distances):
 
 def test_verdicts_by_hand():
     verdict_rows = {
-verdict["compared"]: verdict
-        for verdict in verdicts(
+        verdict["compared"]: verdict
+        for verdict in judge_claims(
             result_of(
                 mars=[0.1, 0.2, 0.3],
                 rae=[0.2, 0.31, 0.4],

@@ -119,6 +119,6 @@ def test_without_a_checkout_the_error_says_where_studies_are(tmp_path, monkeypat
     monkeypatch.setattr("sparring.__file__", str(tmp_path / "a/b/sparring/__init__.py"))
     monkeypatch.chdir(tmp_path)
     error = reproduce("mars").exception
-    assert isinstance(error, ConfigError) and "Clone it, and write `sparring reproduce NAME` in its folder" in str(
+    assert isinstance(error, ConfigError) and "clone it, and write `sparring reproduce NAME` in its folder" in str(
         error
     )

@@ -14,7 +14,7 @@ from sparring.environments.catalogue import make_game
 from sparring.run.checkpoint import load_step
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.vpr_released.state_groups import BudgetStop, completion, run, tokens, warmed
 from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of
 from studies.vpr_visited import study as vpr_visited
@@ -195,7 +195,7 @@ def test_visited_states_have_a_row_per_training_point_and_reply_count():
             }
         }
     rows = vpr_visited.rows(setting, results)
-    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
+    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(errors_of_row(row) for row in rows)
     assert rows[0] == {
         "game": "sudoku",
         "arm": "start",

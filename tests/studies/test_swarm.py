@@ -4,7 +4,7 @@ import pytest
 
 from sparring.config import recipe, resolve
 from studies.common import self_played
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.swarm import study
 from tests.studies.builders import Commands, stub_run
 
@@ -58,7 +58,7 @@ def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
         rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75}
         and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
     )
-    assert not any(row_faults(row) for row in rows)
+    assert not any(errors_of_row(row) for row in rows)
 
 
 def test_every_cell_begins_with_the_same_seed_and_one_thread():

@@ -95,7 +95,7 @@ def test_a_run_is_measured_by_self_play_per_width_and_its_tokens(tmp_path, monke
     )
     rows = study.run_figures(tmp_path, "", commands, plays=7, seed=3)
     assert [row["workers"] for row in rows] == [1, 8] and {row["starts"] for row in rows} == {"unseen"}
-    assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS: 300.0}
+    assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS_FIGURE: 300.0}
     assert (
         commands.words[:3] == ["sparring", "evaluate", str(tmp_path)]
         and commands.words[commands.words.index("--self-plays") + 1] == "7"
@@ -112,7 +112,7 @@ def document(f1, seeds=3):
                 {
                     "workers": width,
                     "starts": "unseen",
-                    "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS: 2e6},
+                    "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS_FIGURE: 2e6},
                 }
                 for width, value in zip(WIDTHS, values, strict=True)
             ],
@@ -150,6 +150,6 @@ def test_claims_count_comparisons_over_widths_paired_by_seed():
 
 def test_a_study_of_a_few_arms_has_tables_too():
     results = document({arm: GOOD[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
-    assert all(make(results) for make in page.SHOWN.values())
+    assert all(make(results) for make in page.SECTIONS.values())
     assert "| It is the worse one before training | not measured |" in page.claims(results)
     assert "held" not in page.both(results).replace("verdict", "")  # one seed decides nothing

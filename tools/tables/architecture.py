@@ -76,4 +76,4 @@ def table() -> str:
     return markdown(["layer", "package", "what it holds"], rows)
 
 
-MADE = {"packages": table, "docs/images/packages.svg": picture}
+MARKERS = {"packages": table, "docs/images/packages.svg": picture}

@@ -45,9 +45,7 @@ def test_spawn_rewards_by_hand(name, width, expected):
     game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
     rewards = spawn(episode, game)
     last = max(index for index, turn in enumerate(episode.turns) if turn.seat == 0)
-    assert {index: value for index, value in enumerate(rewards) if value is not None} == {
-        last: pytest.approx(expected)
-    }
+    assert {index: value for index, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
     assert len(rewards) == len(episode.turns)
 
 

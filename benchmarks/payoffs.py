@@ -73,7 +73,7 @@ def play_until_precise(config, engine, half, at_once):
 
 
 def compare_with_exact(book, exact, members):
-    """Return the largest error of a cell, and the share of intervals that contain the exact value."""
+    """Return the largest error of a cell, and the share of intervals that cover the exact value."""
     errors, is_covered = [], []
     for pair in combinations(members, 2):
         value, results = exact.results(*pair).mean_return, book.results(*pair)

@@ -101,7 +101,7 @@ def peak_gib(pid):
 
 
 def train_once(changes, path):
-    """Train once; return the digest, the seconds of an update and of a step, and the peak memory."""
+    """Train once; return the digest, the seconds of an update and of a step, and peak memory."""
     command = ["sparring", "train", "kuhn-tiny", *COMPARED_OVERRIDES, *changes, "--run", str(path)]
     with (path.parent / "said").open("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)

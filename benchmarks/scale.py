@@ -125,7 +125,7 @@ def digest_row(arm):
 
 
 def train_with_kills(recipe, changes, path):
-    """Train, and kill and resume the training process at random times; return the number of kills."""
+    """Train; kill and resume the process at random times; return the number of kills."""
     draw = random.Random(f"{recipe} {changes}")
     scale = ["scale.fleet=processes", "scale.workers=2"]
     new = ["sparring", "train", recipe, *changes, *scale, "--run", str(path)]

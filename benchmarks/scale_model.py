@@ -341,7 +341,7 @@ class _FreshModel(Model):
         self._taken = 0
 
     def _open(self) -> None:
-        """Issue as many units as allowed, take those that arrived, and learn from a complete step."""
+        """Issue all allowed units, take those that arrived, and learn from a complete step."""
         learning, setting = self._learning, self.setting
         while not learning.busy and learning.next < setting.steps:
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:

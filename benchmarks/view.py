@@ -104,7 +104,8 @@ def search_rows(options):
         theirs = median_milliseconds(lambda: filter_with_pandas(table), options.repeats)
         if len(filter_with_pandas(table)) != answer["total"]:
             sys.exit(
-                f"pandas finds {len(filter_with_pandas(table))} episodes, the index {answer['total']}."
+                f"pandas finds {len(filter_with_pandas(table))} episodes, "
+                f"the index {answer['total']}."
             )
         index.close()
     size = {"episodes": str(options.episodes)}

@@ -1,1 +1,1 @@
-"""Code that several studies use: the interface of a study, results files, tables, and measurements."""
+"""Code that several studies use: their interface, results files, tables, and measurements."""

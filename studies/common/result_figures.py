@@ -187,7 +187,8 @@ def words_of_differences(
 ) -> list[str]:
     """Return a word for each difference of a table: ``above``, ``below`` or ``neither``.
 
-    The words are corrected for the number of differences; ``CORRECTION_NOTE`` below a table says so.
+    The words are corrected for the number of differences; ``CORRECTION_NOTE`` below a table says
+    so.
     """
     decisions = decide_comparisons([zero_probability(difference) for difference in differences])
     return [

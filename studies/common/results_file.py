@@ -71,7 +71,7 @@ def software_and_machine() -> dict[str, Any]:
 
 
 def processor_name() -> str:
-    """Return the name of the processor, or its architecture if the system does not give the name."""
+    """Return the name of the processor, or its architecture if the name is unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

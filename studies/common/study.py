@@ -50,7 +50,7 @@ class Study:
         quick: changes of the setting for a version of about one minute.
         cells: function that returns the cells of a setting, in the order in which they run.
         rows: function from the records of the cells to the rows of the results file.
-        fields: function that returns other fields of the results file, which replace the usual ones.
+        fields: function that returns fields of the results file that replace the usual ones.
     """
 
     summary: str

@@ -21,7 +21,7 @@ RETURN, ERROR = "return against random play", "largest difference of log-probabi
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         training_cell(
             (sampler, seed),

@@ -48,7 +48,7 @@ def pairs(setting: Setting) -> list[tuple[str, str]]:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         cell((*pair, seed), setting) for seed in range(setting["seeds"]) for pair in pairs(setting)
     ]

@@ -102,7 +102,7 @@ def run(
     Args:
         recipe: its name.
         changes: to it.
-        seed: of the run.
+        seed: seed of the run.
         budget: tokens that are sampled; the step in which they are spent is the last.
         plays: by which the policy is measured, on starts that training never met.
         counts: numbers of replies to a prompt for which visited states are enumerated; none on a

@@ -122,7 +122,7 @@ class Lesson:
     Args:
         task: of TASKS.
         variant: of VARIANTS.
-        seed: of the run.
+        seed: seed of the run.
         oracle: who judges what is learnt from, in place of the task's, which measures.
     """
 
@@ -217,7 +217,7 @@ def run(
     Args:
         task: of TASKS.
         variant: of VARIANTS.
-        seed: of the run.
+        seed: seed of the run.
         steps: updates.
         groups: groups of a step.
         size: games of a group.

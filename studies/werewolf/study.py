@@ -60,7 +60,7 @@ def figure(end: str, team: str, step: int) -> str:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     result = []
     for seed in range(setting["seeds"]):
         for players, arm in ARMS:

@@ -50,7 +50,7 @@ SHOWN = (
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         arm_cell(
             arm, seed, ARMS[arm], setting, partial(run_figures, plays=setting["plays"], seed=seed)
@@ -66,7 +66,7 @@ def run_figures(
     """Return the figures of a run by width.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
         run_command: runs the plays that are measured.
         plays: of the run's policies with each other, at each width.

@@ -81,7 +81,7 @@ def run_figures(
     """Return the figures of a run's policy in all seats, non-key F1 with its interval over plays.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
         run_command: runs the plays that are measured.
         plays: of the run's policy with itself.

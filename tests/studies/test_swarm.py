@@ -46,7 +46,7 @@ def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
     figures = {name: {"mean": index / 10} for index, name in enumerate(study.TEAM_FIGURES)}
     self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
     commands = Commands({"self_plays": self_plays})
-    result = study.as_team(tmp_path, "", commands, plays=5, seed=3)
+    result = study.team_figures(tmp_path, "", commands, plays=5, seed=3)
     assert (
         commands.words[:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"]
         and "--seed=3" in commands.words

@@ -15,7 +15,7 @@ from studies.common.vpr_figures import METHODS, format_share
 
 
 def general(results: Results) -> str:
-    """Return what is solved of new puzzles by the recipe of thousands of puzzles."""
+    """Return the shares of new puzzles solved after training on thousands of puzzles."""
     head = ("learns by", "empty cells", "starts", "solved, first step", "solved, end", "by seed")
     lines = []
     for row in results.rows():
@@ -30,7 +30,7 @@ def general(results: Results) -> str:
 
 
 def general_paired(results: Results) -> str:
-    """Return VPR's share of unseen puzzles solved less that of outcomes, paired by seed."""
+    """Return the share of unseen puzzles solved by VPR minus that by outcomes, paired by seed."""
     head = ("empty cells", "VPR less outcome, unseen", "by seed")
     lines = []
     for row in results.rows(learns_by="vpr", starts="unseen"):

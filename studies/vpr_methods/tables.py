@@ -41,7 +41,7 @@ def cell(results: Results, game: str, method: str) -> Row | None:
 
 
 def methods(results: Results) -> str:
-    """Return what the tiny model learns by each method, while training."""
+    """Return the figures of the tiny model with each method, during training."""
     head = ("game", "starts", "learns by", "return, half", "return, end", AHEAD)
     lines = []
     for game, title in GAMES.items():
@@ -55,7 +55,7 @@ def methods(results: Results) -> str:
 
 
 def ahead(results: Results, row: Row, game: str, method: str) -> str:
-    """Return by how much a method's return over the run is larger than the outcome run's."""
+    """Return a method's return over the run minus that of the outcome method."""
     if method == "outcome":
         return "-"
     if AHEAD in row.get("text", {}):
@@ -69,7 +69,7 @@ def ahead(results: Results, row: Row, game: str, method: str) -> str:
 
 
 def by_heart(results: Results) -> str:
-    """Return what the tiny model solves of training's 64 puzzles, and of others."""
+    """Return the shares of training puzzles and of other puzzles that the tiny model solves."""
     head = ("learns by", "starts", "solved", "best moves", "illegal replies")
     lines = []
     for method, name in METHODS.items():
@@ -80,7 +80,7 @@ def by_heart(results: Results) -> str:
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the mean return of each game while training, by method: a chart by file name."""
+    """Return a chart per game by file name: the mean return during training, by method."""
     files = {}
     for game in dict.fromkeys(row["game"] for row in results.rows()):
         rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED_STARTS]

@@ -1,4 +1,4 @@
-"""The table of studies/vpr_methods/page.md on an oracle that errs."""
+"""The table of studies/vpr_methods/page.md on an oracle that makes errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("return over the run", "return, end")
 
 
 def noise(results: Results) -> str:
-    """Return what is learnt under each pair of rates, ordered by TPR - FPR."""
+    """Return the returns for each pair of error rates, ordered by TPR - FPR."""
     head = ("TPR", "FPR", "TPR - FPR", "accuracy at first", *NAMES)
     rows = [row for row in results.rows(starts="seen") if "TPR" in row]
     lines = []
@@ -26,7 +26,7 @@ def noise(results: Results) -> str:
 
 
 def order(row: dict[str, Any]) -> tuple[float, float]:
-    """Return what pairs of rates are sorted by: the largest difference first."""
+    """Return the sort key of a pair of rates: the largest difference comes first."""
     return -round(row["TPR"] - row["FPR"], 6), row["FPR"]
 
 

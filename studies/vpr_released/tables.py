@@ -25,7 +25,7 @@ ARMS = {
 
 
 def learnt(results: Results) -> str:
-    """Return what each arm solves at equal sampled tokens, on starts that training never met."""
+    """Return the figures of each arm at equal sampled tokens, on unseen initial states."""
     head = ("puzzle", "learns by", "starts", "solved", "completion", "illegal", "tokens", "steps")
     lines = []
     for row in results.rows():
@@ -36,7 +36,7 @@ def learnt(results: Results) -> str:
 
 
 def claims(results: Results) -> str:
-    """Return the released form less each other arm, paired by seed, with a verdict for each."""
+    """Return the differences between VPR as released and each other arm, paired by seed."""
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
     lines, gains = [], []
     for row in results.rows():

@@ -17,7 +17,7 @@ TASKS = {
 
 
 def table(results: Results) -> str:
-    """Return what the table of logits learns."""
+    """Return the figures of the table of logits."""
     head = ("varied", "task", "starts", "learns by", "return, half", "return, end")
     lines = []
     for row in results.rows():
@@ -29,7 +29,7 @@ def table(results: Results) -> str:
 
 
 def new_boards(results: Results) -> str:
-    """Return what the table does on unseen starts beside seen ones."""
+    """Return the figures of the table on seen and unseen initial states."""
     head = ("task", "learns by", "seen: return, end", "unseen: return, end")
     lines = []
     for row in results.rows(varied="kind of game", starts="unseen"):

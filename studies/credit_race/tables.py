@@ -82,8 +82,12 @@ def table(results: Results) -> str:
 
 def claims(results: Results) -> str:
     """Return the table of published claims."""
-    kept = "claims" in results.document
-    rows = judge_stored_differences(results) if kept else race_claims.judge_claims(race(results))
+    has_only_differences = "claims" in results.document
+    rows = (
+        judge_stored_differences(results)
+        if has_only_differences
+        else race_claims.judge_claims(race(results))
+    )
     return f"{credit_race_page.claims_table(rows)}\n\n{CORRECTION_NOTE}"
 
 

@@ -1,15 +1,15 @@
-"""Conversations with eight adapters over one base, beside as many with one adapter.
+"""Speed of conversations with eight adapters on one base model, compared with a single adapter.
 
-SmolLM2-135M in float32, adapters of rank 16 on every linear layer, 64 conversations of which no two
-share a prompt, and one reply of a fixed length to each. Three ways by turns, in one run:
+The model is SmolLM2-135M in float32, with adapters of rank 16 on every linear layer. No two of the
+64 conversations share a prompt; each gets one reply of fixed length. Three ways take turns:
 
     one adapter             all 64 conversations with it
-    eight in one batch      eight conversations with each, all at once
-    eight one by one        the same, one adapter after the other
+    eight in one batch      eight conversations with each adapter, all at once
+    eight one by one        the same conversations, one adapter after the other
 
-``ratio`` is the median, over the rounds, of the seconds per sampled token beside those with one
-adapter in the same round; prompts are computed in each of them. The replies of the last two ways
-are compared: with one thread they have the same bits.
+``ratio`` is the seconds per sampled token, divided by those with one adapter in the same round;
+the median over rounds is reported. Every way computes its prompts. The replies of the last two
+ways are compared: with one thread they have the same bits.
 """
 
 import argparse
@@ -29,16 +29,16 @@ from sparring.models.memory import find_device
 from sparring.models.samplers.base import SampleBatch, finished_together
 from sparring.models.samplers.in_process import in_process
 
-MODEL, RANK, ADAPTERS, AIM = "smollm2-135m", 16, 8, 1.5
+MODEL, RANK, ADAPTERS, MAX_RATIO = "smollm2-135m", 16, 8, 1.5
 CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = 64, 24, 16, 3
 
 
-def members(base):
-    """Return models of the base with adapters that differ, and change what it says."""
+def models_with_adapters(base):
+    """Return models with different adapters on the base model, which change its replies."""
     models = []
-    for number in range(ADAPTERS):
+    for seed in range(ADAPTERS):
         network = share_weights(base.network)
-        stream, draw = Stream.from_seed(number), torch.Generator().manual_seed(number)
+        stream, draw = Stream.from_seed(seed), torch.Generator().manual_seed(seed)
         network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
         models.append(LanguageModel(network, base.tokenizer, over=base))
         with torch.no_grad():
@@ -50,16 +50,16 @@ def members(base):
 def conversations(vocabulary, count):
     """Return requests of random prompts."""
     ids = np.random.default_rng(0).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(row), number) for number, row in enumerate(ids.tolist())]
+    return [SampleRequest(tuple(row), index) for index, row in enumerate(ids.tolist())]
 
 
-def said(models, requests, *, at_once):
-    """Return the replies of models, each to as many requests, by new samplers."""
+def sample_replies(models, requests, *, at_once):
+    """Return the replies of all models; each model gets an equal share of the requests."""
     params, count = SamplingParams(max_new_tokens=NEW_TOKENS), len(requests) // len(models)
     samplers = [in_process(model) for model in models]
     lots = [
-        SampleBatch(sampler, requests[number * count : (number + 1) * count], params, ())
-        for number, sampler in enumerate(samplers)
+        SampleBatch(sampler, requests[index * count : (index + 1) * count], params, ())
+        for index, sampler in enumerate(samplers)
     ]
     calls = [lots] if at_once else [[lot] for lot in lots]
     backend = samplers[0].backend
@@ -71,15 +71,17 @@ def said(models, requests, *, at_once):
     ]
 
 
-def compared(models, requests, rounds):
-    """Return the seconds per sampled token of each way, [rounds], and whether bits are the same."""
+def time_all_ways(models, requests, rounds):
+    """Return the seconds per sampled token of each way, [rounds], and whether replies are
+    bit-equal.
+    """
     ways = {
-        "one adapter": lambda: said(models[:1], requests, at_once=True),
-        "eight in one batch": lambda: said(models, requests, at_once=True),
-        "eight one by one": lambda: said(models, requests, at_once=False),
+        "one adapter": lambda: sample_replies(models[:1], requests, at_once=True),
+        "eight in one batch": lambda: sample_replies(models, requests, at_once=True),
+        "eight one by one": lambda: sample_replies(models, requests, at_once=False),
     }
     seconds, replies = {name: [] for name in ways}, {}
-    said(models, requests[:ADAPTERS], at_once=True)  # what is measured once per process
+    sample_replies(models, requests[:ADAPTERS], at_once=True)  # costs that occur once per process
     for _ in range(rounds):
         for name, work in ways.items():
             began = time.perf_counter()
@@ -90,16 +92,16 @@ def compared(models, requests, rounds):
 
 
 def measure_threads(models, requests, threads, rounds):
-    """Return the rows of a number of threads."""
+    """Return the result rows for one number of threads."""
     torch.set_num_threads(threads)
-    by_arm, same = compared(models, requests, rounds)
+    by_arm, same = time_all_ways(models, requests, rounds)
     rows = []
     for name, seconds in by_arm.items():
         pairs = zip(seconds, by_arm["one adapter"], strict=True)
         row = {"threads": str(threads), "what": name, "seconds": statistics.median(seconds)}
         row["ratio"] = statistics.median(arm_seconds / alone for arm_seconds, alone in pairs)
         if name == "eight in one batch":
-            row |= {"aim": AIM, "replies": "the same bits" if same else "within 1e-5"}
+            row |= {"aim": MAX_RATIO, "replies": "the same bits" if same else "within 1e-5"}
         rows.append(row)
     return rows
 
@@ -113,7 +115,7 @@ if __name__ == "__main__":
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
     )
     requests = conversations(len(base.tokenizer), ADAPTERS if options.quick else CONVERSATIONS)
-    models = members(base)
+    models = models_with_adapters(base)
     record(
         "adapters",
         [

@@ -1,16 +1,16 @@
-"""How much slower or faster a step is in one checkout than in another, alternated in one run.
+"""The speed of a step in two checkouts, which are timed alternately in one run.
 
     git worktree add --detach ../before COMMIT
     python benchmarks/alternate.py ../before .
 
-For each case one process of each checkout stays alive, and they are asked in turns, so that a busy
-moment of the machine meets both. Printed: the median of the ratios second / first, all ratios, and
-the medians of the times. Below 1 the second checkout is faster.
+For each case one process of each checkout stays alive, and the two are timed alternately, so that
+other work on the machine slows both. The script prints the median of the ratios second / first,
+all ratios, and the median times. Below 1 the second checkout is faster.
 
 Cases: `step MODEL TOKENS`, one step of training_step.py; `round RECIPE [OVERRIDES]`, one round of a
-recipe's loop as efficiency.py has it, after 20 others; `play RECIPE [OVERRIDES]`, the plays of such
-a round alone. A recipe of a pretrained model (its name ends in -smol) is timed after one round.
-Both checkouts need the same packages.
+recipe's loop as in efficiency.py, after 20 other rounds; `play RECIPE [OVERRIDES]`, only the
+episodes of such a round. A recipe of a pretrained model (its name ends in -smol) is timed after one
+round. Both checkouts need the same packages.
 """
 
 import argparse
@@ -31,18 +31,18 @@ CASES = (
     *(f"play|{recipe}" for recipe in ("kuhn-tiny", "leduc-tiny", "mars/kuhn-smol")),
     f"play|tictactoe-tiny|{MIRROR}",
 )
-WARM_UP, TIMED = 20, 15
+WARM_UP_ROUNDS, TIMED_ROUNDS = 20, 15
 
 
 def one_step(size, tokens):
-    """Return a whole GRPO step of this checkout."""
+    """Return a function that runs a complete GRPO step of this checkout."""
     import training_step
 
     return training_step.our_step(training_step.build(size), int(tokens))
 
 
-def module_of(name):
-    """Return a module of this checkout's package: at its top, or in config as from 0.3 on."""
+def import_config_module(name):
+    """Import a module of this checkout: of the package, or of ``config`` from version 0.3 on."""
     for package in ("sparring", "sparring.config"):
         with contextlib.suppress(ModuleNotFoundError):
             return importlib.import_module(f"{package}.{name}")
@@ -50,20 +50,22 @@ def module_of(name):
 
 
 def one_round(recipe, *overrides):
-    """Return one step of a recipe's loop for the interface of this checkout."""
+    """Return a function that runs one round of a recipe with the interface of this checkout."""
     import efficiency
 
-    recipes = module_of("recipe")
+    recipes = import_config_module("recipe")
     changes = ["learner.minibatches=1", *overrides]
     overrides_applied = recipes.apply_overrides(recipes.load_recipe(recipe), changes)
     config = efficiency.resolve(overrides_applied)
     engine, methods = efficiency.LocalEngine(config), efficiency.Methods.of(config)
-    numbered = "step" in inspect.signature(efficiency.play_round).parameters  # before RunState
-    state, count = {} if numbered else efficiency.RunState(), 0
+    has_step_argument = (
+        "step" in inspect.signature(efficiency.play_round).parameters
+    )  # before RunState
+    state, count = {} if has_step_argument else efficiency.RunState(), 0
 
     def work():
         nonlocal state, count
-        if numbered:
+        if has_step_argument:
             outcome = efficiency.play_round(config, engine, methods, count, state)
             state = outcome.credit_state
         else:
@@ -76,7 +78,7 @@ def one_round(recipe, *overrides):
 
 
 def serve(folder, threads, case):
-    """Time a case of a checkout whenever a line is read; write the median seconds."""
+    """For each line of standard input, time a case of a checkout and print the median seconds."""
     sys.path[:0] = [str(folder / "src"), str(folder / "benchmarks"), str(folder)]
     import torch
 
@@ -88,7 +90,7 @@ def serve(folder, threads, case):
     assert Path(sparring.__file__).is_relative_to(folder), "another checkout's code was imported"
     kind, *rest = case.split("|")
     work = {"step": one_step, "round": one_round, "play": one_round}[kind](*rest)
-    before, timed = (1, 1) if rest[0].endswith("-smol") else (WARM_UP, TIMED)
+    before, timed = (1, 1) if rest[0].endswith("-smol") else (WARM_UP_ROUNDS, TIMED_ROUNDS)
     for _ in range(before):
         work()
     print("ready", flush=True)
@@ -104,7 +106,7 @@ def compare(folders, case, times, threads):
     workers = []
     for (
         folder
-    ) in folders:  # one after the other: two that warm up at once wait for each other's threads
+    ) in folders:  # in sequence: two processes that warm up together wait for each other's threads
         words = [sys.executable, __file__, str(folder), str(folder), "--serve", case]
         words += ["--threads", str(threads)]
         worker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,11 +1,11 @@
-"""A real chat model on a CPU: tokens per second of decode, forward and update, prefill per unique
-token, peak memory.
+"""A pretrained chat model on a CPU: tokens per second of decode, forward and update, prefill per
+unique token, and peak memory.
 
-SmolLM2-135M with adapters plays against itself at the recipe's own settings (games in flight, cache
-of keys and values), but an illegal reply is replaced by a random move, so that conversations have
-many turns, and there are only a few games. ``prefill ratio`` is the number of positions that the
-sampler computed, replies included, over the tokens of all conversations, each counted once: what
-every turn tells and says. Games share their rules, so it can be below one.
+SmolLM2-135M with adapters plays against itself with the settings of the recipe (games in flight,
+KV cache). There are only a few games, and a random move replaces an illegal reply, so that
+conversations have many turns. ``prefill ratio`` is the number of positions that the sampler
+computed, replies included, divided by the tokens of all conversations (prompts and replies, each
+counted once). Games share the text of their rules, so the ratio can be below one.
 """
 
 import argparse
@@ -25,30 +25,30 @@ from sparring.engine.local import LocalEngine
 from sparring.play.turn_table import turn_table
 
 RECIPES = ("mars/tictactoe-smol", "mars/kuhn-smol")
-GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way
+NUM_GAMES = 32  # four times the recipe's games in flight, so that the cache must evict games
 
 
 def time_call(work):
-    """Return the result of a call, and its seconds."""
+    """Return the result of a call and the seconds that it took."""
     began = time.perf_counter()
     outcome = work()
     return outcome, time.perf_counter() - began
 
 
 def peak_gib():
-    """Return the peak memory of this process so far."""
+    """Return the peak memory of this process so far, in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def measure(recipe, games):
-    """Return one row of so many games."""
+    """Return one result row for this number of games."""
     # games to their end
-    changes = [
+    overrides = [
         f"rollout.games_per_step={games}",
         "evaluation.exact=false",
         "environments.0.illegal={rule: random}",
     ]
-    config = resolve(apply_overrides(load_recipe(recipe), changes))
+    config = resolve(apply_overrides(load_recipe(recipe), overrides))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.environments[0][0], games, "learner")
     episodes, playing = time_call(lambda: engine.play(specs).episodes)
@@ -67,7 +67,7 @@ def measure(recipe, games):
         _, forward = time_call(
             lambda: [
                 engine.learner._forward(engine.model, part)
-                for part in engine.learner._parts(data, _all(data))
+                for part in engine.learner._parts(data, all_sequence_indices(data))
             ]
         )
     noise = np.random.default_rng(0).standard_normal(len(data.turn_of))
@@ -88,14 +88,14 @@ def measure(recipe, games):
     }
 
 
-def _all(data):
-    """Return the numbers of all sequences of a pack."""
+def all_sequence_indices(data):
+    """Return the indices of all sequences of a pack."""
     return torch.arange(len(data.distinct)).numpy()
 
 
 if __name__ == "__main__":
     options = settings(argparse.ArgumentParser(description=__doc__))
-    cases = [(RECIPES[-1], 1)] if options.quick else [(recipe, GAMES) for recipe in RECIPES]
-    # one process each, for its memory
+    cases = [(RECIPES[-1], 1)] if options.quick else [(recipe, NUM_GAMES) for recipe in RECIPES]
+    # one process for each recipe, so that its peak memory is measured separately
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         record("chat", pool.starmap(measure, cases, chunksize=1), options)

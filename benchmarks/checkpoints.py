@@ -1,11 +1,12 @@
-"""The cost of saving a checkpoint: memory beyond what training holds, seconds, and bytes written.
+"""The cost of saving a checkpoint: additional memory, seconds, and bytes written.
 
     python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 snapshots
     python benchmarks/checkpoints.py --quick    a small model, for a moment
 
-Each row is a process of its own. Memory is the largest resident size while the checkpoint is saved
-(VmHWM) less the size before (VmRSS), relative to the largest file written. `again` is the next
-checkpoint of the same run: snapshots that the one before holds are linked, not written.
+Each row is measured in a separate process. Memory is the largest resident size while the checkpoint
+is saved (VmHWM) minus the size before (VmRSS), divided by the size of the largest file. `again` is
+the next checkpoint of the same run: it links the snapshots of the previous one and does not write
+them.
 """
 
 import argparse
@@ -29,18 +30,18 @@ MIB = 1 << 20
 
 
 def memory(field):
-    """Return a figure of this process in bytes: VmRSS, resident now, or VmHWM, the most so far."""
+    """Return VmRSS (resident memory now) or VmHWM (its peak so far) of this process in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
-def forget_the_peak():
-    """Let VmHWM begin anew at what is resident now."""
+def reset_peak_memory():
+    """Reset VmHWM to the memory that is resident now."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def run(model, members, folder):
-    """Return an engine after one step of training, with so many snapshots."""
+def trained_engine(model, members, folder):
+    """Return an engine after one step of training, with this number of snapshots."""
     style = {"options": {"style": "full"}} if "name" in model else {}
     config = resolve(
         {
@@ -54,27 +55,27 @@ def run(model, members, folder):
     )
     engine = LocalEngine(config)
     state = play_round(config, engine, Methods.of(config), RunState()).state
-    for number in range(members):
-        engine.take_member(snapshot(number + 1))
+    for index in range(members):
+        engine.take_member(snapshot(index + 1))
     return config, engine, state
 
 
 def measure_saves(model, members, pipe):
-    """Save two checkpoints and send the cost of each."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        _, engine, state = run(model, members, folder)
-        earlier, rows = None, []
+    """Save two checkpoints and send the costs of each through the pipe."""
+    with tempfile.TemporaryDirectory() as temporary_folder:
+        folder = Path(temporary_folder)
+        _, engine, state = trained_engine(model, members, folder)
+        previous_checkpoint, rows = None, []
         for number in (1, 2):
-            forget_the_peak()
-            before, began = memory("VmRSS"), time.perf_counter()
+            reset_peak_memory()
+            memory_before, began = memory("VmRSS"), time.perf_counter()
 
-            def write(target, earlier=earlier):
+            def write(target, earlier=previous_checkpoint):
                 engine.save(target, earlier)
                 state.save(target)
 
-            path = checkpoint.save(folder, number, write, keep=2, earlier=earlier)
-            seconds, more = time.perf_counter() - began, memory("VmHWM") - before
+            path = checkpoint.save(folder, number, write, keep=2, earlier=previous_checkpoint)
+            seconds, more = time.perf_counter() - began, memory("VmHWM") - memory_before
             sizes = [file.stat().st_size for file in path.iterdir()]
             new = [file.stat().st_size for file in path.iterdir() if file.stat().st_nlink == 1]
             rows.append(
@@ -84,15 +85,15 @@ def measure_saves(model, members, pipe):
                     "seconds": seconds,
                     "largest file, MiB": max(sizes) / MIB,
                     "all files, MiB": sum(sizes) / MIB,
-                    "written, MiB": sum(new if earlier else sizes) / MIB,
+                    "written, MiB": sum(new if previous_checkpoint else sizes) / MIB,
                 }
             )
-            earlier = path
+            previous_checkpoint = path
         pipe.send(rows)
 
 
-def rows(options):
-    """Return the rows of all settings."""
+def measure_all(options):
+    """Return the result rows of all settings."""
     name, model = ("tiny", TINY) if options.quick else ("SmolLM2-135M", SMOL)
     result = []
     for members in (0, 3 if options.quick else 30):
@@ -114,4 +115,4 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options = settings(parser)
-    record("checkpoints", rows(options), options)
+    record("checkpoints", measure_all(options), options)

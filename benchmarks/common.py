@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: repeated timing, compared packages (peers), self-play of one agent."""
+"""Helpers of the benchmarks: timing, scripts of other packages (peers), self-play of one agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEERS = ROOT / ".venv-peers" / "bin" / "python"
 
 
 def median_seconds(work: Callable[[], Any], *, repeats: int = 9, warm_up: int = 2) -> float:
-    """Return the median time of a call."""
+    """Return the median seconds of a call, after warm-up calls."""
     for _ in range(warm_up):
         work()
     times = []
@@ -48,25 +48,25 @@ def ask_peer(script: str, *arguments: Any) -> Any:
 
 
 def quick_run(recipe: str, folder: Path) -> Path:
-    """Return the folder of a run of two small steps, for scripts that read kept runs."""
+    """Return the folder of a run of two small steps, for scripts that read finished runs."""
     small = ["steps=2", "threads=1", "warmup.updates=2", "rollout.games_per_step=8"]
     small += ["evaluation.opponents=[]"]
     return sparring.train(recipe, *small, run=folder, overwrite=True).path
 
 
 def self_play_specs(game: Any, count: int, agent: str) -> list[Any]:
-    """Return the specs of games in which one agent sits in every seat, from seed 0."""
+    """Return the specs of games in which one agent plays every seat, from seed 0."""
     root = Stream.from_seed(0)
     plays, seats = root.child("play"), game.num_seats
     return [
         EpisodeSpec(
             game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root.child(number),
-            stream=plays.child(number),
+            episode_id=index,
+            group_id=index,
+            deal=root.child(index),
+            stream=plays.child(index),
             seats=(agent,) * seats,
             trained=(True,) * seats,
         )
-        for number in range(count)
+        for index in range(count)
     ]

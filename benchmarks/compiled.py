@@ -1,11 +1,11 @@
-"""A learner's passes with kernels of attention and with torch.compile, side by side on a CPU.
+"""Speed of the learner's passes on a CPU with attention kernels and with torch.compile.
 
 One pass is forward and backward over a packed minibatch of right-padded rows; its loss is the mean
 log-probability of the tokens. ``sdpa`` is what runs use, ``eager`` writes attention as products,
-``compiled`` is sdpa under torch.compile with free shapes. Rows come in several lengths, as plays
-do. Arms take turns in every round, and the figure is the median round: tokens a second, and how
-many times those of sdpa. ``seconds`` are those of the first pass over every length, compilation
-included; ``error`` is the largest difference of a log-probability from those of sdpa.
+``compiled`` is sdpa under torch.compile with dynamic shapes. Rows have several
+lengths, as episodes have. Arms take turns in every round. The results are medians over rounds:
+tokens per second, and their ratio to those of sdpa. ``seconds`` are those of the first pass over
+every length, with compilation; ``error`` is the largest difference of a log-probability from sdpa.
 """
 
 import argparse
@@ -23,8 +23,8 @@ LENGTHS = {"tiny": (24, 40, 56, 72), "SmolLM2-135M": (48, 96)}
 ROWS = {"tiny": 128, "SmolLM2-135M": 1}
 
 
-def made(name, arm):
-    """Return a model; those of all arms have the same weights."""
+def build_model(name, arm):
+    """Return the model of an arm; the models of all arms have the same weights."""
     attention = "eager" if arm == "eager" else "sdpa"
     if name == "tiny":
         torch.manual_seed(0)
@@ -44,8 +44,8 @@ def made(name, arm):
     return torch.compile(model, dynamic=True) if arm == "compiled" else model
 
 
-def batches(name, vocabulary):
-    """Return ids and mask of every length; a quarter of the rows is shorter by a third."""
+def make_batches(name, vocabulary):
+    """Return ids and mask for every length; a quarter of the rows is shorter by a third."""
     draw = torch.Generator().manual_seed(0)
     for length in LENGTHS[name]:
         ids = torch.randint(3, vocabulary, (ROWS[name], length), generator=draw)
@@ -54,8 +54,8 @@ def batches(name, vocabulary):
         yield ids, mask
 
 
-def step(model, ids, mask):
-    """Do one pass; return the log-probabilities."""
+def run_pass(model, ids, mask):
+    """Run one forward and backward pass; return the log-probabilities."""
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
     logprobs = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
     (-logprobs.sum() / mask.sum()).backward()
@@ -65,20 +65,20 @@ def step(model, ids, mask):
 
 
 def measure_model(name, rounds):
-    """Return the rows of a model."""
-    models = {arm: made(name, arm) for arm in ARMS}
-    data = list(batches(name, models["sdpa"].config.vocab_size))
+    """Return the result rows of a model."""
+    models = {arm: build_model(name, arm) for arm in ARMS}
+    data = list(make_batches(name, models["sdpa"].config.vocab_size))
     tokens = sum(int(mask.sum()) for _, mask in data)
     first, logprobs, seconds = {}, {}, {arm: [] for arm in ARMS}
     for arm, model in models.items():
         began = time.perf_counter()
-        logprobs[arm] = [step(model, *batch) for batch in data]
+        logprobs[arm] = [run_pass(model, *batch) for batch in data]
         first[arm] = time.perf_counter() - began
-    for number in range(rounds):
-        for arm in ARMS[number % len(ARMS) :] + ARMS[: number % len(ARMS)]:
+    for index in range(rounds):
+        for arm in ARMS[index % len(ARMS) :] + ARMS[: index % len(ARMS)]:
             began = time.perf_counter()
             for batch in data:
-                step(models[arm], *batch)
+                run_pass(models[arm], *batch)
             seconds[arm].append(time.perf_counter() - began)
     ratios = {
         arm: [

@@ -1,12 +1,12 @@
-"""Seconds of the advantage estimators: GiGPO and HGPO next to the released algorithms' loops, and
-all critic-free ones on a million turns.
+"""Seconds of advantage estimators: GiGPO and HGPO compared with the loops of their authors' code,
+and all critic-free estimators on a million turns.
 
-The loops below are written anew after the published algorithms (GiGPO: arXiv 2505.10978,
+The loops below reimplement the published algorithms (GiGPO: arXiv 2505.10978,
 core_gigpo.py of verl-agent; HGPO: arXiv 2602.22817, its core_hgpo.py; both Apache-2.0):
 dictionaries of hashed observations, Python lists, torch scalars, one search of the whole batch per
-group. They differ from the releases in two ways: numbers are float64, so that results can be
-compared to 1e-6, and, in the loops' favour, they are handed the discounted returns, whose released
-form searches the whole batch once per turn.
+group. They differ from the authors' code in two ways. Numbers are float64, so that results can be
+compared to 1e-6. The loops get the discounted returns for free, for which the authors' code
+searches the whole batch once per turn.
 
 With `--quick` it runs on little data.
 """
@@ -31,15 +31,15 @@ from sparring.ops.groups import discounted_returns
 
 parser = argparse.ArgumentParser(description=__doc__)
 options = settings(parser)
-SMALL = options.quick
-AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
+IS_QUICK = options.quick
+TURNS_COMPARED, TURNS_ALONE = (5_000, 20_000) if IS_QUICK else (100_000, 1_000_000)
 MEMBERS, POSITIONS = 8, 6
-# with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
+# returns with few binary digits have exact sums, so both codes agree which advantages are zero
 GAMMA = 0.5
 HISTORY = 2
 
 
-def drawn_table(size):
+def random_table(size):
     """Return a table of about ``size`` turns: two roles, groups of 8 games of 1 to 11 turns, few
     views per group, rewards at the end.
     """
@@ -81,24 +81,26 @@ def drawn_table(size):
         role_names=("first", "second"),
         agent_names=("learner",),
         action_names=("a", "b", "c"),
-        view_names=tuple(f"position {number}" for number in range(4 * POSITIONS)),
+        view_names=tuple(f"position {index}" for index in range(4 * POSITIONS)),
     )
 
 
-def as_released(turns):
-    """Return a table's content as the releases hold it: arrays of strings per step, and tensors."""
+def authors_inputs(turns):
+    """Return a table in the format of the authors' code: string arrays per step, and tensors."""
     groups = np.array(
         [f"task-{group}-{role}" for group, role in zip(turns.group, turns.role, strict=True)],
         dtype=object,
     )
     trajectories = np.array([f"game-{number}" for number in turns.trajectory], dtype=object)
     observations = np.array([turns.view_names[view] for view in turns.view], dtype=object)
-    whole = torch.tensor(np.bincount(turns.trajectory, weights=turns.reward)[turns.trajectory])
+    trajectory_returns = torch.tensor(
+        np.bincount(turns.trajectory, weights=turns.reward)[turns.trajectory]
+    )
     returns = torch.tensor(discounted_returns(turns.reward, turns.trajectory, gamma=GAMMA))
-    return groups, trajectories, observations, whole, returns
+    return groups, trajectories, observations, trajectory_returns, returns
 
 
-def less_mean(scores, index, *, keep_lone):
+def subtract_group_means(scores, index, *, keep_lone):
     """Subtract from every step's score the mean of its group, through lists of torch scalars."""
     scores, lists, means = scores.clone(), defaultdict(list), {}
     for step in range(len(scores)):
@@ -113,8 +115,10 @@ def less_mean(scores, index, *, keep_lone):
     return scores
 
 
-def released_gigpo(groups, _, observations, whole, returns):
-    """GiGPO, mode mean_norm: group by group, dictionaries of observations name the step groups."""
+def authors_gigpo(groups, _, observations, trajectory_returns, returns):
+    """Compute GiGPO, mode mean_norm: in each group, dictionaries of observations form the step
+    groups.
+    """
     names, count = np.empty(len(groups), dtype=object), 0
     for group in np.unique(groups):
         clusters = defaultdict(list)
@@ -124,11 +128,13 @@ def released_gigpo(groups, _, observations, whole, returns):
             count += 1
             for step in steps:
                 names[step] = f"step-group-{count}"
-    return less_mean(whole, groups, keep_lone=True) + less_mean(returns, names, keep_lone=False)
+    return subtract_group_means(trajectory_returns, groups, keep_lone=True) + subtract_group_means(
+        returns, names, keep_lone=False
+    )
 
 
-def contexts(group, groups, trajectories, observations):
-    """Return the steps of one group by (length, last observations)."""
+def steps_by_context(group, groups, trajectories, observations):
+    """Return the steps of one group, by (length, last observations)."""
     steps_of, by_context = defaultdict(list), defaultdict(list)
     for step in np.flatnonzero(groups == group):
         steps_of[trajectories[step]].append(step)
@@ -140,18 +146,20 @@ def contexts(group, groups, trajectories, observations):
     return by_context
 
 
-def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
-    """HGPO, mode mean_std_norm: clusters by observations, then a weighted mean per step."""
+def authors_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
+    """Compute HGPO, mode mean_std_norm: clusters by observations, then a weighted mean per step."""
     result = torch.zeros(len(groups), dtype=torch.float64)
     for group in np.unique(groups):
         items = defaultdict(list)
-        for (length, _), steps in contexts(group, groups, trajectories, observations).items():
+        for (length, _), steps in steps_by_context(
+            group, groups, trajectories, observations
+        ).items():
             if len(steps) < 2:
                 continue
             values = torch.stack([returns[step] for step in steps])
             scores = (values - values.mean()) / (values.std(unbiased=False) + epsilon)
-            for number, step in enumerate(steps):
-                items[step].append((length, scores[number]))
+            for index, step in enumerate(steps):
+                items[step].append((length, scores[index]))
         for step, levels in items.items():
             scores = torch.stack([score for _, score in levels])
             weights = torch.tensor([length + 1.0 for length, _ in levels], dtype=torch.float64)
@@ -162,13 +170,13 @@ def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
     return result
 
 
-def against(name, released):
-    """Return a row: seconds of ours and of the loops on the same turns, after checking that both
-    give the same.
+def compare_with_authors(name, released):
+    """Return a row: seconds of our code and of the loops on the same turns; check that both return
+    the same advantages.
     """
-    turns = drawn_table(AGAINST)
+    turns = random_table(TURNS_COMPARED)
     estimate = registry.bind("credit", name, {"gamma": GAMMA}, preset="as_released")
-    ours, inputs = estimate(turns, {}).advantages, as_released(turns)
+    ours, inputs = estimate(turns, {}).advantages, authors_inputs(turns)
     began = time.perf_counter()
     theirs = released(*inputs).numpy()
     loops = time.perf_counter() - began
@@ -186,22 +194,24 @@ def against(name, released):
     }
 
 
-def alone(name, turns):
-    """Return a row: seconds of an estimator on a million turns."""
+def time_estimator(name, turns):
+    """Return a row with the seconds of an estimator on a million turns."""
     estimate = registry.bind("credit", name)
     seconds = median_seconds(lambda: estimate(turns, {}), repeats=3, warm_up=1)
     return {"estimator": name, "turns": len(turns.reward), "seconds": seconds}
 
 
 torch.set_num_threads(1)
-rows = [against("gigpo", released_gigpo), against("hgpo", released_hgpo)]
-million = drawn_table(ALL)
+rows = [compare_with_authors("gigpo", authors_gigpo), compare_with_authors("hgpo", authors_hgpo)]
+million = random_table(TURNS_ALONE)
 million = dataclasses.replace(
     million, attempt=million.turn_index // 4, note=million.turn_index % 4 == 3
 )
-critics = {"value", "value_after", "token_value"}
-free = [
-    name for name in registry.names("credit") if not registry.load("credit", name).needs & critics
+critic_columns = {"value", "value_after", "token_value"}
+critic_free_estimators = [
+    name
+    for name in registry.names("credit")
+    if not registry.load("credit", name).needs & critic_columns
 ]
-rows += [alone(name, million) for name in free]
+rows += [time_estimator(name, million) for name in critic_free_estimators]
 record("credit", rows, options)

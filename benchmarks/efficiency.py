@@ -1,10 +1,9 @@
-"""Tokens per second of the whole loop next to the bare model on the same shapes, one row per game
-and seat.
+"""Tokens per second of the training loop, compared with the bare model on the same shapes.
 
-Bare: for every wave of turns one cached pass over its new tokens and one per further sampled token,
-then one forward and backward over all sequences and AdamW. The loop does the same work and
-everything around it, but runs every context that games share only once, so where games repeat each
-other it can be faster than bare.
+The bare model has one row per game and seat. For every wave of turns it runs one cached pass over
+the new tokens and one pass per further sampled token, then one forward and backward over all
+sequences and AdamW. The loop does more than this work, but computes a context that games share
+only once. If many games are equal, the loop can be faster than the bare model.
 """
 
 import argparse
@@ -23,10 +22,10 @@ from sparring.play.turn_table import ordered_turns
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
-WARM_UP, MEASURED = 30, 10
+WARM_UP_STEPS, MEASURED_STEPS = 30, 10
 
 
-def waves(episodes):
+def waves_of_turns(episodes):
     """Return (rows, new tokens, cached length, sampled tokens) of every wave of trained turns."""
     by_wave = {}
     lengths = {}
@@ -46,7 +45,7 @@ def waves(episodes):
 
 
 def one_row_per_game(ids):
-    """Return a tree in which no prefix is shared."""
+    """Return a prefix tree in which no prefix is shared."""
     rows, width = ids.shape
     numbers = torch.arange(rows * width)
     return PrefixTree(
@@ -59,8 +58,8 @@ def one_row_per_game(ids):
 
 
 def bare_seconds(engine, episodes):
-    """Return the time of the bare model on the shapes of these episodes."""
-    model, data, shapes = engine.model.clone(), pack(episodes), waves(episodes)
+    """Return the seconds of the bare model on the shapes of these episodes."""
+    model, data, shapes = engine.model.clone(), pack(episodes), waves_of_turns(episodes)
     width = max(map(len, data.sequences))
     ids = torch.tensor(
         [
@@ -78,12 +77,12 @@ def bare_seconds(engine, episodes):
                 hidden = model.extend(
                     torch.zeros((rows, prompted), dtype=torch.int64), start, cache
                 )[:, -1]
-                for number in range(replied):
+                for index in range(replied):
                     model.logits(hidden).softmax(-1)
-                    if number + 1 < replied:
+                    if index + 1 < replied:
                         hidden = model.extend(
                             torch.zeros((rows, 1), dtype=torch.int64),
-                            start + prompted + number,
+                            start + prompted + index,
                             cache,
                         )[:, 0]
         optimizer.zero_grad(set_to_none=True)
@@ -94,13 +93,13 @@ def bare_seconds(engine, episodes):
     return median_seconds(work, repeats=5)
 
 
-def row(recipe, *overrides, steps=(WARM_UP, MEASURED)):
+def measure_recipe(recipe, *overrides, steps=(WARM_UP_STEPS, MEASURED_STEPS)):
     """Return tokens per second of a recipe's loop, after a warm-up, and of the bare model.
 
     Args:
-        recipe: its name.
-        overrides: changes to it.
-        steps: how many are not timed, and how many are.
+        recipe: name of the recipe.
+        overrides: overrides of its configuration.
+        steps: number of warm-up steps, and number of timed steps.
     """
     before, measured = steps
     config = resolve(apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides]))
@@ -137,5 +136,9 @@ if __name__ == "__main__":
         ("tictactoe-tiny", mirror),
         ("tictactoe-tiny", mirror, "model.hidden_size=256"),
     ]
-    small = [row("kuhn-tiny", "rollout.games_per_step=16", steps=(1, 1))] if options.quick else []
-    record("efficiency", small or [row(*case) for case in cases], options)
+    small = (
+        [measure_recipe("kuhn-tiny", "rollout.games_per_step=16", steps=(1, 1))]
+        if options.quick
+        else []
+    )
+    record("efficiency", small or [measure_recipe(*case) for case in cases], options)

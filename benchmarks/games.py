@@ -1,5 +1,5 @@
-"""Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in
-the same run.
+"""Turns per second of random play with text, legal actions and records, compared with TextArena's
+loop in the same run.
 """
 
 import argparse
@@ -12,12 +12,12 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}
-NUM_GAMES, SECONDS = 2000, 3.0  # of ours, and as long as TextArena plays
+NUM_GAMES, SECONDS = 2000, 3.0  # number of our games; duration of TextArena's loop
 
 
-def rate(name, games):
-    """Return turns per second of our whole rollout: specs, deals, observations, legal actions,
-    parsing, records.
+def turns_per_second(name, games):
+    """Return turns per second of our complete rollout: specs, deals, observations, legal actions,
+    parsing and records.
     """
     game, turns = make_game(name), []
 
@@ -32,8 +32,8 @@ def rate(name, games):
 options, rows = settings(argparse.ArgumentParser(description=__doc__)), []
 count, seconds = (20, 0.2) if options.quick else (NUM_GAMES, SECONDS)
 for ours, theirs in GAMES.items():
-    first = rate(ours, count)
-    peer, second = ask_peer("peer_games.py", theirs, seconds), rate(ours, count)
+    first = turns_per_second(ours, count)
+    peer, second = ask_peer("peer_games.py", theirs, seconds), turns_per_second(ours, count)
     mine = (first + second) / 2
     rows.append(
         {

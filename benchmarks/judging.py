@@ -1,10 +1,11 @@
-"""The share of a step that judging takes while a play waits for it, in the study `vpr-released`.
+"""The share of a step in which episodes wait for the oracle, in the study `vpr-released`.
 
-    sparring reproduce vpr-released          # first: its runs are kept
+    sparring reproduce vpr-released          # first: the script reads its runs
     python benchmarks/judging.py
 
-Of each kept run that judges four replies to a prompt the first 40 steps after the warm-up: seconds
-of the oracle over seconds of the round, median and largest; then the median over seeds.
+The runs judge four replies to each prompt. For the first 40 steps after the warm-up of each run,
+the script computes the seconds of the oracle divided by the seconds of the round, and their median
+and largest value; then the medians over seeds.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import statistics
 from pathlib import Path
 
 from common import quick_run
-from oracles import SHARE, judged_share, row
+from oracles import MAX_JUDGING_SHARE, judged_share, row
 from published import TRIALS, record, settings
 
 from sparring.run.events import TIMING, read_figures
@@ -23,8 +24,8 @@ STUDY = load("vpr-released")
 STEPS = 40
 
 
-def shares(run):
-    """Return judging's share of each of a run's first steps."""
+def judging_shares_of_run(run):
+    """Return the share of judging in each of the first steps of a run."""
     return [judged_share(line) for line in read_figures(run / TIMING)[:STEPS]]
 
 
@@ -38,9 +39,9 @@ if __name__ == "__main__":
         quick_run(recipe_of(games[0]), options.folder / f"{games[0]}-released-0" / "run")
     for game in games:
         runs = [options.folder / f"{game}-released-{seed}" / "run" for seed in range(seeds)]
-        shares_of_runs = [shares(run) for run in runs]
+        shares_of_runs = [judging_shares_of_run(run) for run in runs]
         middle = statistics.median(statistics.median(run_shares) for run_shares in shares_of_runs)
         worst = max(max(run_shares) for run_shares in shares_of_runs)
         name = recipe_of(game)
-        rows.append(row(name, middle, "share", SHARE, worst_share=worst))
+        rows.append(row(name, middle, "share", MAX_JUDGING_SHARE, worst_share=worst))
     record("judging", rows, options)

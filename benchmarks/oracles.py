@@ -1,9 +1,8 @@
-"""Speed of the oracles on one core, and the share of a tiny training step that judging takes.
+"""Speed of the oracles on one core, and the share of judging in a small training step.
 
-Solvers are timed on positions that none of their caches has seen; look-ups on positions that a
-search has met. The mcts oracle runs next to OpenSpiel's own bot, with the same settings, on the
-same positions, turn about. `--quick` runs less of everything; `--only NAME` runs the parts whose
-name holds NAME.
+Solvers are timed on positions that are not in their caches, look-ups on positions that are. The
+mcts oracle alternates with OpenSpiel's bot, with the same settings and positions. `--quick` runs
+less of everything; `--only NAME` runs the parts whose name contains NAME.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from sparring.run.warmup import warm_up
 
 Row = dict[str, Any]
 
-SLIPS = 0.2  # how often a play that makes positions leaves the oracle's best actions
-# game, its options, oracle, its options, positions, unit, aim: at least so many a second, or for
-# "ms" at most so many
+SLIPS = 0.2  # share of moves that are not the oracle's best, in episodes that generate positions
+# game, options of the game, oracle, options of the oracle, number of positions, unit, aim: the
+# smallest number per second, or for "ms" the largest number of milliseconds
 SOLVERS = {
     "sudoku 4x4": (
         "sudoku",
@@ -73,39 +72,39 @@ SOLVERS = {
     "urn": ("urn", {}, "posterior", {}, 200, "ms", None),
 }
 RECIPES = ("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny")
-SHARE = 0.25  # of a training step, at most
+MAX_JUDGING_SHARE = 0.25  # largest share of a training step
 
 
-def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
-    """Return a new oracle, with empty caches of its own; those of solvers are emptied too."""
+def new_oracle(name: str, options: dict[str, Any]) -> Oracle:
+    """Return a new oracle with empty caches; the caches of solvers are cleared too."""
     for game in registry.built_in("environments"):
         solver = load_part("environments", game, "solver")
-        for thing in vars(solver.module).values() if solver else ():
-            if hasattr(thing, "cache_clear"):
-                thing.cache_clear()
+        for value in vars(solver.module).values() if solver else ():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
     oracle: Oracle = registry.bind("oracles", name, options)()
     return oracle
 
 
 def positions(game: Searchable, oracle: Oracle, number: int) -> list[SearchablePlay]:
-    """Return the first ``number`` different positions met in plays by an oracle that slips now and
-    then.
+    """Return ``number`` different positions from episodes of an oracle that sometimes plays a move
+    other than the best.
     """
     root, states = Stream.from_seed(0), dict[str, SearchablePlay]()
     for play in range(1_000_000):
-        draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
+        stream, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
         while not state.done:
             states.setdefault(game.key(state, state.seat), state.clone())
             if len(states) == number:
                 return list(states.values())
             verdict = oracle.judge([state])[0]
-            slip = verdict is None or draws.uniform(2 * state.plies) < SLIPS
+            slip = verdict is None or stream.uniform(2 * state.plies) < SLIPS
             choice = state.legal_actions() if slip or verdict is None else sorted(verdict.best)
-            state.apply(choice[draws.integer(2 * state.plies + 1, len(choice))])
+            state.apply(choice[stream.integer(2 * state.plies + 1, len(choice))])
     return list(states.values())
 
 
-def seconds_each(
+def time_each_call(
     judge: Callable[[SearchablePlay], Any], states: list[SearchablePlay]
 ) -> list[float]:
     """Return the seconds of each call."""
@@ -118,7 +117,7 @@ def seconds_each(
 
 
 def row(name: str, value: float, unit: str, aim: float | None, **more: float | None) -> Row:
-    """Return a row of the table; without ``aim`` and ``met`` where nothing was aimed at."""
+    """Return a row of the table; without an aim it has no ``aim`` and no ``met``."""
     columns: Row = {"what": name, "value": value, "unit": unit, **more}
     if aim is None:
         return columns
@@ -126,31 +125,33 @@ def row(name: str, value: float, unit: str, aim: float | None, **more: float | N
     return {**columns, "aim": aim, "met": "yes" if is_met else "no"}
 
 
-def solver(name: str, small: bool) -> Row:
-    """Return the row of a solver: verdicts a second, or the median milliseconds of one, on
-    positions not seen before.
+def measure_solver(name: str, small: bool) -> Row:
+    """Return the row of a solver: verdicts per second, or the median milliseconds of a verdict, on
+    positions that are not in its cache.
     """
     game_name, game_options, oracle, options, number, unit, aim = SOLVERS[name]
     game = make_game(game_name, options=game_options)
-    states = positions(game, oracle_of(oracle, options), max(20, number // 20) if small else number)
-    judge = oracle_of(oracle, options).judge
-    times = sorted(seconds_each(lambda state: judge([state]), states))
+    states = positions(
+        game, new_oracle(oracle, options), max(20, number // 20) if small else number
+    )
+    judge = new_oracle(oracle, options).judge
+    times = sorted(time_each_call(lambda state: judge([state]), states))
     value = 1e3 * statistics.median(times) if unit == "ms" else len(times) / sum(times)
     return row(
         f"{name}: {oracle}", value, unit, aim, positions=len(states), worst_ms=1e3 * times[-1]
     )
 
 
-def look_ups(small: bool) -> Row:
-    """Return the row of solved tic-tac-toe: verdicts a second on positions judged before, a batch
-    of 4096 a call.
+def measure_look_ups(small: bool) -> Row:
+    """Return the row of solved tic-tac-toe: verdicts per second on cached positions, 4096 positions
+    per call.
     """
-    game, oracle = make_game("tic_tac_toe"), oracle_of("minimax", {})
+    game, oracle = make_game("tic_tac_toe"), new_oracle("minimax", {})
     known = positions(game, oracle, 1000)
     batch = (known * 5)[:4096]
     oracle.judge(batch)
     times = [
-        sum(seconds_each(lambda _: oracle.judge(batch), batch[:1]))
+        sum(time_each_call(lambda _: oracle.judge(batch), batch[:1]))
         for _ in range(5 if small else 50)
     ]
     return row(
@@ -162,14 +163,14 @@ def look_ups(small: bool) -> Row:
     )
 
 
-def against_openspiel(small: bool) -> Row:
-    """Return the row of the mcts oracle next to OpenSpiel's bot: the bot's time over ours, on the
-    same positions turn about.
+def compare_with_openspiel(small: bool) -> Row:
+    """Return the row of the mcts oracle: the time of OpenSpiel's bot divided by ours, on the same
+    positions, in alternation.
     """
     game, simulations = make_game("connect_four"), 100 if small else 1000
-    states = positions(game, oracle_of("mcts", {"simulations": 20}), 10 if small else 100)
-    oracle = oracle_of("mcts", {"simulations": simulations})
-    # the oracle's own, so that both search one tree
+    states = positions(game, new_oracle("mcts", {"simulations": 20}), 10 if small else 100)
+    oracle = new_oracle("mcts", {"simulations": simulations})
+    # the evaluator of the oracle, so that both search the same tree
     stream = Stream.from_seed(0).child("mcts oracle").child(str(game.spiel))
 
     def theirs(state: SearchablePlay) -> None:
@@ -184,9 +185,9 @@ def against_openspiel(small: bool) -> Row:
 
     times: dict[Any, list[float]] = {theirs: [], ours: []}
     oracle.enter(game)
-    for number, state in enumerate(states):
-        for judge in (theirs, ours) if number % 2 else (ours, theirs):
-            times[judge] += seconds_each(judge, [state])
+    for index, state in enumerate(states):
+        for judge in (theirs, ours) if index % 2 else (ours, theirs):
+            times[judge] += time_each_call(judge, [state])
     speed = simulations * len(states) / sum(times[ours])
     ratio = statistics.median(
         bot / seconds for bot, seconds in zip(times[theirs], times[ours], strict=True)
@@ -202,28 +203,28 @@ def against_openspiel(small: bool) -> Row:
 
 
 def judging_share(recipe: str, small: bool) -> Row:
-    """Return the row of a recipe: judging's share of a training step's time, after the warm-up,
-    median over steps.
+    """Return the row of a recipe: the share of judging in the time of a training step after the
+    warm-up, median over steps.
     """
-    changes = ["threads=1", *(["warmup.updates=20"] if small else [])]
-    shares = judging_shares(recipe, changes, 5 if small else 40)
+    overrides = ["threads=1", *(["warmup.updates=20"] if small else [])]
+    shares = judging_shares(recipe, overrides, 5 if small else 40)
     return row(
         f"{recipe}: judging",
         statistics.median(shares),
         "share",
-        SHARE,
+        MAX_JUDGING_SHARE,
         worst_share=max(shares),
         first_share=shares[0],
     )
 
 
 def judged_share(timing: Mapping[str, float]) -> float:
-    """Return judging's share of a step by its timing."""
+    """Return the share of judging in a step with this timing."""
     return timing["seconds/oracle"] / timing["seconds/round"]
 
 
 def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
-    """Return judging's share of each of the first steps of a recipe, in play and after it."""
+    """Return the share of judging in each of the first steps of a recipe."""
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
     games = [game for game, _ in engine.environments]
@@ -236,37 +237,41 @@ def judging_shares(recipe: str, changes: list[str], steps: int) -> list[float]:
     return shares
 
 
-def spread(name: str, oracle: str, options: dict[str, Any], game: Searchable, number: int) -> Row:
-    """Return how much faster two processes are than one, once they have started."""
-    states = positions(game, oracle_of(oracle, options), number + 64)
-    inner = {"oracle": oracle, "options": options, "workers": 2}
-    apart = oracle_of("parallel", inner)
-    apart.judge(states[:64])
-    alone = sum(seconds_each(lambda _: oracle_of(oracle, options).judge(states[64:]), states[:1]))
-    two = sum(seconds_each(lambda _: apart.judge(states[64:]), states[:1]))
+def measure_parallel(
+    name: str, oracle: str, options: dict[str, Any], game: Searchable, number: int
+) -> Row:
+    """Return a row that says how much faster two started processes are than one."""
+    states = positions(game, new_oracle(oracle, options), number + 64)
+    oracle_options = {"oracle": oracle, "options": options, "workers": 2}
+    parallel_oracle = new_oracle("parallel", oracle_options)
+    parallel_oracle.judge(states[:64])
+    seconds_of_one = sum(
+        time_each_call(lambda _: new_oracle(oracle, options).judge(states[64:]), states[:1])
+    )
+    seconds_of_two = sum(time_each_call(lambda _: parallel_oracle.judge(states[64:]), states[:1]))
     return row(
         f"{name}: two processes",
-        alone / two,
+        seconds_of_one / seconds_of_two,
         "x",
         None,
         positions=number,
-        each_ms=1e3 * alone / number,
+        each_ms=1e3 * seconds_of_one / number,
     )
 
 
-def rows(only: str, small: bool) -> Iterator[Row]:
-    """Yield the rows whose part is asked for."""
+def measure_parts(only: str, small: bool) -> Iterator[Row]:
+    """Yield the rows of the parts whose name contains ``only``."""
     four, mines = (
         make_game("connect_four"),
         make_game("minesweeper", options={"rows": 8, "columns": 8, "mines": 10}),
     )
-    parts: dict[str, Callable[[], Row]] = {"tic-tac-toe": lambda: look_ups(small)}
-    parts |= {name: lambda name=name: solver(name, small) for name in SOLVERS}
-    parts["connect four"] = lambda: against_openspiel(small)
-    parts["parallel mcts"] = lambda: spread(
+    parts: dict[str, Callable[[], Row]] = {"tic-tac-toe": lambda: measure_look_ups(small)}
+    parts |= {name: lambda name=name: measure_solver(name, small) for name in SOLVERS}
+    parts["connect four"] = lambda: compare_with_openspiel(small)
+    parts["parallel mcts"] = lambda: measure_parallel(
         "connect four", "mcts", {"simulations": 100 if small else 1000}, four, 32 if small else 256
     )
-    parts["parallel minesweeper"] = lambda: spread(
+    parts["parallel minesweeper"] = lambda: measure_parallel(
         "minesweeper 8x8", "posterior", {}, mines, 64 if small else 512
     )
     parts |= {name: lambda name=name: judging_share(name, small) for name in RECIPES}
@@ -276,7 +281,7 @@ def rows(only: str, small: bool) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Run what is asked for, in a process of one thread."""
+    """Run the requested parts in a process of one thread."""
     if os.environ.get("OMP_NUM_THREADS") != "1":  # read when numpy and torch are loaded
         os.execve(
             sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -285,7 +290,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = settings(parser)
     result = []
-    for each in rows(options.only, options.quick):
+    for each in measure_parts(options.only, options.quick):
         print(
             {
                 name: round(value, 4) if isinstance(value, float) else value

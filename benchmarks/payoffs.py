@@ -1,9 +1,9 @@
-"""The payoff table of 20 members of Kuhn poker by plays, until every cell is within 0.05 chips.
+"""The payoff table of 20 league members in Kuhn poker, played until each interval is narrow.
 
-The members are snapshots of one short run, made first (not part of the seconds). They then play
-each other as after a snapshot with `league.plays`, those next who have met least, again and again,
-until the half-width of the 95 % interval of every cell is at most 0.05. A cell is two members; each
-has both sides equally often. Exact values are computed afterwards, and change no play.
+The members are snapshots of one short run, whose training is not timed. They play each other as
+after a snapshot with `league.plays`: pairs with the fewest games play next, until the half-width
+of the 95 % interval of every cell is at most 0.05 chips. A cell is a pair of members; each member
+plays both sides equally often. Exact values are computed afterwards and do not affect the games.
 """
 
 import argparse
@@ -27,13 +27,13 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.payoff_plays import with_exact, with_plays
 
-MEMBERS, EVERY, GAMES, HALF, SECONDS, AT_ONCE = 20, 10, 256, 0.05, 300, 20
-PASSED = 2  # first snapshots that are no members: some of their replies are illegal
+MEMBERS, SNAPSHOT_STEPS, GAMES, HALF_WIDTH, MAX_SECONDS, CELLS_AT_ONCE = 20, 10, 256, 0.05, 300, 20
+NUM_SKIPPED = 2  # number of first snapshots that are not members: some of their replies are illegal
 
 
 def engine_of(options, folder):
-    """Return a run's configuration, and its engine with the members of its last checkpoint."""
-    steps = (options.members + PASSED) * options.every
+    """Return the configuration of a run and its engine with the members of the last checkpoint."""
+    steps = (options.members + NUM_SKIPPED) * options.every
     changes = {
         "steps": steps,
         "rollout": {"games_per_step": options.games},
@@ -49,8 +49,8 @@ def engine_of(options, folder):
     return config, engine
 
 
-def halves(book, members):
-    """Return half of the width of each cell's interval; infinite where there is none."""
+def half_widths(book, members):
+    """Return the half-width of the interval of each cell; infinite if it has no interval."""
     widths = []
     for pair in combinations(members, 2):
         ends = book.results(*pair).return_interval()
@@ -59,19 +59,21 @@ def halves(book, members):
 
 
 def play_until_precise(config, engine, half, at_once):
-    """Return the book of as many plays as are needed, the seconds, and the plays."""
+    """Play until all intervals are narrow; return the payoff book, the seconds, and the number of
+    games.
+    """
     pairs = len(engine.members) * (len(engine.members) - 1) // 2
     league = config.league.model_copy(update={"plays": at_once * pairs})
     config = config.model_copy(update={"league": league})
     book, began, rounds = Payoffs(), time.perf_counter(), 0
-    while halves(book, engine.members).max() > half:
+    while half_widths(book, engine.members).max() > half:
         rounds += 1
         book = with_plays(config, engine, book, rounds)
     return book, time.perf_counter() - began, rounds * at_once * pairs
 
 
-def compared(book, exact, members):
-    """Return the largest error of a cell, and the share of intervals that hold the exact value."""
+def compare_with_exact(book, exact, members):
+    """Return the largest error of a cell, and the share of intervals that cover the exact value."""
     errors, is_covered = [], []
     for pair in combinations(members, 2):
         value, results = exact.results(*pair).mean_return, book.results(*pair)
@@ -81,14 +83,14 @@ def compared(book, exact, members):
     return max(errors), float(np.mean(is_covered))
 
 
-def illegal_of(engine, states):
-    """Return the largest mean probability of no legal action that a member has."""
+def largest_illegal_mass(engine, states):
+    """Return the largest mean probability of illegal replies over the members."""
     agents = map(engine.agent, engine.members)
     return max(float(query_policy(agent, states)[1].mean()) for agent in agents)
 
 
 def measure_row(options):
-    """Return the row."""
+    """Return the result row."""
     with tempfile.TemporaryDirectory() as folder:
         config, engine = engine_of(options, Path(folder) / "run")
     members, game = engine.members, engine.environments[0][0]
@@ -96,7 +98,7 @@ def measure_row(options):
     began = time.perf_counter()
     exact = with_exact(config, engine, Payoffs())
     exact_seconds = time.perf_counter() - began
-    error, covered = compared(book, exact, members)
+    error, covered = compare_with_exact(book, exact, members)
     return {
         "game": game.name,
         "starts": "all",
@@ -105,11 +107,11 @@ def measure_row(options):
         "plays": plays,
         "seconds": seconds,
         "plays/s": plays / seconds,
-        "largest half-width": float(halves(book, members).max()),
-        "aim": SECONDS,
+        "largest half-width": float(half_widths(book, members).max()),
+        "aim": MAX_SECONDS,
         "largest error": error,
         "share held": covered,
-        "largest illegal mass": illegal_of(engine, enumerate_info_states(game)),
+        "largest illegal mass": largest_illegal_mass(engine, enumerate_info_states(game)),
         "exact seconds": exact_seconds,
         "threads": str(torch.get_num_threads()),
     }
@@ -118,11 +120,16 @@ def measure_row(options):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=MEMBERS)
-    parser.add_argument("--every", type=int, default=EVERY, help="steps of the run between two")
-    parser.add_argument("--games", type=int, default=GAMES, help="plays of a step of the run")
-    parser.add_argument("--half", type=float, default=HALF, help="largest half-width, chips")
     parser.add_argument(
-        "--at-once", type=int, default=AT_ONCE, help="plays per cell between two looks at widths"
+        "--every", type=int, default=SNAPSHOT_STEPS, help="steps of the run between two"
+    )
+    parser.add_argument("--games", type=int, default=GAMES, help="plays of a step of the run")
+    parser.add_argument("--half", type=float, default=HALF_WIDTH, help="largest half-width, chips")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=CELLS_AT_ONCE,
+        help="plays per cell between two looks at widths",
     )
     options = settings(parser, quick={"members": 3, "every": 1, "games": 16, "half": 1.0})
     record("payoffs", [measure_row(options)], options)

@@ -1,4 +1,4 @@
-"""TextArena's own loop with random legal moves; runs in the peers' environment."""
+"""TextArena's loop with random legal moves; it runs in the environment of the peers."""
 
 import json
 import random
@@ -12,7 +12,7 @@ NAME, SECONDS = sys.argv[1], float(sys.argv[2])
 generator = random.Random(0)
 
 
-def move(text):
+def random_move(text):
     """Return a random legal move of the observation."""
     if NAME.startswith("TicTacToe"):
         board = text[text.rfind("Available Moves") :] if "Available Moves" in text else text
@@ -25,13 +25,13 @@ def move(text):
 
 turns, games, began = 0, 0, time.perf_counter()
 while time.perf_counter() - began < SECONDS:
-    # its observation wrapper keeps earlier games' text across resets
+    # a new environment per game, as the observation wrapper keeps the text of earlier games
     environment = textarena.make(NAME)
     environment.reset(num_players=2, seed=games)
     done = False
     while not done:
         _, text = environment.get_observation()
-        done, _ = environment.step(action=move(str(text)))
+        done, _ = environment.step(action=random_move(str(text)))
         turns += 1
     environment.close()
     games += 1

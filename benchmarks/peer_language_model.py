@@ -1,8 +1,9 @@
-"""A GRPO step of TRL's GRPOTrainer on SmolLM2 with adapters; runs in the peers' environment.
+"""A GRPO step of TRL's GRPOTrainer on SmolLM2 with adapters; it runs in the environment of the
+peers.
 
-Prints median seconds per step, or the error of a trainer that cannot be made. `one-turn` has the
-prompts and reward of peer_training_step.py; `tools` the look-ups of `lookups-smol` as an
-environment of tools, as TRL's documentation writes one.
+Prints median seconds per step, or the error if the trainer cannot be created. `one-turn` has the
+prompts and the reward of peer_training_step.py. `tools` has the look-ups of `lookups-smol` as an
+environment with tools, written as in TRL's documentation.
 """
 
 import json
@@ -11,7 +12,7 @@ import tempfile
 
 import torch
 from datasets import Dataset
-from peer_trl import REPLIES, Clock, even, prompts, settings
+from peer_trl import REPLIES, Clock, prompts, settings, share_of_even_ids
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
@@ -58,8 +59,8 @@ class Library:
         return float(self.said == "8")
 
 
-def trainer(output, clock):
-    """Return TRL's trainer for the kind of step."""
+def make_trainer(output, clock):
+    """Return TRL's trainer for this kind of step."""
     tools = KIND == "tools"
     exact = {} if tools else {"generation_kwargs": {"min_new_tokens": NEW_TOKENS}}
     longest = 512 if tools else NEW_TOKENS
@@ -72,7 +73,7 @@ def trainer(output, clock):
         train_dataset=Dataset.from_dict(data),
         callbacks=[clock],
         peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"),
-        **({"environment_factory": Library} if tools else {"reward_funcs": even}),
+        **({"environment_factory": Library} if tools else {"reward_funcs": share_of_even_ids}),
     )
 
 
@@ -81,7 +82,7 @@ def main():
     clock = Clock()
     with tempfile.TemporaryDirectory() as output:
         try:
-            peer = trainer(output, clock)
+            peer = make_trainer(output, clock)
         except (ImportError, ValueError) as error:
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
             return

@@ -1,4 +1,4 @@
-"""One GRPO step of TRL's GRPOTrainer on a model folder; runs in the peers' environment.
+"""One GRPO step of TRL's GRPOTrainer on a model folder; it runs in the environment of the peers.
 
 Prints median seconds per step.
 """
@@ -9,7 +9,7 @@ import tempfile
 
 import torch
 from datasets import Dataset
-from peer_trl import REPLIES, Clock, even, prompts, settings
+from peer_trl import REPLIES, Clock, prompts, settings, share_of_even_ids
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
 
@@ -18,9 +18,9 @@ PROMPTS = prompts(8)
 
 
 def reward(completion_ids, **kwargs):
-    """Return the share of even token ids of each reply, all of one length."""
+    """Return the share of even token ids of each reply; all replies have equal length."""
     assert all(len(ids) == NEW_TOKENS for ids in completion_ids)
-    return even(completion_ids)
+    return share_of_even_ids(completion_ids)
 
 
 clock = Clock()

@@ -1,6 +1,6 @@
 """Helpers of the scripts that time TRL: prompts, the reward, a clock, the settings of a step.
 
-It is imported in the peers' environment.
+They are imported in the environment of the peers.
 """
 
 import statistics
@@ -9,12 +9,12 @@ import time
 from transformers import TrainerCallback
 from trl import GRPOConfig
 
-REPLIES = 8  # of a prompt
+REPLIES = 8  # replies to each prompt
 WORDS = [f"w{number:02d}" for number in range(35)]
 
 
 class Clock(TrainerCallback):
-    """Remembers when steps end."""
+    """A callback that records the time at which each step ends."""
 
     def __init__(self):
         self.ends = []
@@ -23,7 +23,7 @@ class Clock(TrainerCallback):
         self.ends.append(time.perf_counter())
 
     def median(self, warm_up):
-        """Return the median seconds of a step after so many others."""
+        """Return the median seconds of a step after ``warm_up`` steps."""
         gaps = [after - before for before, after in zip(self.ends, self.ends[1:], strict=False)]
         return statistics.median(gaps[warm_up:])
 
@@ -36,7 +36,7 @@ def prompts(count):
     ]
 
 
-def even(completion_ids, **kwargs):
+def share_of_even_ids(completion_ids, **kwargs):
     """Return the share of even token ids of each reply."""
     return [sum(token % 2 == 0 for token in ids) / len(ids) for ids in completion_ids]
 

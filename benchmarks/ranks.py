@@ -1,16 +1,16 @@
-"""Several learners: the bytes of a run stay the same, and the seconds of a step.
+"""Several learners: a check that a run keeps its bytes, and the seconds of a step.
 
-The same run with one, two and four learners and equal leaves, by turns. ``digest`` is of the last
-weights and their average, the optimiser's state, and all metrics. ``seconds`` are those of an
-update and of a whole step: medians over steps, the first left out, and over rounds. ``ratio`` is
-the median over rounds of one learner's update beside that of so many in the same round. It wants a
-quiet machine of two processors; four learners share them.
+The same run is trained with one, two and four learners and equal leaves, in turns. ``digest``
+covers the last weights, the EMA weights, the optimiser's state, and all metrics. ``seconds`` are
+those of an update and of a whole step: medians over steps (without the first) and over rounds.
+``ratio`` is the time of one learner's update divided by that of several learners in the same round,
+median over rounds. The machine should be idle and have two processors; four learners share them.
 
-    python benchmarks/ranks.py             each learner holds everything
-    python benchmarks/ranks.py sharding    beside learners whose weights are split, and one learner
+    python benchmarks/ranks.py             each learner has all weights
+    python benchmarks/ranks.py sharding    also learners with split weights, and one learner
 
-``peak GiB`` is of resident memory: of the training process, and of the further
-learner that takes most.
+``peak GiB`` is the peak resident memory of the training process, and of the other learner with the
+largest peak.
 """
 
 import argparse
@@ -38,47 +38,60 @@ ARMS = {
         },
     },
 }
-LOOK = 0.2  # seconds between looks at the processes' memory
-MIDDLE = ["model.hidden_size=256", "model.layers=8"]
-LARGE = ["model.hidden_size=512", "model.layers=8"]  # its memory is more than the program's
-SHORT = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5", "warmup.updates=2"]
+POLL_SECONDS = 0.2  # seconds between two readings of the processes' memory
+MIDDLE_MODEL = ["model.hidden_size=256", "model.layers=8"]
+LARGE_MODEL = [
+    "model.hidden_size=512",
+    "model.layers=8",
+]  # its memory exceeds the program's
+SHORT_RUN = ["rollout.games_per_step=64", "steps=5", "checkpoint.every=5", "warmup.updates=2"]
 MODELS = {
     "ranks": {
         "110 thousand parameters, 1,024 plays a step": [],
-        "6.4 million, 256 plays a step": [*MIDDLE, "rollout.games_per_step=256"],
+        "6.4 million, 256 plays a step": [*MIDDLE_MODEL, "rollout.games_per_step=256"],
     },
     "sharding": {
-        "6.4 million parameters, 64 plays a step": [*MIDDLE, *SHORT],
-        "25 million, 64 plays a step": [*LARGE, *SHORT],
+        "6.4 million parameters, 64 plays a step": [*MIDDLE_MODEL, *SHORT_RUN],
+        "25 million, 64 plays a step": [*LARGE_MODEL, *SHORT_RUN],
     },
 }
-SAME = ["threads=1", f"steps={STEPS}", f"learner.leaves={LEAVES}", "evaluation.opponents=[]"]
-ALIKE = [*SAME, "evaluation.exact=false", "store.every=0", f"checkpoint.every={STEPS}"]
+COMMON_OVERRIDES = [
+    "threads=1",
+    f"steps={STEPS}",
+    f"learner.leaves={LEAVES}",
+    "evaluation.opponents=[]",
+]
+COMPARED_OVERRIDES = [
+    *COMMON_OVERRIDES,
+    "evaluation.exact=false",
+    "store.every=0",
+    f"checkpoint.every={STEPS}",
+]
 
 
-def peaks(process):
+def wait_for_peaks(process):
     """Wait for a process; return the peak memory of it and of its largest child, in GiB."""
     by_process = {}
     while process.poll() is None:
-        for pid in [process.pid, *children(process.pid)]:
-            by_process[pid] = max(by_process.get(pid, 0.0), peak(pid))
-        time.sleep(LOOK)
+        for pid in [process.pid, *child_pids(process.pid)]:
+            by_process[pid] = max(by_process.get(pid, 0.0), peak_gib(pid))
+        time.sleep(POLL_SECONDS)
     peak_of_parent = by_process.pop(process.pid)
     return peak_of_parent, max(by_process.values(), default=0.0)
 
 
-def children(pid):
-    """Return the children of a process, as /proc has them."""
+def child_pids(pid):
+    """Return the process ids of a process's children, from /proc."""
     pids = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             pids += map(int, path.read_text().split())
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return pids
 
 
-def peak(pid):
+def peak_gib(pid):
     """Return the peak of a process's resident memory in GiB; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -87,12 +100,12 @@ def peak(pid):
     return sum(int(line.split()[1]) * 1024 / GIB for line in lines if line.startswith("VmHWM"))
 
 
-def run(changes, path):
-    """Train once; return the digest, the seconds of an update and of a step, and the memory."""
-    command = ["sparring", "train", "kuhn-tiny", *ALIKE, *changes, "--run", str(path)]
+def train_once(changes, path):
+    """Train once; return the digest, the seconds of an update and of a step, and peak memory."""
+    command = ["sparring", "train", "kuhn-tiny", *COMPARED_OVERRIDES, *changes, "--run", str(path)]
     with (path.parent / "said").open("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
-        memory = peaks(process)
+        memory = wait_for_peaks(process)
         if process.returncode:
             stderr.seek(0)
             raise SystemExit(f"{command} ended with {process.returncode}:\n{stderr.read()[-2000:]}")
@@ -104,19 +117,19 @@ def run(changes, path):
 
 
 def measure_model(model, changes, what, rounds):
-    """Return the rows of a model: one for each number of learners."""
+    """Train a model with each number of learners in turns; return one row for each number."""
     arms = ARMS[what]
     by_learners = {learners: [] for learners in arms}
     for turn in range(rounds):
         for learners, runs in by_learners.items():
             with tempfile.TemporaryDirectory() as folder:
-                runs.append(run([*changes, *arms[learners]], Path(folder) / "run"))
+                runs.append(train_once([*changes, *arms[learners]], Path(folder) / "run"))
                 print(model, f"round {turn + 1}, {learners} learners:", *runs[-1], flush=True)
     return rows_of(model, by_learners)
 
 
 def rows_of(model, by_learners):
-    """Return the rows of a model from what ``run`` gives, by learners."""
+    """Return the rows of a model from the results of ``train_once``, by number of learners."""
     alone = [learn for _, learn, *_ in by_learners[1]]
     return [
         {
@@ -147,7 +160,7 @@ if __name__ == "__main__":
     options = settings(parser, "what")
     models, rounds = MODELS[options.what], ROUNDS[options.what]
     if options.quick:
-        models, rounds = {"110 thousand parameters, 64 plays a step": SHORT}, 1
+        models, rounds = {"110 thousand parameters, 64 plays a step": SHORT_RUN}, 1
     rows = [
         row
         for model, changes in models.items()

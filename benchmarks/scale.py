@@ -1,12 +1,12 @@
-"""Workers: the bytes of a run stay the same, and its seconds.
+"""Runs on worker processes: a check that a run keeps its bytes, and measured seconds.
 
-    python benchmarks/scale.py digests     the same bytes whoever plays and whoever is killed
-    python benchmarks/scale.py latency     seconds of a run whose answers are held back, by lag
-    python benchmarks/scale.py workers     seconds a step with two workers and with none
-    python benchmarks/scale.py thousand    the event model with 1,000 workers
+    python benchmarks/scale.py digests     equal bytes for any workers, also if processes are killed
+    python benchmarks/scale.py latency     seconds of a run whose results are delayed, by lag
+    python benchmarks/scale.py workers     seconds per step with two workers and with none
+    python benchmarks/scale.py thousand    the event simulation with 1,000 workers
 
-`--jobs N` runs so many rows of `digests` at a time. `latency` and `workers` want a quiet machine;
-`latency` waits most of the time, as its answers are held back.
+`--jobs N` runs N rows of `digests` at a time. `latency` and `workers` need an idle machine;
+`latency` mostly waits, as its results are delayed.
 """
 
 import argparse
@@ -37,7 +37,12 @@ from sparring.core.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, TIMING, read_lines
 
-SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint.every=1"]
+COMMON_OVERRIDES = [
+    "threads=1",
+    "warmup.updates=2",
+    "evaluation.opponents=[]",
+    "checkpoint.every=1",
+]
 RECIPES = {
     "kuhn-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
     "tictactoe-tiny": [
@@ -50,19 +55,21 @@ RECIPES = {
     "signalling-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
 }
 LAGS = (0, 1, 4)
-QUIET = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3), ("ray", 2)]
-HARM = FaultPlan(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
-KILLS = 20  # of the training process
-HARMED = {"kuhn-tiny": LAGS}  # lags at which a recipe's processes are killed; of others lag 1
-LAW = {"mean": 0.8, "sigma": 1.0}  # seconds that the answer to a unit is held back
-STEPS, UNITS = 28, 8  # of 14 steps the first ones, which fill the workers, were a tenth of the gain
+FLEETS = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3), ("ray", 2)]
+FAULT_PLAN = FaultPlan(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
+NUM_KILLS = 20  # kills of the training process
+# lags at which a recipe's processes are killed; lag 1 for other recipes
+LAGS_WITH_FAULTS = {"kuhn-tiny": LAGS}
+DELAY_OF_RESULT = {"mean": 0.8, "sigma": 1.0}  # seconds (lognormal)
+# with 14 steps, the first steps (which fill the workers) changed the gain by a tenth
+STEPS, UNITS = 28, 8
 GRID = [(workers, lag) for workers in (1, 2, 4, 8) for lag in (0, 1, 2, 4)]
-SEARCH = (100, 1000, 10_000)  # simulations of MCTS, which sits in half of the games
-TIMED = [*(("tictactoe-tiny", count) for count in SEARCH), ("kuhn-tiny", 0)]
+SEARCH = (100, 1000, 10_000)  # simulations of MCTS, the opponent in half of the games
+TIMED_CASES = [*(("tictactoe-tiny", count) for count in SEARCH), ("kuhn-tiny", 0)]
 
 
-def configured(recipe, changes):
-    """Return a recipe's configuration with changes."""
+def config_with_overrides(recipe, changes):
+    """Return the configuration of a recipe with overrides."""
     return resolve(apply_overrides(load_recipe(recipe), changes))
 
 
@@ -76,11 +83,11 @@ def arms():
         for recipe in RECIPES
         for lag in LAGS
         for arm in [
-            *((f"{workers} by {fleet}", "-") for fleet, workers in QUIET),
+            *((f"{workers} by {fleet}", "-") for fleet, workers in FLEETS),
             ("2 by processes", "workers killed, answers late and twice"),
             ("2 by processes", "training process killed"),
         ]
-        if arm[1] == "-" or lag in HARMED.get(recipe, (1,))
+        if arm[1] == "-" or lag in LAGS_WITH_FAULTS.get(recipe, (1,))
     ]
 
 
@@ -92,21 +99,21 @@ def digest_of(path):
 
 
 def digest_row(arm):
-    """Run an arm in a process of its own; return its row."""
+    """Run an arm and return its row; the caller starts a process for each arm."""
     recipe, lag, who, harm = arm
     count, _, fleet = who.split()
-    changes = [*SMALL, *RECIPES[recipe], f"scale.lag={lag}"]
+    overrides = [*COMMON_OVERRIDES, *RECIPES[recipe], f"scale.lag={lag}"]
     row = {"recipe": recipe, "lag": str(lag), "who plays": who, "harm": harm}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         if harm.startswith("training"):
-            row["done"] = f"{killed_again_and_again(recipe, changes, path)} kills, each resumed"
+            row["done"] = f"{train_with_kills(recipe, overrides, path)} kills, each resumed"
         else:
             fleets = []
-            config = with_fleet(configured(recipe, changes), fleet, int(count))
+            config = with_fleet(config_with_overrides(recipe, overrides), fleet, int(count))
 
             def through(fleet):
-                fleets.append(FaultyFleet(fleet, 0, HARM if harm != "-" else FaultPlan()))
+                fleets.append(FaultyFleet(fleet, 0, FAULT_PLAN if harm != "-" else FaultPlan()))
                 return fleets[0]
 
             train_run(config, path, through if harm != "-" else None)
@@ -117,13 +124,13 @@ def digest_row(arm):
         return {**row, "digest": digest_of(path)}
 
 
-def killed_again_and_again(recipe, changes, path):
-    """Train, `kill -9` the training process at random instants, and go on; return the kills."""
+def train_with_kills(recipe, changes, path):
+    """Train; kill and resume the process at random times; return the number of kills."""
     draw = random.Random(f"{recipe} {changes}")
     scale = ["scale.fleet=processes", "scale.workers=2"]
     new = ["sparring", "train", recipe, *changes, *scale, "--run", str(path)]
     resume = ["sparring", "train", "--run", str(path), "--resume"]
-    for number in range(KILLS):
+    for index in range(NUM_KILLS):
         has_begun = (path / "config.yaml").exists()
         process = subprocess.Popen(
             resume if has_begun else new, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -132,15 +139,15 @@ def killed_again_and_again(recipe, changes, path):
             process.wait(draw.uniform(2.0, 9.0))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-        if process.wait() == 0:  # it was done before: what is left is to go on with nothing to do
-            return number
+        if process.wait() == 0:  # training ended before the kill; the resume has nothing to do
+            return index
     has_begun = (path / "config.yaml").exists()
     subprocess.run(resume if has_begun else new, check=True, stdout=subprocess.DEVNULL)
-    return KILLS
+    return NUM_KILLS
 
 
 def digests(options):
-    """Run all arms; return their rows in order."""
+    """Run the chosen arms; return their rows in order."""
     chosen = [arm for arm in arms() if options.only in arm[0]][: 2 if options.quick else None]
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
@@ -157,10 +164,11 @@ def digests(options):
 # -- latency ---------------------------------------------------------------------------------------
 
 
-def held_back(workers, lag, steps, path):
-    """Return the seconds of a run whose answers are held back, from its first step on, the mean
-    seconds of its learner, and the median seconds of a unit."""
-    changes = [
+def seconds_with_delays(workers, lag, steps, path):
+    """Return the seconds of a run with delayed results since its first step, the mean seconds of
+    its learner, and the median seconds of a unit.
+    """
+    overrides = [
         *("threads=1", "warmup.updates=0", f"steps={steps}", "evaluation.exact=false"),
         *(
             f"rollout.games_per_step={8 * UNITS}",
@@ -170,11 +178,11 @@ def held_back(workers, lag, steps, path):
         ),
         f"scale.lag={lag}",
     ]
-    config = with_fleet(configured("kuhn-tiny", changes), "processes", workers)
+    config = with_fleet(config_with_overrides("kuhn-tiny", overrides), "processes", workers)
     clock = []
 
     def through(fleet):
-        return FaultyFleet(Ready(fleet, workers, clock), 0, FaultPlan(**LAW))
+        return FaultyFleet(AllReadyFleet(fleet, workers, clock), 0, FaultPlan(**DELAY_OF_RESULT))
 
     train_run(config, path, through)
     timing = read_lines(path / TIMING)
@@ -182,10 +190,10 @@ def held_back(workers, lag, steps, path):
     return clock[-1] - clock[0], learner
 
 
-class Ready:
-    """A fleet that says that its workers are ready when all of them are: so starting costs nothing.
+class AllReadyFleet:
+    """A fleet that reports its workers as ready only when all are, so that the start is not timed.
 
-    `clock` is told when they were ready, and when each answer came.
+    `clock` records when they were ready, and when each result arrived.
     """
 
     def __init__(self, fleet, workers, clock):
@@ -208,22 +216,24 @@ class Ready:
         return self._kept
 
 
-def unit_seconds(unit):
-    """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
+def delay_of_unit(unit):
+    """Return the delay of a unit's result in seconds, which `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
+    return lognormal(stream, TIME, DELAY_OF_RESULT["mean"], DELAY_OF_RESULT["sigma"])
 
 
-def cell(workers, lag, steps):
-    """Return the seconds of a cell and of its learner, in a folder of its own."""
+def run_cell(workers, lag, steps):
+    """Run a cell in a temporary folder; return its seconds and those of its learner."""
     with tempfile.TemporaryDirectory() as folder:
-        return held_back(workers, lag, steps, Path(folder) / "run")
+        return seconds_with_delays(workers, lag, steps, Path(folder) / "run")
 
 
 def latency(options):
-    """Return the seconds of each cell, three times at 8 workers, and what the model says.
+    """Return the seconds of each cell (three runs with 8 workers) and those of the event
+    simulation.
 
-    Cells of one or two workers wait nearly all of their time: those of one number run side by side.
+    Cells with one or two workers mostly wait, so cells with the same number of workers run in
+    parallel.
     """
     rows, grid, steps = [], *(([(2, 1)], 2) if options.quick else (GRID, STEPS))
     spawn = multiprocessing.get_context("spawn")
@@ -234,7 +244,9 @@ def latency(options):
         with concurrent.futures.ProcessPoolExecutor(
             side, mp_context=spawn, max_tasks_per_child=1
         ) as pool:
-            futures = [[pool.submit(cell, count, lag, steps) for _ in range(times)] for lag in lags]
+            futures = [
+                [pool.submit(run_cell, count, lag, steps) for _ in range(times)] for lag in lags
+            ]
             results = [[future.result() for future in group] for group in futures]
         for lag, group in zip(lags, results, strict=True):
             seconds, learners = zip(*group, strict=True)
@@ -243,7 +255,7 @@ def latency(options):
                 lag=lag,
                 steps=steps,
                 units=UNITS,
-                unit=unit_seconds,
+                unit=delay_of_unit,
                 learner=statistics.median(learners),
             )
             took = statistics.median(seconds)
@@ -264,11 +276,11 @@ def latency(options):
 # -- workers ---------------------------------------------------------------------------------------
 
 
-def seconds_a_step(recipe, searched, workers, steps, folder):
-    """Return the median seconds of so many steps but the first, which is left out."""
+def seconds_per_step(recipe, searched, workers, steps, folder):
+    """Return the median seconds of the steps of a run, without the first step."""
     fleet = ["scale.fleet=processes"] if workers else []
     bots = f"bots={{search: {{name: mcts, simulations: {searched}}}}}"
-    changes = [
+    overrides = [
         "threads=1",
         f"steps={steps}",
         "evaluation.every=100",
@@ -281,7 +293,7 @@ def seconds_a_step(recipe, searched, workers, steps, folder):
     ]
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(
-        ["sparring", "train", recipe, *changes, "--run", str(folder)],
+        ["sparring", "train", recipe, *overrides, "--run", str(folder)],
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -290,15 +302,15 @@ def seconds_a_step(recipe, searched, workers, steps, folder):
 
 
 def workers(options):
-    """Return the seconds a step of each recipe with two workers and with none, by turns."""
+    """Return the seconds per step of each recipe with two workers and with none, in turns."""
     rows, times, steps = [], *((1, 2) if options.quick else (3, 21))
-    for recipe, searched in TIMED[-1:] if options.quick else TIMED:
+    for recipe, searched in TIMED_CASES[-1:] if options.quick else TIMED_CASES:
         by_count = {0: [], 2: []}
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(times):
                 for count, seconds in by_count.items():
                     run = Path(folder) / "run"
-                    seconds.append(seconds_a_step(recipe, searched, count, steps, run))
+                    seconds.append(seconds_per_step(recipe, searched, count, steps, run))
                     print(recipe, searched, count, seconds[-1], file=sys.stderr, flush=True)
         ratio = statistics.median(a / b for a, b in zip(by_count[0], by_count[2], strict=True))
         half = f"MCTS, {searched:,} simulations, in half of the games"
@@ -318,19 +330,19 @@ def workers(options):
 
 
 def thousand(options):
-    """Return the event model's figures for 1,000 workers."""
+    """Return the rows of the event simulation with 1,000 workers."""
     small = {"workers": 20, "lags": (0, 1), "steps": 2, "seeds": 1} if options.quick else {}
     return thousand_workers(**small)
 
 
-MADE = {"digests": digests, "latency": latency, "workers": workers, "thousand": thousand}
+EXPERIMENTS = {"digests": digests, "latency": latency, "workers": workers, "thousand": thousand}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=MADE)
+    parser.add_argument("what", choices=EXPERIMENTS)
     parser.add_argument("--jobs", type=int, default=1, help="rows of digests at a time")
     parser.add_argument("--only", default="", help="recipes whose name holds this")
     options = settings(parser, "what", "jobs")
-    record(f"scale-{options.what}", MADE[options.what](options), options)
+    record(f"scale-{options.what}", EXPERIMENTS[options.what](options), options)

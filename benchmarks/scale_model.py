@@ -1,9 +1,9 @@
-"""A model of a run on workers, in virtual time: how fast it is, and what limits it.
+"""An event simulation of a run on workers: how fast the run is, and what limits its speed.
 
-The model drives the scheduler of a run and plays nothing: a unit takes the seconds that a law gives
-for its number, also when it is played again. The training process answers one message at a time,
-and learns beside that. Everything drawn derives from a seed. Not modelled are cores that workers
-share, a network, and Python's lock.
+The simulation drives the scheduler of a run but plays no games: a function gives the seconds of
+each unit by its number, and a repeated unit takes as long again. The training process handles one
+message at a time while it learns. All random draws derive from a seed. Shared cores, a network and
+Python's lock are not simulated.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sparring.engine.workers.unit_scheduler import (
     UnitScheduler,
 )
 
-HOUR = 3600.0
-BUSY = 0.9  # share of its time from which on somebody counts as what limits
-RESTARTS = 1_000  # of a worker in an hour
+SECONDS_PER_HOUR = 3600.0
+LIMITING_SHARE = 0.9  # a part that is busy for at least this share of the time limits the run
+MAX_RESTARTS = 1_000  # restarts of a worker per hour
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,19 +38,19 @@ class Setting:
     """The settings of a simulated run.
 
     Args:
-        workers: how many there are.
+        workers: number of workers.
         lag: as ``scale.lag``.
-        steps: of the run.
-        units: of a step.
-        unit: gives the seconds of a unit by its number.
+        steps: number of steps of the run.
+        units: number of units of a step.
+        unit: function from the number of a unit to its seconds.
         learner: seconds of credit and update of a step.
-        message: seconds that the training process needs for a unit, to send it and to take its
-            answer.
+        message: seconds that the training process needs to send a unit and to receive its
+            result.
         pull: seconds until a worker has new weights, once per worker and version.
-        restart: seconds until a worker that is started is ready.
-        deaths: of a worker in an hour, mean.
-        seed: of the deaths.
-        timeout: as ``scale.timeout``; where tails are heavy the usual one ends workers that play.
+        restart: seconds until a started worker is ready.
+        deaths: mean number of deaths of a worker per hour.
+        seed: seed of the deaths.
+        timeout: as ``scale.timeout``; with heavy tails the default ends workers that still play.
     """
 
     workers: int
@@ -71,15 +71,15 @@ class Setting:
 class Outcome:
     """The figures of a simulated run.
 
-    Shares are of the time after the first ``lag + 1`` steps, and until nothing more is opened.
+    Shares refer to the time after the first ``lag + 1`` steps and before the last step is opened.
 
     Args:
-        seconds: of the whole run.
-        step_seconds: of a step.
-        busy: share of the workers' time in play.
-        learner_busy: share of its time in which the learner learns.
-        messages_busy: share of its time in which the training process answers messages.
-        resent: units that were played again, in the whole run.
+        seconds: seconds of the whole run.
+        step_seconds: seconds of a step.
+        busy: share of the workers' time in which they play.
+        learner_busy: share of the time in which the learner learns.
+        messages_busy: share of the time in which the training process handles messages.
+        resent: number of units that were sent again, in the whole run.
         lost: share of the seconds of play that were lost with workers.
     """
 
@@ -93,27 +93,27 @@ class Outcome:
 
     @property
     def limit(self) -> str:
-        """What limits the run, in a word: see ``benchmarks/scale.md``."""
-        if self.messages_busy >= BUSY:
+        """The part that limits the run, as a word; see ``benchmarks/scale.md``."""
+        if self.messages_busy >= LIMITING_SHARE:
             return "messages"
-        if self.busy >= BUSY:
+        if self.busy >= LIMITING_SHARE:
             return "players"
-        return "learner" if self.learner_busy >= BUSY else "tail"
+        return "learner" if self.learner_busy >= LIMITING_SHARE else "tail"
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker of the model."""
+    """A simulated worker."""
 
-    life: int = 0  # events of former lives are ignored
-    version: int = -1  # of the weights that it has
+    life: int = 0  # number of restarts; events of former lives are ignored
+    version: int = -1  # version of the weights that it has
     since: float = 0.0
     units: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Return the accumulated seconds at a time."""
+    """The seconds accumulated up to a time."""
 
     time: float = 0.0
     played: float = 0.0
@@ -124,16 +124,16 @@ class _Sums:
 
 @dataclass(slots=True)
 class _Learning:
-    """What the learner does: the step that comes next, and what is left of each that is open."""
+    """The state of the learner: the next step, and the missing units of each open step."""
 
     next: int = 0
     opened: int = 0
     busy: bool = False
-    units_left: dict[int, int] = field(default_factory=dict)  # units of each open step
+    units_left: dict[int, int] = field(default_factory=dict)  # missing units of each open step
 
 
 def simulate(setting: Setting) -> Outcome:
-    """Simulate a run and return its figures.
+    """Simulate a run and return its results.
 
     Raises:
         RolloutError: the scheduler gives up.
@@ -146,17 +146,19 @@ class Model:
 
     def __init__(self, setting: Setting) -> None:
         self.setting, self.now, self._free = setting, 0.0, 0.0
-        self.scheduler = UnitScheduler(setting.workers, timeout=setting.timeout, restarts=RESTARTS)
+        self.scheduler = UnitScheduler(
+            setting.workers, timeout=setting.timeout, restarts=MAX_RESTARTS
+        )
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._workers = [_Worker() for _ in range(setting.workers)]
         self._learning, self._sums = _Learning(), _Sums()
-        self._marks: list[_Sums] = []  # at the end of each step's learning
+        self._marks: list[_Sums] = []  # sums at the end of each step's learning
         self._root = Stream.from_seed(setting.seed).child("deaths")
         self._deaths = itertools.count()
 
     def run(self) -> Outcome:
-        """Go through all events until the last step is learnt from."""
+        """Process all events until the learner has finished the last step."""
         self._do(self.scheduler.tick(0.0))
         self._open()
         while len(self._marks) < self.setting.steps:
@@ -165,7 +167,7 @@ class Model:
         return self._outcome()
 
     def _outcome(self) -> Outcome:
-        """Return the figures of the steady part."""
+        """Return the results for the steady part of the run."""
         setting, marks = self.setting, [_Sums(), *self._marks]
         first = min(setting.lag + 1, setting.steps - 1)
         last = max(setting.steps - setting.lag, first + 1)
@@ -186,7 +188,7 @@ class Model:
         heapq.heappush(self._events, (time, next(self._order), happen))
 
     def _open(self) -> None:
-        """Open steps as far as the lag says, and learn from the next one if it is there."""
+        """Open all steps that the lag allows, and learn from the next one if it is complete."""
         learning, setting = self._learning, self.setting
         while learning.opened < min(learning.next + setting.lag + 1, setting.steps):
             first = learning.opened * setting.units
@@ -195,9 +197,9 @@ class Model:
             self._do(self.scheduler.issued(range(first, first + setting.units), self.now))
         if not learning.busy and learning.units_left.get(learning.next) == 0:
             learning.busy = True
-            self._at(self.now + setting.learner, self._learnt)
+            self._at(self.now + setting.learner, self._finish_learning)
 
-    def _learnt(self) -> None:
+    def _finish_learning(self) -> None:
         """Record that a step was learned from."""
         learning = self._learning
         learning.busy = False
@@ -220,7 +222,7 @@ class Model:
             elif isinstance(command, EndWorker):
                 self._die(command.worker, self._workers[command.worker].life)
             else:
-                raise _given_up(command)
+                raise error_of_abandoned_run(command)
 
     def _start(self, worker: int) -> None:
         """Start a worker, and draw when it will die."""
@@ -231,11 +233,11 @@ class Model:
         self._at(ready, lambda: self._do(self.scheduler.joined(worker, self.now)))
         if setting.deaths:
             chance = self._root.uniform(next(self._deaths))
-            lives = -math.log(1.0 - chance) * HOUR / setting.deaths
+            lives = -math.log(1.0 - chance) * SECONDS_PER_HOUR / setting.deaths
             self._at(ready + lives, lambda: self._die(worker, life))
 
     def _send(self, command: SendUnits) -> None:
-        """Let a worker play, as soon as the training process comes to send it units."""
+        """Let a worker play as soon as the training process can send its units."""
         state, setting = self._workers[command.worker], self.setting
         begin = self._message(len(command.units))
         version = self._version_of(command)
@@ -247,34 +249,34 @@ class Model:
         self._at(end, lambda: self._answer(command.worker, life))
 
     def _version_of(self, command: SendUnits) -> int:
-        """Return the version of the weights that units are sent with."""
+        """Return the version of the weights with which units are sent."""
         return max(max(command.units) // self.setting.units - self.setting.lag, 0)
 
     def _message(self, units: int) -> float:
-        """Return when the training process has dealt with so many units."""
+        """Return the time at which the training process has handled this number of units."""
         seconds = units * self.setting.message
         self._free = max(self._free, self.now) + seconds
         self._sums.messages += seconds
         return self._free
 
     def _answer(self, worker: int, life: int) -> None:
-        """Take a worker's answer."""
+        """Receive the result of a worker."""
         state = self._workers[worker]
         if state.life != life or not state.units:
             return
         units, state.units = state.units, ()
         self._sums.played += self.now - state.since
-        self._came(units)
+        self._receive_units(units)
         self._do(self.scheduler.answered(worker, units, self.now))
         self._open()
 
-    def _came(self, units: Sequence[int]) -> None:
+    def _receive_units(self, units: Sequence[int]) -> None:
         """Record received units."""
         for unit in units:
             self._learning.units_left[unit // self.setting.units] -= 1
 
     def _die(self, worker: int, life: int) -> None:
-        """Let a worker die, unless it has done so."""
+        """Let a worker die, unless this life has already ended."""
         state = self._workers[worker]
         if state.life != life:
             return
@@ -286,7 +288,7 @@ class Model:
         self._at(self.now + wait, lambda: self._do(self.scheduler.tick(self.now)))
 
 
-def _given_up(command: AbandonRun) -> RolloutError:
+def error_of_abandoned_run(command: AbandonRun) -> RolloutError:
     """Return the error of a run that cannot go on."""
     return RolloutError(f"The model of the run cannot go on: {command.why}.")
 
@@ -296,13 +298,13 @@ def _given_up(command: AbandonRun) -> RolloutError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreshOutcome:
-    """The figures of a simulated run in fresh order.
+    """The results of a simulated run in fresh order.
 
     Args:
-        outcome: as in pinned order.
-        account: what became of its units.
-        lag: updates that the weights of a unit were behind when it was learnt from, mean.
-        lag_max: the same, the most.
+        outcome: the results as in pinned order.
+        account: counts of units by what happened to them.
+        lag: mean staleness of a unit's weights, in updates, when the learner used it.
+        lag_max: largest staleness.
     """
 
     outcome: Outcome
@@ -312,7 +314,7 @@ class FreshOutcome:
 
 
 def simulate_fresh(setting: Setting) -> FreshOutcome:
-    """Simulate a run in fresh order and return its figures.
+    """Simulate a run in fresh order and return its results.
 
     Raises:
         RolloutError: the scheduler gives up.
@@ -328,18 +330,18 @@ def simulate_fresh(setting: Setting) -> FreshOutcome:
 
 
 class _FreshModel(Model):
-    """A run in virtual time whose units are groups of one play, for the account."""
+    """A simulated run in fresh order; each unit counts as a group of one episode."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.admission = Admission(games=setting.units, lag=setting.lag, steps=setting.steps)
         self.lags: list[int] = []
         self._numbers = itertools.count()
-        self._versions: dict[int, int] = {}  # of the weights that each unit was sent with
+        self._versions: dict[int, int] = {}  # version of the weights with which each unit was sent
         self._taken = 0
 
     def _open(self) -> None:
-        """Issue units as far as there is room; take those that came, and learn from a step."""
+        """Issue all allowed units, take those that arrived, and learn from a complete step."""
         learning, setting = self._learning, self.setting
         while not learning.busy and learning.next < setting.steps:
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:
@@ -353,27 +355,27 @@ class _FreshModel(Model):
                 self.admission.issue(unit, {unit: 1})
             if self._taken == setting.units:
                 learning.busy, learning.units_left[learning.next] = True, 0
-                self._at(self.now + setting.learner, self._learnt)
+                self._at(self.now + setting.learner, self._finish_learning)
             if issued:
                 self._do(self.scheduler.issued(issued, self.now))
             if not self.admission.arrived_groups:
                 return
 
-    def _learnt(self) -> None:
+    def _finish_learning(self) -> None:
         """Record that a step was learned from."""
         self._taken = 0
         self.admission.begin(self._learning.next + 1)
-        super()._learnt()
+        super()._finish_learning()
 
     def _version_of(self, command: SendUnits) -> int:
         """Return the version of the weights that units are sent with: the newest."""
         for unit in command.units:
-            if unit in self._versions:  # it was lost
+            if unit in self._versions:  # a lost unit is sent again
                 self.admission.reissue(unit)
             self._versions[unit] = self._learning.next
         return self._learning.next
 
-    def _came(self, units: Sequence[int]) -> None:
+    def _receive_units(self, units: Sequence[int]) -> None:
         """Record received units."""
         for unit in units:
             self.admission.answer(unit, {unit: 1})
@@ -386,10 +388,10 @@ def lognormal_units(seed: int, mean: float, sigma: float, plays: int = 1) -> Cal
     """Return the seconds of units by number.
 
     Args:
-        seed: of the draws.
-        mean: seconds of one play, from a lognormal law.
-        sigma: standard deviation of their logarithm.
-        plays: of a unit, side by side: it takes as long as the longest of them.
+        seed: seed of the draws.
+        mean: mean seconds of one episode, from a lognormal distribution.
+        sigma: standard deviation of the logarithm of these seconds.
+        plays: episodes of a unit, played in parallel: a unit takes as long as its longest episode.
     """
     root = Stream.from_seed(seed).child("units")
     scale = mean * math.exp(-(sigma**2) / 2)
@@ -404,10 +406,10 @@ def lognormal_units(seed: int, mean: float, sigma: float, plays: int = 1) -> Cal
 def thousand_workers(
     workers: int = 1000, lags: Sequence[int] = (0, 1, 2, 4), steps: int = 12, seeds: int = 5
 ) -> list[dict[str, Any]]:
-    """Return rows of a results file: a run with many workers, by lag, with the values by seed.
+    """Return the rows of a results file: a run with many workers, by lag, with values by seed.
 
-    A step has 32 plays per worker, in units of 4 side by side. A play takes 2 seconds, lognormal
-    with sigma 0.8, and the learner 16 seconds a step. A worker dies once an hour.
+    A step has 32 episodes per worker, in units of 4 parallel episodes. An episode takes 2 seconds
+    (lognormal with sigma 0.8), the learner 16 seconds per step. A worker dies once an hour.
     """
     per_worker, plays = 8, 4
     rows: dict[int, dict[str, Any]] = {}
@@ -445,10 +447,10 @@ def thousand_workers(
 def held_back_seconds(
     *, workers: int, lag: int, steps: int, units: int, unit: Callable[[int], float], learner: float
 ) -> float:
-    """Return the seconds of a whole run on workers that are ready.
+    """Return the seconds of a whole run whose workers are ready at the start.
 
     Args:
-        workers: as in ``Setting``, like all others.
+        workers: as in ``Setting``, as are all arguments.
         lag: as above.
         steps: as above.
         units: as above.

@@ -1,12 +1,13 @@
-"""Completion of Sokoban by policies of the study `vpr-released`, and their errors.
+"""How policies of the study `vpr-released` solve Sokoban, and what errors they make.
 
-    sparring reproduce vpr-released          # first: its runs are kept
+    sparring reproduce vpr-released          # first: the script reads its runs
     python benchmarks/sokoban_walks.py
 
-Each kept run plays the study's own starts again, which training never met. Kept per seed: the share
-solved by moves of a shortest solution, how the other plays end, and how many moves take the one
-before back; and of its training, the entropy of a sampled token and the share of groups whose
-replies (of the arm `outcome`, plays) are all worth the same, at the first and at the last steps.
+Each run plays the initial states of the study again, which do not occur in training. The results
+per seed are the share solved by length of a shortest solution, how the other episodes end, and how
+many moves undo the previous one. From training they have the entropy of a sampled token and the
+share of groups whose replies (in the arm `outcome`: episodes) have equal values, in the first and
+last steps.
 
 With `--quick` a run of two steps plays a few games.
 """
@@ -32,13 +33,18 @@ from studies.vpr_released.study import recipe_of
 
 STUDY = load("vpr-released")
 GAME = "sokoban"
-BACK = {"up": "down", "down": "up", "left": "right", "right": "left"}
-STEPS = 5  # at either end of a run, over which a metric is averaged
-EQUAL = ("candidates/equal_share", "group_equal_share")  # a run has one of them, VinePPO's none
+OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
+STEPS = 5  # number of first and of last steps over which a metric is averaged
+EQUAL_GROUP_METRICS = (
+    "candidates/equal_share",
+    "group_equal_share",
+)  # a run has one of them; runs of VinePPO have none
 
 
 def plays_of(run, plays):
-    """Return the records of a run's policy on the study's starts, and their environment."""
+    """Return the episodes of a run's policy on the initial states of the study, and the
+    environment.
+    """
     config, engine, _ = load_run(run)
     games = [game for game, _ in engine.environments]
     starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
@@ -46,11 +52,13 @@ def plays_of(run, plays):
 
 
 def episode_walk(game, episode):
-    """Return of a play the moves that it took at best, how it ended, and which moves went back."""
+    """Return the length of a shortest solution, the end of the episode, and which moves undo
+    another.
+    """
     with final_play(game, episode) as play:
         best, moves_after = moves_left(play.table)
     moves = [turn.action.split()[-1] for turn in episode.turns if turn.action]
-    back = [BACK.get(after) == before for before, after in pairwise(moves)]
+    back = [OPPOSITE.get(after) == before for before, after in pairwise(moves)]
     if succeeded(game, episode.returns[0]):
         end = "solved"
     elif episode.forfeited_by is not None:
@@ -61,7 +69,7 @@ def episode_walk(game, episode):
 
 
 def figures_of(run, plays):
-    """Return the figures of a kept run."""
+    """Return the figures of a run."""
     game, episodes = plays_of(run, plays)
     walks = [episode_walk(game, episode) for episode in episodes]
     figures = {}
@@ -74,7 +82,7 @@ def figures_of(run, plays):
     back = [metric_name for _, _, solved in walks for metric_name in solved]
     figures["moves back"] = sum(back) / max(len(back), 1)
     lines = read_figures(run / METRICS)
-    equal = [name for name in EQUAL if any(name in line for line in lines)]
+    equal = [name for name in EQUAL_GROUP_METRICS if any(name in line for line in lines)]
     for name, metric in (
         ("entropy", "sampled_entropy"),
         *(("equal groups", metric_name) for metric_name in equal),

@@ -1,10 +1,10 @@
-"""A whole GRPO step against TRL's GRPOTrainer: same tiny model, prompts, reward and token counts,
-in one run.
+"""A complete GRPO step compared with TRL's GRPOTrainer, with the same tiny model, prompts, reward
+and numbers of tokens.
 
 A step samples 64 replies (8 prompts of 16 tokens, 8 replies each), scores them, estimates
-advantages, and updates the weights. ``bare`` is the model on the same shapes, one row per reply:
-the decode passes, one forward and backward over all tokens and AdamW, with nothing around them. We
-share the prompt among the replies of a group, so we can beat it.
+advantages, and updates the weights. ``bare`` is the model on the same shapes, one row per reply: it
+runs only the decode passes, one forward and backward over all tokens, and AdamW. Our step computes
+a prompt once for all replies of a group, so it can be faster than the bare model.
 """
 
 import argparse
@@ -52,9 +52,9 @@ SIZES = {
 
 
 def build(size):
-    """Return the model; the tokenizer has 40 entries.
+    """Return a model for a tokenizer of 40 entries.
 
-    Its logits start small, so that replies differ.
+    The initial logits are small, so that replies differ.
     """
     tokenizer = tiny_tokenizer(WORDS)
     if size.startswith("GPT-2"):
@@ -83,7 +83,7 @@ def build(size):
 
 
 def prompts():
-    """Return the prompts as words."""
+    """Return the prompts as texts of words."""
     return [
         " ".join(WORDS[(7 * row + 3 * column) % len(WORDS)] for column in range(PROMPT_TOKENS))
         for row in range(PROMPTS)
@@ -91,12 +91,12 @@ def prompts():
 
 
 def reward(ids):
-    """Return the share of even token ids: something to be learned that costs nothing."""
+    """Return the share of even token ids: a reward that can be learned and costs no time."""
     return sum(token % 2 == 0 for token in ids) / len(ids)
 
 
 def our_step(model, new_tokens, texts=None):
-    """Return a function that runs one whole step with the parts that training uses."""
+    """Return a function that runs one complete step with the parts that training uses."""
     sampler, params = in_process(model), SamplingParams(max_new_tokens=new_tokens)
     contexts = [
         tuple(model.tokenizer(text)["input_ids"])
@@ -200,11 +200,11 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, prompt_tokens=PROMPT_TO
     return step
 
 
-PEER_STEPS = 4, 14  # of TRL: not timed, and in all
+PEER_STEPS = 4, 14  # steps of TRL: warm-up steps, and all steps
 
 
 def compare(size, new_tokens, aim, quick=False):
-    """Return one row: ours, TRL's and the bare model's rollouts per second."""
+    """Return one row: rollouts per second of our step, of TRL and of the bare model."""
     rollouts, steps = PROMPTS * REPLIES, (1, 3) if quick else PEER_STEPS
     times = {"repeats": 1, "warm_up": 0} if quick else {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,10 @@
-"""Training of SmolLM2 on three puzzles, and its transfer to word problems: suite vpr-transfer.
+"""Training of SmolLM2 on three puzzles, and its transfer to word problems (suite vpr-transfer).
 
-    python benchmarks/transfer.py                         all arms, trained and measured: hours
-    python benchmarks/transfer.py --arms start "warm-up"  some of them, written to runs/results
+    python benchmarks/transfer.py                         train and measure all arms; takes hours
+    python benchmarks/transfer.py --arms start "warm-up"  some arms; writes to runs/results
 
-A run of `--folder` that is there is not trained again, and games already played are not played
-again. Each row names the command that trained its run, and its commit.
+A run that exists in `--folder` is not trained again, and stored games are not played again. Each
+row names the command and the commit of its training.
 """
 
 import argparse
@@ -14,41 +14,41 @@ import subprocess
 import sys
 from pathlib import Path
 
-from published import TRIALS, portable, record, settings
+from published import TRIALS, record, settings, without_local_paths
 
-# one step that moves nothing, for its checkpoint
-STILL = ["steps=1", "learner.learning_rate=1e-9"]
+# one step that changes no weights; it only writes a checkpoint
+NO_TRAINING = ["steps=1", "learner.learning_rate=1e-9"]
 RECIPE, SUITE, TEMPERATURE = "vpr/puzzles-smol", "vpr-transfer", "0.5"
 QUICK = [
     *("environments.0.options.puzzles=1000", "rollout.games_per_step=3"),
     "rollout.max_new_tokens=4",
 ]
 ARMS = {
-    "start": [*STILL, "warmup.updates=0"],
-    "warm-up": STILL,
+    "start": [*NO_TRAINING, "warmup.updates=0"],
+    "warm-up": NO_TRAINING,
     "VPR as released": [],
 }
 
 
 def sparring(*words):
-    """Run a command of the package and return what it printed."""
+    """Run a command of the package and return its standard output."""
     command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", *words]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def train_arm(arm, folder, changes):
-    """Return the run folder of an arm, which is trained unless it is there."""
+    """Return the run folder of an arm; train the arm if the folder does not exist."""
     run = folder / arm.replace(" ", "-").lower()
     if not (run / "checkpoints").exists():
         sparring("train", RECIPE, "threads=1", "seed=0", *ARMS[arm], *changes, "--run", str(run))
     return run
 
 
-def row(labels, figures, run):
+def result_row(labels, figures, run):
     """Return a row of a results file about one run.
 
     Args:
-        labels: of the row.
+        labels: labels of the row.
         figures: ``mean``, ``low`` and ``high`` of each figure, by its name.
         run: the run folder.
     """
@@ -56,20 +56,20 @@ def row(labels, figures, run):
         **labels,
         "values": {name: {"0": value["mean"]} for name, value in figures.items()},
         "intervals": {name: [value["low"], value["high"]] for name, value in figures.items()},
-        **source(run),
+        **source_of_run(run),
     }
 
 
-def source(run):
-    """Return how a run was trained: its command without places of this machine, and its commit."""
+def source_of_run(run):
+    """Return the command that trained a run, without paths of this machine, and its commit."""
     first = json.loads((run / "provenance.json").read_text(encoding="utf-8"))["starts"][0]
     words = [word for word in shlex.split(first["command"]) if word != "--overwrite"]
-    words_to_type = portable(["--folder" if word == "--run" else word for word in words])
+    words_to_type = without_local_paths(["--folder" if word == "--run" else word for word in words])
     return {"trained by": shlex.join(words_to_type), "trained at": first["commit"][:8]}
 
 
 def measure_run(arm, run, more):
-    """Return the rows of a run: what it solves of each game, legal replies and best moves."""
+    """Return the rows of a run: for each game the share solved, illegal replies and best moves."""
     how = ["--suite", SUITE, "--temperature", TEMPERATURE, "--workers", "1", "--json"]
     stdout = sparring("evaluate", str(run), *how, *more)
     rows = []
@@ -87,7 +87,7 @@ def measure_run(arm, run, more):
             "starts": entry["starts"],
             "games": overall["games"],
         }
-        rows.append(row(labels, figures, run))
+        rows.append(result_row(labels, figures, run))
     return rows
 
 

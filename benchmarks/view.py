@@ -1,15 +1,15 @@
-"""Cost of the viewer: its index, a filter compared with pandas, its CPU share beside a training.
+"""Cost of the viewer: its index, a filter compared with pandas, and its CPU share during training.
 
-    python benchmarks/view.py                      200,000 episodes, and a training beside a page
-    python benchmarks/view.py --quick              for a moment
+    python benchmarks/view.py                      200,000 episodes; training with an open page
+    python benchmarks/view.py --quick              takes a moment
 
-The store is made of random plays of Kuhn poker with every column filled (view_store.py). The filter
-is by environment, seat, illegal reply and advantage together, with facets, sorted, a page of 50.
-pandas reads the same columns of the same parts into memory once (`read`), then filters them. The
-share is that of the server's CPU seconds in the training process's (the demo, every step stored),
-while a page asks once a second what has changed, and then for what it shows. The first page of each
-server comes before the count. A machine that does other work makes the share larger: a page asks by
-the clock, and the training gets less of it.
+The store has random episodes of Kuhn poker with every column filled (view_store.py). The filter
+combines environment, seat, illegal reply and advantage, with facets, sorted, 50 results per page.
+pandas reads the same columns of the same files into memory once (`read`), then filters them. The
+share is the CPU seconds of the server divided by those of the training process (the demo, with
+every step stored). The open page asks once a second for changes, then for its data. The first load
+of each page is not counted. On a busy machine the share is larger: the page asks at fixed times,
+while the training gets less processor time.
 """
 
 import argparse
@@ -32,25 +32,25 @@ from published import record, settings
 from sparring.view.episode_index import EpisodeIndex
 from sparring.view.episode_search import find
 
-AIM_MS, AIM_SHARE = 300.0, 0.02
-SETTLED = 5.0  # seconds after the first page in which a server has indexed what was there
-QUERY = {
+MAX_MILLISECONDS, MAX_CPU_SHARE = 300.0, 0.02
+INDEXING_SECONDS = 5.0  # seconds after the first page until a server has indexed all episodes
+FILTER_QUERY = {
     "game": "kuhn_long",
     "seat": "first",
     "illegal": "1",
     "advantage": "1-",
     "sort": "advantage",
 }
-KEYS = ["step", "episode_id", "seat", "turn_index", "candidate"]
-READ = [*KEYS, "game", "role", "event", "committed"]
-PAGES = {  # what an open page asks for when something has changed
+KEY_COLUMNS = ["step", "episode_id", "seat", "turn_index", "candidate"]
+READ_COLUMNS = [*KEY_COLUMNS, "game", "role", "event", "committed"]
+PAGE_REQUESTS = {  # requests of an open page after a change
     "curves": ("/api/runs/0/series?names=loss,legal_rate,nash_conv/kuhn_poker&since=",),
     "replays": ("/api/episodes?limit=50",),
 }
 
 
-def milliseconds(work, repeats):
-    """Return the median time of a call in ms."""
+def median_milliseconds(work, repeats):
+    """Return the median time of a call in milliseconds."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -59,21 +59,26 @@ def milliseconds(work, repeats):
     return statistics.median(times)
 
 
-def by_pandas(folder):
-    """Return turns joined with credit, as a table of pandas."""
+def read_with_pandas(folder):
+    """Return the turns joined with their credit, as a pandas table."""
     turns = pd.concat(
-        pd.read_parquet(path, columns=READ) for path in sorted((folder / "episodes").iterdir())
+        pd.read_parquet(path, columns=READ_COLUMNS)
+        for path in sorted((folder / "episodes").iterdir())
     )
-    columns = [*KEYS, "advantage"]
+    columns = [*KEY_COLUMNS, "advantage"]
     credit = pd.concat(
         pd.read_parquet(path, columns=columns) for path in sorted((folder / "credit").iterdir())
     )
-    return turns.merge(credit, on=KEYS, how="left")
+    return turns.merge(credit, on=KEY_COLUMNS, how="left")
 
 
-def filtered(table):
-    """Return the episodes that QUERY asks for, by pandas."""
-    turns = table[table.committed & (table.game == QUERY["game"]) & (table.role == QUERY["seat"])]
+def filter_with_pandas(table):
+    """Return the episodes that match the query, filtered by pandas."""
+    turns = table[
+        table.committed
+        & (table.game == FILTER_QUERY["game"])
+        & (table.role == FILTER_QUERY["seat"])
+    ]
     bad, size = turns.event.isin(["illegal", "unparsable"]), turns.advantage.abs()
     seats = turns.assign(bad=bad, size=size).groupby(["step", "episode_id"])[["bad", "size"]].max()
     return seats[seats.bad & (seats["size"] >= 1)].sort_values("size", ascending=False)
@@ -87,21 +92,26 @@ def search_rows(options):
         index, began = EpisodeIndex(), time.perf_counter()
         index.update({0: folder}, lambda runs: None)
         built = 1000 * (time.perf_counter() - began)
-        answer = find(index, QUERY, {0: folder})
-        indexed = milliseconds(lambda: find(index, QUERY, {0: folder}), options.repeats)
-        first = milliseconds(lambda: find(index, {}, {0: folder}), options.repeats)
-        words = milliseconds(lambda: find(index, {"text": "nowhere"}, {0: folder}), 3)
+        answer = find(index, FILTER_QUERY, {0: folder})
+        indexed = median_milliseconds(
+            lambda: find(index, FILTER_QUERY, {0: folder}), options.repeats
+        )
+        first = median_milliseconds(lambda: find(index, {}, {0: folder}), options.repeats)
+        words = median_milliseconds(lambda: find(index, {"text": "nowhere"}, {0: folder}), 3)
         began = time.perf_counter()
-        table = by_pandas(folder)
+        table = read_with_pandas(folder)
         read = 1000 * (time.perf_counter() - began)
-        theirs = milliseconds(lambda: filtered(table), options.repeats)
-        if len(filtered(table)) != answer["total"]:
-            sys.exit(f"pandas finds {len(filtered(table))} episodes, the index {answer['total']}.")
+        theirs = median_milliseconds(lambda: filter_with_pandas(table), options.repeats)
+        if len(filter_with_pandas(table)) != answer["total"]:
+            sys.exit(
+                f"pandas finds {len(filter_with_pandas(table))} episodes, "
+                f"the index {answer['total']}."
+            )
         index.close()
     size = {"episodes": str(options.episodes)}
     return [
         {"what": "build the index", **size, "value": built, "unit": "ms"},
-        {"what": "filter, index", **size, "value": indexed, "unit": "ms", "aim": AIM_MS},
+        {"what": "filter, index", **size, "value": indexed, "unit": "ms", "aim": MAX_MILLISECONDS},
         {"what": "filter, pandas", **size, "value": theirs, "unit": "ms"},
         {"what": "read, pandas", **size, "value": read, "unit": "ms"},
         {"what": "first page, index", **size, "value": first, "unit": "ms"},
@@ -109,13 +119,13 @@ def search_rows(options):
     ]
 
 
-def seconds_of(process):
-    """Return the CPU seconds of a process that is going on."""
+def cpu_seconds(process):
+    """Return the CPU seconds of a running process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def served(folder):
+def start_viewer(folder):
     """Start the viewer; return its process, address and token."""
     command = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "view"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -130,7 +140,7 @@ def served(folder):
 
 
 def request_answer(address, token, path):
-    """Return the answer of an address, empty if nothing is new."""
+    """Return the response of an address; empty if nothing has changed."""
     request = urllib.request.Request(address + path, headers={"Authorization": f"Bearer {token}"})
     try:
         with urllib.request.urlopen(request) as answer:
@@ -142,17 +152,17 @@ def request_answer(address, token, path):
 
 
 def version_of(text):
-    """Return the version of an answer."""
+    """Return the version in a response."""
     return int(text.partition('"version":')[2].partition(",")[0])
 
 
-def watched(page, server, address, token, training):
-    """Return the CPU seconds of the server and of the training while a page watches it."""
+def watch_page(page, server, address, token, training):
+    """Return the CPU seconds of the server and of the training process while a page is open."""
     version = max(
         version_of(request_answer(address, token, path)) for path in page
     )  # the page opens
-    time.sleep(SETTLED)
-    before, first = seconds_of(server.pid), seconds_of(training.pid)
+    time.sleep(INDEXING_SECONDS)
+    before, first = cpu_seconds(server.pid), cpu_seconds(training.pid)
     last, cursor = first, ""
     while training.poll() is None:
         time.sleep(1)
@@ -162,12 +172,14 @@ def watched(page, server, address, token, training):
             for path in page:
                 answer = json.loads(request_answer(address, token, path + cursor))
                 cursor = answer.get("cursor", "")
-        last = seconds_of(training.pid) if training.poll() is None else last
-    return seconds_of(server.pid) - before, last - first
+        last = cpu_seconds(training.pid) if training.poll() is None else last
+    return cpu_seconds(server.pid) - before, last - first
 
 
 def share_row(name, options):
-    """Return the row about the server's CPU beside a training of the demo, with a page open."""
+    """Return the row with the server's CPU share during a training run of the demo, with an open
+    page.
+    """
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         folder.mkdir()
@@ -190,9 +202,9 @@ def share_row(name, options):
         )
         while not (folder / "demo" / "metrics.jsonl").is_file() and training.poll() is None:
             time.sleep(0.1)
-        server, address, token = served(folder)
+        server, address, token = start_viewer(folder)
         try:
-            spent, trained = watched(PAGES[name], server, address, token, training)
+            spent, trained = watch_page(PAGE_REQUESTS[name], server, address, token, training)
         finally:
             server.send_signal(signal.SIGINT)
             training.kill()
@@ -203,7 +215,7 @@ def share_row(name, options):
         "steps": str(options.steps),
         "value": spent / max(trained, 1e-9),
         "unit": "share",
-        "aim": AIM_SHARE,
+        "aim": MAX_CPU_SHARE,
         "seconds": spent,
     }
 
@@ -219,5 +231,5 @@ if __name__ == "__main__":
     small = {"episodes": 400, "each": 100, "repeats": 1, "steps": 12}
     options = settings(parser, quick=small)
     search = search_rows(options)
-    shares = [share_row(name, options) for name in PAGES] if options.steps else []
+    shares = [share_row(name, options) for name in PAGE_REQUESTS] if options.steps else []
     record("view", [*search, *shares], options)

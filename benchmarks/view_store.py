@@ -1,4 +1,4 @@
-"""A store of random plays of Kuhn poker with every column filled, for the viewer's benchmark."""
+"""A store of random episodes of Kuhn poker with every column filled, for the viewer's benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.store import CREDIT_COLUMNS, CREDIT_SCHEMA, CreditStore, EpisodeStore
 
-LINES = 2048  # distinct plays; stored ones are these again, under other numbers and figures
+NUM_DISTINCT = 2048  # distinct episodes; the store repeats them with other ids and values
 CONFIG = (
     "name: random-kuhn\nseed: 0\nsteps: {steps}\nenvironments:\n- name: kuhn_poker\n"
     "rollout:\n  games_per_step: {each}\n"
@@ -26,41 +26,41 @@ GAMES = (
     "kuhn_poker",
     "kuhn_short",
     "kuhn_long",
-)  # labels, so that a filter by environment has a choice
+)  # several labels, so that a filter by environment has a choice
 
 
-def write(folder: Path, episodes: int, each: int) -> None:
-    """Write a run of so many episodes, ``each`` of them a step."""
+def write(folder: Path, episodes: int, per_step: int) -> None:
+    """Write a run with this number of episodes, ``per_step`` of them in each step."""
     folder.mkdir(parents=True)
-    steps = episodes // each
+    steps = episodes // per_step
     (folder / "sparring-run.json").write_text('{"format": 1}')
-    (folder / "config.yaml").write_text(CONFIG.format(steps=steps, each=each))
-    plays, draws = lines(), np.random.default_rng(0)
+    (folder / "config.yaml").write_text(CONFIG.format(steps=steps, per_step=per_step))
+    plays, draws = distinct_episodes(), np.random.default_rng(0)
     store, credit = EpisodeStore(folder / "episodes"), CreditStore(folder / "credit")
     for step in range(1, steps + 1):
-        step_episodes = list(numbered(plays, step, each, draws))
+        step_episodes = list(episodes_of_step(plays, step, per_step, draws))
         store.append(step, step_episodes)
-        credit.put(step, CREDIT_COLUMNS.written(learned(step, step_episodes, draws)))
+        credit.put(step, CREDIT_COLUMNS.written(credit_table(step, step_episodes, draws)))
         line = {"step": step, "loss": float(draws.normal()), "legal_rate": float(draws.uniform())}
         with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
 
 
-def lines() -> list[Episode]:
-    """Return random plays, with tokens and verdicts."""
+def distinct_episodes() -> list[Episode]:
+    """Return random episodes with tokens and verdicts."""
     game = make_game("kuhn_poker")
-    specs = self_play_specs(game, LINES, "random")
+    specs = self_play_specs(game, NUM_DISTINCT, "random")
     return [fill_columns(episode) for episode in play(specs, {"random": random()})]
 
 
 def fill_columns(episode: Episode) -> Episode:
-    """Return a play whose turns have what a language model's would have."""
+    """Return an episode whose turns have the columns of a language model's turns."""
     return replace(episode, turns=tuple(map(_turn, episode.turns)))
 
 
 def _turn(turn: Turn) -> Turn:
     """Return a turn with tokens and a verdict."""
-    values = tuple(0.5 - place for place in range(len(turn.legal_actions)))
+    values = tuple(0.5 - index for index in range(len(turn.legal_actions)))
     prompt = Segment(kind="prompt", ids=(1, 5, 7, 9, 3))
     segment = Segment(kind="sampled", ids=(13, 2), logprobs=(-0.7, -0.1), weights_version=3)
     verdict = Verdict(
@@ -71,12 +71,12 @@ def _turn(turn: Turn) -> Turn:
     )
 
 
-def numbered(
-    plays: Sequence[Episode], step: int, each: int, draws: np.random.Generator
+def episodes_of_step(
+    plays: Sequence[Episode], step: int, per_step: int, draws: np.random.Generator
 ) -> Iterator[Episode]:
-    """Yield the episodes of a step: known plays, one in twenty of them with an illegal reply."""
-    for number, place in enumerate(draws.integers(len(plays), size=each).tolist()):
-        play, identity = plays[place], step * each + number
+    """Yield the episodes of a step; one in twenty has an illegal reply."""
+    for index, place in enumerate(draws.integers(len(plays), size=per_step).tolist()):
+        play, identity = plays[place], step * per_step + index
         turns = play.turns
         if draws.uniform() < 0.05:
             turns = (*turns[:-1], turns[-1]._replace(event="illegal", action=None, reply="fold"))
@@ -85,7 +85,7 @@ def numbered(
         )
 
 
-def learned(step: int, episodes: Sequence[Episode], draws: np.random.Generator) -> pa.Table:
+def credit_table(step: int, episodes: Sequence[Episode], draws: np.random.Generator) -> pa.Table:
     """Return rows of credit for every turn."""
     turns = [(episode, turn) for episode in episodes for turn in episode.turns]
     advantages = draws.normal(size=len(turns)).tolist()

@@ -1,13 +1,13 @@
-"""Replies a second of vLLM, beside those of the sampler in this process.
+"""Speed of the vLLM sampler, compared with the sampler in this process.
 
-SmolLM2-135M in float32, 1, 8, 32 and 128 conversations of which no two share a prompt, and one
-reply of a fixed length to each. Both samplers by turns, with as many threads. Prompts are new in
-each round, so that nothing of them is in a KV cache; their computation is in the seconds.
+The model is SmolLM2-135M in float32. No two of the 1, 8, 32 or 128 conversations share a prompt;
+each gets one reply of fixed length. The samplers take turns and use equally many threads. Prompts
+are new in each round, so no KV cache holds them; their computation is timed.
 
-``tokens/s`` is the median, over the rounds, of sampled tokens a second; ``ratio`` that of vLLM's
-beside those of the sampler in this process in the same round. ``error`` is the largest difference
-between log-probabilities of vLLM's replies and those that the learner's forward pass gives to the
-first eight conversations.
+``tokens/s`` is the median of sampled tokens per second over the rounds. ``ratio`` is the median of
+vLLM's tokens per second divided by those of the sampler in this process in the same round.
+``error`` is the largest difference between the log-probabilities of vLLM and of the learner's
+forward pass, in the first eight conversations.
 """
 
 import argparse
@@ -29,14 +29,16 @@ MODEL, CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = "smollm2-135m", [1, 8, 32, 12
 PARAMS = SamplingParams(max_new_tokens=NEW_TOKENS)
 
 
-def conversations(vocabulary, count, number):
+def random_requests(vocabulary, count, seed):
     """Return requests of random prompts."""
-    ids = np.random.default_rng(number).integers(0, vocabulary, (count, PROMPT))
-    return [SampleRequest(tuple(row), 1000 * number + n) for n, row in enumerate(ids.tolist())]
+    ids = np.random.default_rng(seed).integers(0, vocabulary, (count, PROMPT))
+    return [
+        SampleRequest(tuple(row), 1000 * seed + index) for index, row in enumerate(ids.tolist())
+    ]
 
 
-def difference(model, requests, replies):
-    """Return the largest between the log-probabilities of replies and the learner's."""
+def largest_difference(model, requests, replies):
+    """Return the largest difference between the replies' log-probabilities and the learner's."""
     prompts = [
         (*request.ids, *reply.ids[:t])
         for request, reply in zip(requests, replies, strict=True)
@@ -49,18 +51,18 @@ def difference(model, requests, replies):
 
 
 def measure_rows(model, samplers, counts, rounds):
-    """Return the rows."""
+    """Return the result rows."""
     vocabulary, rows = len(model.tokenizer), []
     for count in counts:
         speeds, far = {name: [] for name in samplers}, []
-        for number in range(rounds):
-            requests = conversations(vocabulary, count, number)
+        for index in range(rounds):
+            requests = random_requests(vocabulary, count, index)
             for name, sampler in samplers.items():
                 began = time.perf_counter()
                 replies = sample(sampler, requests, PARAMS, ())
                 took = time.perf_counter() - began
                 speeds[name].append(sum(len(reply.ids) for reply in replies) / took)
-            far.append(difference(model, requests[:8], replies[:8]))
+            far.append(largest_difference(model, requests[:8], replies[:8]))
         pairs = zip(speeds["vllm"], speeds["in_process"], strict=True)
         ratio = statistics.median(theirs / ours for theirs, ours in pairs)
         for name, by_round in speeds.items():
@@ -84,6 +86,6 @@ if __name__ == "__main__":
         MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
     )
     samplers = {"in_process": in_process(model), "vllm": vllm(model, threads=options.threads)}
-    for sampler in samplers.values():  # what is measured, or started, once per process
-        sample(sampler, conversations(len(model.tokenizer), 4, ROUNDS), PARAMS, ())
+    for sampler in samplers.values():  # costs and starts that occur once per process
+        sample(sampler, random_requests(len(model.tokenizer), 4, ROUNDS), PARAMS, ())
     record("vllm", measure_rows(model, samplers, options.conversations, options.rounds), options)

@@ -27,8 +27,8 @@ class DrawnPlay(Play, PaintedPlay):
 
     def paint(self, canvas, seat):  # seat: the viewer's seat; None: a reader who sees everything
         seats(canvas, Drawn.roles, self.due())
-        for place, role in enumerate(Drawn.roles):
-            cards(canvas, role, [Card(self.said.get(place, ""))], colour=seat_colour(place))
+        for index, role in enumerate(Drawn.roles):
+            cards(canvas, role, [Card(self.said.get(index, ""))], colour=seat_colour(index))
 
     def described(self, seat):  # the picture in words, for people who cannot see it
         if self.done:

@@ -1,1 +1,1 @@
-"""Studies: the experiments behind the pages, a folder each, with the figures that they gave."""
+"""Studies: the experiments behind the pages; each folder has one study and its results."""

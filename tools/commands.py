@@ -146,13 +146,13 @@ def _lines(body: str, *, every: bool) -> Iterator[str]:
 def without_comment(line: str) -> str:
     """Return a shell line up to its comment."""
     quote = ""
-    for place, letter in enumerate(line):
+    for index, letter in enumerate(line):
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
-        elif letter == "#" and (place == 0 or line[place - 1].isspace()):
-            return line[:place].rstrip()
+        elif letter == "#" and (index == 0 or line[index - 1].isspace()):
+            return line[:index].rstrip()
     return line.rstrip()
 
 

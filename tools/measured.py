@@ -4,7 +4,7 @@
     ...
     <!-- end -->
 
-A module in tools/tables gives the text of a marker, by its name in MADE: a function of nothing. The
+A module in tools/tables gives the text of a marker, by its name in MARKERS: a function of nothing. The
 functions here are what such modules need: rows of a file, and those of `sparring.report`.
 """
 
@@ -33,7 +33,7 @@ from studies.common.result_figures import (
     spread,
     values,
 )
-from studies.common.study import published
+from studies.common.study import published_path
 
 __all__ = [
     "MARK",
@@ -71,7 +71,7 @@ def document(name: str) -> dict[str, Any]:
 def file_of(name: str) -> Path:
     """Return the results file of a benchmark, or of a study."""
     path = RESULTS / f"{name}.json"
-    return path if path.is_file() else published(name)
+    return path if path.is_file() else published_path(name)
 
 
 def results(name: str) -> Results:
@@ -112,11 +112,11 @@ def made(folder: Path = ROOT / "tools" / "tables") -> dict[str, Callable[[], str
             raise ValueError(f"{path} cannot be loaded.")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        if twice := tables.keys() & module.MADE.keys():
+        if twice := tables.keys() & module.MARKERS.keys():
             raise ValueError(
                 f"{path.name} gives {', '.join(sorted(twice))}; another module of {folder} does too."
             )
-        tables |= module.MADE
+        tables |= module.MARKERS
     return tables
 
 

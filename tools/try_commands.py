@@ -247,7 +247,7 @@ def chosen(
                 for command, entry in group
             ):
                 by_page.setdefault(page, []).extend(group)
-    order = {command: number for number, command in enumerate(commands)}
+    order = {command: index for index, command in enumerate(commands)}
     return {page: sorted(rows, key=lambda row: order[row[0]]) for page, rows in by_page.items()}
 
 
@@ -268,7 +268,7 @@ def _sparring(
     ):
         os.dup2(os.open(path, flags, 0o600), stream)
     os.dup2(1, 2)
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode) for n, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(index, mode) for index, mode in enumerate("rww"))
     os.chdir(project)
     sys.argv = list(arguments)
     from sparring.cli import main

@@ -1,1 +1,1 @@
-"""What studies share: their frame, results files, tables, and measures of several."""
+"""Code that several studies use: their interface, results files, tables, and measurements."""

@@ -12,7 +12,7 @@ from studies.common.result_figures import decide_comparisons
 from studies.common.significance import holm, rank_correlation, zero_probability
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
-FEWEST = 3  # seeds needed for a verdict; with fewer, differences may agree by chance
+MIN_SEEDS = 3  # seeds needed for a verdict; with fewer, differences may agree by chance
 CLAIMS = (
     ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
     ("mars", "grpo", "turn-level, agent-specific credit beats GRPO (MARS)"),
@@ -38,7 +38,7 @@ CLAIMS = (
 )
 
 
-def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
+def judge_claims(result: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return for every claim the difference by seed and the verdict.
 
     Claims without results of both estimators are omitted.
@@ -62,7 +62,7 @@ def judge_differences(gains: Sequence[Interval], digits: int = 3) -> list[dict[s
         gains: paired differences over seeds; above 0 is in favour of the claim.
         digits: of the differences.
     """
-    chances = [zero_probability(gain) if gain.count >= FEWEST else 1.0 for gain in gains]
+    chances = [zero_probability(gain) if gain.count >= MIN_SEEDS else 1.0 for gain in gains]
     words = [
         ("held" if gain.mean > 0 else "the reverse") if known else "not decided"
         for gain, known in zip(gains, decide_comparisons(chances), strict=True)

@@ -12,11 +12,16 @@ from rich.table import Column, Table
 
 from sparring.cli.text import print_stderr, say
 from sparring.report.terminal import PlainConsole
-from studies.common.study import Setting, Study, load, names, reproduce
-from studies.common.study_tables import check_publishable, comparison, publish_results, write
+from studies.common.study import Setting, Study, load, reproduce, study_names
+from studies.common.study_tables import (
+    check_publishable,
+    compare_with_published,
+    publish_results,
+    write,
+)
 
-HEADS = ("name", "what it finds out", "page", "hours", "cells")
-RUNS = Path("runs") / "reproduce"
+COLUMNS = ("name", "what it finds out", "page", "hours", "cells")
+DEFAULT_FOLDER = Path("runs") / "reproduce"
 
 
 def run(
@@ -30,12 +35,12 @@ def run(
     """Run a study and say how its results compare with the published ones.
 
     Args:
-        name: of the study.
-        quick: whether the minute's version is run.
-        folder: where its cells are kept; None: below runs/reproduce.
-        workers: cells at a time; None: one per core.
-        publish: whether the published results are replaced.
-        as_json: whether the results are printed as JSON.
+        name: name of the study.
+        quick: whether to run the quick version, which takes about a minute.
+        folder: folder for the cells; None: a folder below runs/reproduce.
+        workers: number of cells that run at a time; None: one per core.
+        publish: whether to replace the published results.
+        as_json: whether to print the results as JSON.
 
     Raises:
         SparringError: there is no such study, or one of its cells failed.
@@ -44,7 +49,7 @@ def run(
     setting = {**study.setting, **study.quick} if quick else study.setting
     if publish:
         check_publishable(study, setting)
-    path = folder or RUNS / (f"{name}-quick" if quick else name)
+    path = folder or DEFAULT_FOLDER / (f"{name}-quick" if quick else name)
     document = _document(name, study, setting, path, workers, quick)
     files = write(name, document, path)
     files += publish_results(name, document) if publish else []
@@ -52,7 +57,7 @@ def run(
         print(json.dumps(document, sort_keys=True))
     tell = print_stderr if as_json else say
     tell(f"Wrote {', '.join(map(str, files))}.")
-    for line in comparison(name, document):
+    for line in compare_with_published(name, document):
         tell(line)
     if publish:
         tell(f"Next: make docs, which draws {study.page} from them.")
@@ -61,7 +66,7 @@ def run(
 def _document(
     name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool
 ) -> dict[str, Any]:
-    """Run a study; after an interrupt, finished cells stay, and the error says how to continue."""
+    """Run a study and return its results; the error of an interrupt says how to continue."""
     command = f"sparring reproduce {name}" + (" --quick" if quick else "")
     try:
         return reproduce(
@@ -76,7 +81,7 @@ def _document(
 
 def print_list(as_json: bool) -> None:
     """Print the list of studies."""
-    rows = [_row(name, load(name)) for name in names()]
+    rows = [_row(name, load(name)) for name in study_names()]
     if as_json:
         print(json.dumps(rows))
         return
@@ -84,7 +89,7 @@ def print_list(as_json: bool) -> None:
     if not console.is_terminal:
         say("\n".join("\t".join(map(str, row.values())) for row in rows))
         return
-    table = Table(*(Column(head, overflow="fold") for head in HEADS), box=SIMPLE)
+    table = Table(*(Column(head, overflow="fold") for head in COLUMNS), box=SIMPLE)
     for row in rows:
         table.add_row(*map(str, row.values()))
     console.print(table)
@@ -92,6 +97,6 @@ def print_list(as_json: bool) -> None:
 
 
 def _row(name: str, study: Study) -> dict[str, Any]:
-    """Return a study's line of the list."""
+    """Return the row of a study in the list."""
     cells = len(study.cells(study.setting))
-    return dict(zip(HEADS, (name, study.summary, study.page, study.hours, cells), strict=True))
+    return dict(zip(COLUMNS, (name, study.summary, study.page, study.hours, cells), strict=True))

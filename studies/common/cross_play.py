@@ -1,4 +1,4 @@
-"""Policies of several runs in one game of two teams: each as either team against each other.
+"""Matches between policies of several runs in a game of two teams, with each policy as both teams.
 
 A policy may need additions to the game: candidates to choose from (the wrapper ``choose``), or
 deductions (the option ``deduce`` of ``werewolf``). In a match, the roles of each team have the
@@ -32,7 +32,7 @@ from sparring.play.spec import untrained_spec
 from sparring.play.team import play_teams
 from sparring.run.league_step import START
 
-CHOOSE, WITHIN = "choose", ("deduce", "deducers", "malformed")
+CHOOSE, DEDUCTION_OPTIONS = "choose", ("deduce", "deducers", "malformed")
 FIRST, SECOND = "first", "second"  # the two players, in a match's records
 
 
@@ -40,7 +40,7 @@ class Needs(NamedTuple):
     """The additions to the game that a policy needs.
 
     Args:
-        candidates: the options of ``choose``; None if the policy writes its actions itself.
+        candidates: the options of ``choose``; None if the policy writes its own actions.
         deduces: whether its roles deduce.
         strict: whether a malformed deduction was an illegal reply in training.
     """
@@ -55,7 +55,7 @@ class SpeechCounts(NamedTuple):
 
     Args:
         texts: replies where any text was legal.
-        distinct: patterns among them.
+        distinct: number of different patterns among them.
         commonest: number of texts with the commonest pattern.
     """
 
@@ -70,7 +70,7 @@ class Match(NamedTuple):
     Args:
         won: the share of games that the first team wins; a game without a winner counts half.
         legal: the share of each player's replies that were legal.
-        speeches: of each player.
+        speeches: counts of the texts of each player.
     """
 
     won: float
@@ -79,14 +79,14 @@ class Match(NamedTuple):
 
 
 class Base(NamedTuple):
-    """The base game, as in a configuration's environment section."""
+    """The base game, as in the environments section of a configuration."""
 
     name: str
     options: Mapping[str, Any]
     illegal: Mapping[str, Any]
 
 
-def read(config: RunConfig) -> tuple[Base, Needs]:
+def read_needs(config: RunConfig) -> tuple[Base, Needs]:
     """Return the base game of a run's first environment, and the needs of its policy."""
     section = config.environments[0]
     beneath: dict[str, Any] = {"name": section.name, "options": section.options}
@@ -100,7 +100,7 @@ def read(config: RunConfig) -> tuple[Base, Needs]:
             if key != "environment"
         }
     options = beneath["options"]
-    plain = {key: value for key, value in options.items() if key not in WITHIN}
+    plain = {key: value for key, value in options.items() if key not in DEDUCTION_OPTIONS}
     strict = options.get("malformed") == "illegal"
     needs = Needs(candidates, bool(options.get("deduce")), strict)
     return Base(beneath["name"], plain, section.illegal), needs
@@ -111,10 +111,10 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
 
     Args:
         base: the base game.
-        needs: of the player of each team.
+        needs: needs of the player of each team.
 
     Raises:
-        ConfigError: the players choose among other kinds of candidates.
+        ConfigError: the players choose among different kinds of candidates.
     """
     plain = make_game(base.name, options=base.options)
     teams = teams_of(plain)
@@ -141,20 +141,20 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
     return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
 
 
-def match(game: Environment, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
+def play_match(game: Environment, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
     """Play games of two players and return the result.
 
-    Matches with one stream have the same deals, where their games are drawn alike.
+    Matches with the same stream have the same deals if their games draw in the same way.
 
     Args:
-        game: of two teams.
-        players: of each.
-        games: how many.
-        stream: what all draws derive from.
+        game: a game of two teams.
+        players: the player of each team.
+        games: number of games.
+        stream: stream of all random draws.
     """
     teams = teams_of(game)
     names = [(FIRST, SECOND)[team] for team in teams]
-    specs = [untrained_spec(game, number, names, stream.child(number)) for number in range(games)]
+    specs = [untrained_spec(game, index, names, stream.child(index)) for index in range(games)]
     episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
     legal, spoken = [], []
@@ -173,7 +173,7 @@ def _count_speeches(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCou
     return SpeechCounts(counts.total(), len(counts), max(counts.values(), default=0))
 
 
-def matrix(
+def play_matrix(
     runs: Mapping[str, Path],
     bots: Mapping[str, str],
     pairs: Sequence[tuple[str, str]],
@@ -185,25 +185,25 @@ def matrix(
     """Return the result of each pair: "first", "second" and the fields of ``Match``.
 
     Args:
-        runs: folder of each run, by the name of its player.
-        bots: players as they are written on a command line, by name.
-        pairs: who plays the first team, and who the second.
-        games: of each pair.
-        seed: of all draws.
-        starts: players who are the start of a run, what its warm-up left, by name; the run has it
-            as a member of its league (``league.start``). None: there are none.
+        runs: folder of each run, by name of its player.
+        bots: text of each bot as on the command line, by name.
+        pairs: names of the players of the first and of the second team.
+        games: number of games of each pair.
+        seed: seed of all random draws.
+        starts: run of each player that has the weights after the warm-up of a run, by name of the
+            player; these weights are a member of the run's league (``league.start``).
 
     Raises:
-        ConfigError: runs are of different games, or two choose by different candidates.
-        UnknownNameError: a run has not kept its start.
-        RunError: no such run, or one without a checkpoint.
+        ConfigError: the runs have different games or different kinds of candidates.
+        UnknownNameError: a run has not stored its weights after the warm-up.
+        RunError: a run does not exist or has no checkpoint.
     """
     agents: dict[str, Agent] = {name: parse_agent(text).make() for name, text in bots.items()}
     needs = dict.fromkeys(bots, Needs())
     bases: dict[str, Base] = {}
     for name, folder in runs.items():
         config, engine, _ = load_run(folder, threads=1)
-        bases[name], needs[name] = read(config)
+        bases[name], needs[name] = read_needs(config)
         agents[name] = engine.agent(PUBLISHED)
         for start, of in (starts or {}).items():
             if of == name:
@@ -219,7 +219,7 @@ def matrix(
     rows, stream = [], Stream.from_seed(seed)
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
-        came = match(game, [agents[first], agents[second]], games=games, stream=stream)
+        came = play_match(game, [agents[first], agents[second]], games=games, stream=stream)
         speeches = [speech._asdict() for speech in came.speeches]
         rows.append({"first": first, "second": second, **came._asdict(), "said": speeches})
     return rows
@@ -238,7 +238,7 @@ def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]
 if __name__ == "__main__":
     inputs: Mapping[str, Any] = json.loads(sys.argv[1])
     place = Path(sys.argv[2]).parent
-    measured = matrix(
+    measured = play_matrix(
         {name: place.parent / folder for name, folder in inputs["runs"].items()},
         inputs["bots"],
         [tuple(pair) for pair in inputs["pairs"]],

@@ -20,7 +20,7 @@ from studies.common.self_played import Arm
 from studies.common.study import Setting
 
 MATRIX = "matrix"
-PLAYED = "studies.common.cross_play"  # the module that plays matches
+MATCH_MODULE = "studies.common.cross_play"  # it plays the matches
 Pair = tuple[str, str]
 """Who plays the first team, and who the second: arms or bots."""
 
@@ -37,30 +37,30 @@ def cells(
     begins: Mapping[str, str] | None = None,
     shares: int = 1,
 ) -> list[Cell]:
-    """Return the cells, seeds outermost: the runs of the arms, then the matches between them.
+    """Return the cells, ordered by seed: the runs of the arms, then the matches between them.
 
     Args:
-        setting: of the study: "seeds", "arms", "games" of a match, "changes" to all arms.
-        arms: by name; those that the setting lists are run.
-        always: changes to all arms, beside the seed.
-        bots: as on a command line, by name.
-        pairs: who meets whom.
-        measure: what is kept of a run.
-        starts: players who are what the warm-up of an arm's run left, by name.
-        begins: the arm whose run of the same seed an arm begins from, which comes before it.
-        shares: cells that a seed's matches are shared out to, so that a study of long matches does
-            not end on one core.
+        setting: setting of the study: "seeds", "arms", "games" of a match, "changes" to all arms.
+        arms: recipe and changes of each arm, by name; the setting lists the arms to run.
+        always: changes to all arms, besides the seed.
+        bots: text of each bot as on the command line, by name.
+        pairs: the pairs of players that play a match.
+        measure: function that returns the results of a run.
+        starts: arm of each player that has the weights after the warm-up of the arm's run, by name.
+        begins: for an arm that begins with the weights of another arm's run, the name of that arm.
+        shares: number of cells over which the matches of a seed are divided, so that long matches
+            use several cores.
     """
     result, origin = list[Cell](), begins or {}
     for seed in range(setting["seeds"]):
         runs = dict[str, Cell]()
         for arm in setting["arms"]:
             recipe, arm_changes = arms[arm]
-            changes = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
+            overrides = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
             measure_of = with_export(measure) if arm in origin.values() else measure
             first = runs[origin[arm]] if arm in origin else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training_cell(key, name, recipe, changes, measure_of, parent=first)
+            runs[arm] = training_cell(key, name, recipe, overrides, measure_of, parent=first)
         inputs = {
             "runs": {arm: run.folder for arm, run in runs.items()},
             "bots": dict(bots),
@@ -80,21 +80,23 @@ def _matches(
     shares: int,
     after: Sequence[tuple[Any, ...]],
 ) -> list[Cell]:
-    """Return the cells of a seed's matches.
+    """Return the cells of the matches of a seed.
 
     Args:
         inputs: the inputs of ``cross_play``, except the pairs.
-        pairs: who meets whom; share k has the pairs k, k + shares, k + 2 shares, ...
-        seed: of the runs.
+        pairs: the pairs of players; share k has the pairs k, k + shares, k + 2 shares, ...
+        seed: seed of the runs.
         shares: number of cells.
-        after: keys of the runs.
+        after: keys of the cells of the runs, which must finish first.
     """
     result = []
     for share in range(shares):
         pair_inputs = {**inputs, "pairs": [list(pair) for pair in pairs[share::shares]]}
         name = f"{MATRIX}-{seed}" + (f"-{share}" if shares > 1 else "")
         result.append(
-            module_cell(PLAYED, pair_inputs, key=(MATRIX, seed, share), name=name, after=after)
+            module_cell(
+                MATCH_MODULE, pair_inputs, key=(MATRIX, seed, share), name=name, after=after
+            )
         )
     return result
 
@@ -107,16 +109,16 @@ def rows(
     labels: Callable[[Pair], Row],
     figures: Callable[[Mapping[str, Any]], Mapping[str, float]],
 ) -> list[Row]:
-    """Return a row for each arm's runs, and one for each pair, with the values of each seed.
+    """Return a row for each arm and one for each pair, with the values of each seed.
 
     The column `starts` is "all": deals are drawn at random and not from a bank of initial states.
 
     Args:
-        setting: of the study.
-        records: of all cells.
-        pairs: who met whom.
-        labels: of a pair.
-        figures: of a match, see ``cross_play.matrix``.
+        setting: setting of the study.
+        records: records of all cells.
+        pairs: the pairs of players.
+        labels: function that returns the labels of a pair.
+        figures: function from a match of ``cross_play.play_matrix`` to its figures.
     """
     runs = {key: record for key, record in records.items() if key[0] != MATRIX}
     result = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)

@@ -1,7 +1,7 @@
 """Helpers for tables of measurements: rows of a results file, intervals over seeds, differences.
 
-A results file is what ``studies.common.results_file`` writes; the repository keeps its own in
-benchmarks/results, and `sparring reproduce` writes one into its folder.
+``studies.common.results_file`` writes results files; published ones are in benchmarks/results and
+in the folders of studies, and `sparring reproduce` writes one into its folder.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparring.ops.statistics import mean_interval
 from studies.common.significance import holm, zero_probability
 
 Row = dict[str, Any]
-LEVEL = 0.05  # of p, corrected for the number of comparisons, below which one decides
-CORRECTED = (
+SIGNIFICANCE_LEVEL = 0.05  # a comparison is decided if its corrected p is below this level
+CORRECTION_NOTE = (
     "The words are corrected for the number of comparisons in this table by Holm's method, at "
-    f"p < {LEVEL}; the intervals are not."
+    f"p < {SIGNIFICANCE_LEVEL}; the intervals are not."
 )
 
 
@@ -29,7 +29,7 @@ class Results:
 
     Args:
         document: the content.
-        where: the file, for errors.
+        where: path of the file, for error texts.
     """
 
     document: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Results:
         """Return the one row with these labels.
 
         Raises:
-            ValueError: there is none, or more than one.
+            ValueError: no row or several rows have these labels.
         """
         matches = self.rows(**labels)
         if len(matches) != 1:
@@ -57,7 +57,7 @@ class Results:
         return matches[0]
 
     def source(self) -> str:
-        """Return a line for under a table: where its figures come from."""
+        """Return the line below a table that says where its figures come from."""
         line = f"Made by `{self.document['command']}` {self.origin()}"
         return f"{line} {self.document['note']}" if "note" in self.document else line
 
@@ -83,7 +83,7 @@ def seeds_of(of: Row, figure: str = "seconds") -> list[str]:
 
 
 def seeds_in_words(of: Row) -> str:
-    """Return how many seeds a row has."""
+    """Return the number of seeds of a row as text, e.g. "3 seeds"."""
     count = len(seeds_of(of))
     return "1 seed" if count == 1 else f"{count} seeds"
 
@@ -109,7 +109,7 @@ def points(of: Row, prefix: str) -> list[tuple[int, str]]:
 
     Args:
         of: a row with `values`.
-        prefix: the beginning of their names, before a number (of games, for example).
+        prefix: beginning of the figures' names, before a number (e.g. of games).
     """
     names = (name for name in of["values"] if name.startswith(prefix))
     return sorted((int(name.removeprefix(prefix)), name) for name in names)
@@ -125,7 +125,7 @@ def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math
 
     Args:
         of: a row with `values`, or with `intervals` of one run.
-        figure: its name in the row.
+        figure: name of the figure in the row.
         low: the smallest possible value.
         high: the largest possible value.
     """
@@ -145,7 +145,7 @@ def clip_interval(estimate: Interval, low: float, high: float) -> Interval:
 
 
 def interval_text(estimate: Interval, digits: int = 2) -> str:
-    """Return an interval as "mean [low, high]"; the mean alone where one run gives no interval."""
+    """Return an interval as "mean [low, high]", or only the mean if it has no interval."""
     mean, low, high = (
         f"{part + 0.0:.{digits}f}" for part in (estimate.mean, estimate.low, estimate.high)
     )
@@ -164,7 +164,7 @@ def paired_difference(row: Row, other: Row, figure: str) -> Interval:
     """Return the difference of a figure between two rows, paired by common seeds.
 
     Raises:
-        ValueError: they share no seed.
+        ValueError: the rows have no common seed.
     """
     values_of_row, values_of_other = row["values"][figure], other["values"][figure]
     shared = sorted(values_of_row.keys() & values_of_other.keys(), key=int)
@@ -177,17 +177,18 @@ def decide_comparisons(chances: Sequence[float]) -> list[bool]:
     """Return which comparisons of one table are significant after Holm's correction.
 
     Args:
-        chances: p of each.
+        chances: p value of each comparison.
     """
-    return [corrected < LEVEL for corrected in holm(chances)]
+    return [corrected < SIGNIFICANCE_LEVEL for corrected in holm(chances)]
 
 
-def sides(
+def words_of_differences(
     differences: Sequence[Interval], above: str, below: str, neither: str = "not decided"
 ) -> list[str]:
-    """Return for each difference of one table the word of its side of 0, or "not decided".
+    """Return a word for each difference of a table: ``above``, ``below`` or ``neither``.
 
-    The words are corrected for the number of the differences; a table says so by ``CORRECTED``.
+    The words are corrected for the number of differences; ``CORRECTION_NOTE`` below a table says
+    so.
     """
     decisions = decide_comparisons([zero_probability(difference) for difference in differences])
     return [
@@ -200,9 +201,9 @@ def chance_beyond(estimate: Interval, level: float = 0.0, *, above: bool = True)
     """Return the two-sided p that a mean equals a level; 1 if the mean is not beyond it.
 
     Args:
-        estimate: the mean with its interval, by ``mean_interval``.
-        level: that the mean is to be beyond.
-        above: whether it is to be above the level; else below.
+        estimate: the mean with its interval, from ``mean_interval``.
+        level: the level that is compared with the mean.
+        above: whether beyond means above the level; else below.
     """
     beyond = estimate.mean > level if above else estimate.mean < level
     return zero_probability(estimate, level=level) if beyond else 1.0
@@ -223,4 +224,4 @@ def table_with_words(
 ) -> str:
     """Return a Markdown table whose last column has corrected words, with a note on them."""
     lines = [(*line, word) for line, word in zip(body, words, strict=True)]
-    return f"{markdown(head, lines)}\n\n{CORRECTED}" if lines else markdown(head, lines)
+    return f"{markdown(head, lines)}\n\n{CORRECTION_NOTE}" if lines else markdown(head, lines)

@@ -1,18 +1,18 @@
-"""Results files: one format, the source of the figures on pages, and where they come from.
+"""The format of results files, from which pages take their figures.
 
 A file is a JSON object with `command`, `setting`, `commit` (`-dirty` if code differs from it),
-`versions`, `machine`, `date` and `rows`. A row has its labels and, of a study over seeds,
-`values`: {figure: {seed: value}}; intervals are derived where a page shows them. One run's interval
-over games stands in `intervals`: {figure: [low, high]}. A figure whose values per seed are lost
-stands in `text` as it was printed, and the file's `note` says so.
+`versions`, `machine`, `date` and `rows`. A row has labels. If a study has several seeds, it also
+has `values`: {figure: {seed: value}}; pages compute intervals from them. The interval of one run
+over its games is in `intervals`: {figure: [low, high]}. If the values per seed were not kept,
+`text` has the printed figure, and the `note` of the file says so.
 
-Every row with a figure of skill (return, share solved or won, NashConv, best moves, ...) says on
-which `starts` it was measured:
+Every row with a figure of skill (return, share solved or won, NashConv, best moves, ...) has a
+column `starts`, which says from which initial states it was measured:
 
-    unseen   starts that training never met
-    seen     starts that training met, or may have met
-    all      every start, exactly; or an environment with one start;
-             or starts drawn from all that play can meet
+    unseen   initial states that do not occur in training
+    seen     initial states that occur, or may occur, in training
+    all      every initial state, exactly; or an environment with one initial state;
+             or initial states drawn from all possible ones
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from sparring.environments.openspiel import OPENSPIEL
 KEYS = ("command", "setting", "commit", "versions", "machine", "date", "rows")
 STARTS = ("unseen", "seen", "all")
 PACKAGES = ("sparring", "torch", "transformers", "numpy", OPENSPIEL)
-# what a row without `starts` may hold in numbers: speeds, sizes, and what they are compared with
-SPEED = {
+# numbers in a row without `starts`: speeds, sizes, and what they are compared with
+SPEED_COLUMNS = {
     *("turns/s", "TextArena turns/s", "tokens/s", "bare tokens/s", "play tokens/s"),
     *("sampled tokens/s", "forward tokens/s", "update tokens/s", "rollouts/s", "TRL rollouts/s"),
     *("bare rollouts/s", "simulations_per_second", "seconds", "released", "worst_ms", "each_ms"),
@@ -43,8 +43,8 @@ SPEED = {
     *("lag, mean", "lag, most", "withheld", "load"),
     *("lost share", "memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
 }
-UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
-LOST = "per-seed values were not kept"
+UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # units of rows with `value` and `unit`
+LOST_NOTE = "per-seed values were not kept"
 INTERVAL = re.compile(r"-?\d\.\d+ \[-?\d")
 
 
@@ -62,12 +62,16 @@ def software_and_machine() -> dict[str, Any]:
         distribution.metadata["Name"].replace("-", "_") for distribution in metadata.distributions()
     }
     packages = {name: metadata.version(name) for name in PACKAGES if name in installed}
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "processor": processor()}
+    machine = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "processor": processor_name(),
+    }
     return {"versions": {"python": platform.python_version(), **packages}, "machine": machine}
 
 
-def processor() -> str:
-    """Return the processor's name, or its kind where the system does not tell."""
+def processor_name() -> str:
+    """Return the name of the processor, or its architecture if the name is unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -76,7 +80,7 @@ def processor() -> str:
     return match[1] if match else platform.processor()
 
 
-def faults(document: Mapping[str, Any]) -> list[str]:
+def errors_of(document: Mapping[str, Any]) -> list[str]:
     """Return the errors of a published results file, in words."""
     messages = [f"It lacks '{key}'." for key in KEYS if key not in document]
     if len(str(document.get("command", "")).split()) < 2:
@@ -86,28 +90,28 @@ def faults(document: Mapping[str, Any]) -> list[str]:
     if "python" not in document.get("versions", {}):
         messages.append("Its 'versions' lack 'python'.")
     rows = document.get("rows") or []
-    for number, row in enumerate(rows):
-        messages += [f"Row {number}: {fault}" for fault in row_faults(row)]
-    if any("text" in row for row in rows) and LOST not in document.get("note", ""):
-        messages.append(f"Rows have 'text'; say in 'note' that {LOST}.")
+    for index, row in enumerate(rows):
+        messages += [f"Row {index}: {error}" for error in errors_of_row(row)]
+    if any("text" in row for row in rows) and LOST_NOTE not in document.get("note", ""):
+        messages.append(f"Rows have 'text'; say in 'note' that {LOST_NOTE}.")
     return messages
 
 
-def row_faults(row: Mapping[str, Any]) -> list[str]:
+def errors_of_row(row: Mapping[str, Any]) -> list[str]:
     """Return the errors of one row."""
-    return [*_faults_of_starts(row), *_faults_of_values(row)]
+    return [*_errors_of_starts(row), *_errors_of_values(row)]
 
 
-def _faults_of_starts(row: Mapping[str, Any]) -> Iterator[str]:
+def _errors_of_starts(row: Mapping[str, Any]) -> Iterator[str]:
     """Yield errors in a row's column `starts`."""
-    skill = ", ".join(f"'{name}'" for name in row if not speed(name, row))
+    skill = ", ".join(f"'{name}'" for name in row if not is_label_or_speed(name, row))
     if "starts" not in row and skill:
         yield f"{skill} may be figures of skill; say on which 'starts' they were measured."
     if "starts" in row and row["starts"] not in STARTS:
         yield f"'starts' is {row['starts']!r}; write one of {', '.join(STARTS)}."
 
 
-def _faults_of_values(row: Mapping[str, Any]) -> Iterator[str]:
+def _errors_of_values(row: Mapping[str, Any]) -> Iterator[str]:
     """Yield errors in a row's figures."""
     for name, value in row.items():
         if isinstance(value, str) and INTERVAL.search(value):
@@ -117,8 +121,8 @@ def _faults_of_values(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"'{name}' is not a map from seeds to values."
 
 
-def speed(name: str, row: Mapping[str, Any]) -> bool:
-    """Return whether an entry of a row is a label, a speed, or what a speed is compared with."""
+def is_label_or_speed(name: str, row: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a label, a speed, or a number that a speed is compared with."""
     if name == "value":
         return row.get("unit") in UNITS
-    return name in SPEED or isinstance(row[name], str)
+    return name in SPEED_COLUMNS or isinstance(row[name], str)

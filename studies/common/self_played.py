@@ -10,12 +10,14 @@ from sparring.api.cells import Cell, Measure, RunCommand, metrics, training_cell
 from sparring.run.folder import RunFolder
 from studies.common.study import Setting
 
-TOKENS = "tokens sampled in training"
+TOKENS_FIGURE = "tokens sampled in training"
 Arm = tuple[str, tuple[str, ...]]
 """A recipe's name, and changes to it."""
 
 UNTRAINED = ("steps=1", "learner.learning_rate=0.0")  # changes that keep the weights after warm-up
-RATE = "{schedule: linear, start: 0.0015, end: 0.0003}"  # learning rate of the team recipes
+LEARNING_RATE = (
+    "{schedule: linear, start: 0.0015, end: 0.0003}"  # learning rate of the team recipes
+)
 
 
 def freeze_change(policy: str) -> str:
@@ -25,18 +27,18 @@ def freeze_change(policy: str) -> str:
 
 def unfreeze_change(policy: str) -> str:
     """Return the change that trains a policy that the recipe freezes."""
-    return f"policies.{policy}.learner.learning_rate={RATE}"
+    return f"policies.{policy}.learner.learning_rate={LEARNING_RATE}"
 
 
 def arm_cell(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:
-    """Return the cell of an arm and a seed, which is evaluated only at its end.
+    """Return the cell of an arm and a seed; its run is evaluated only at the end.
 
     Args:
-        arm: its name.
-        seed: of the run.
-        of: its recipe and changes.
-        setting: of the study, with "changes" to all arms.
-        measure: what is kept of it.
+        arm: name of the arm.
+        seed: seed of the run.
+        of: recipe and changes of the arm.
+        setting: setting of the study, with "changes" to all arms.
+        measure: function that returns the results of the run.
     """
     recipe, arm_changes = of
     always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
@@ -44,16 +46,16 @@ def arm_cell(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -
     return training_cell((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
 
 
-def self_played(
+def measure_self_play(
     run: Path, run_command: RunCommand, *, plays: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return the results of ``sparring evaluate RUN --self-plays`` per environment.
 
     Args:
-        run: its folder.
-        run_command: runs the command.
-        plays: of each environment, the run's policies in all seats.
-        seed: of these plays.
+        run: folder of the run.
+        run_command: function that runs the command.
+        plays: episodes of each environment, with the policies of the run in all seats.
+        seed: seed of these episodes.
     """
     return parse_self_plays(
         run_command(["sparring", "evaluate", str(run), *self_play_options(plays, seed)])
@@ -73,7 +75,7 @@ def parse_self_plays(stdout: str) -> list[dict[str, Any]]:
 
 
 def sampled_tokens(run: Path) -> float:
-    """Return how many tokens all seats of a run have sampled in training."""
+    """Return the number of tokens that all seats of a run sampled in training."""
     games: int = RunFolder.open(run).config()["rollout"]["games_per_step"]
     return float(
         sum(line["turns_per_game"] * line["reply_tokens"] * games for line in metrics(run))

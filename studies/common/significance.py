@@ -17,11 +17,11 @@ def zero_probability(estimate: Interval, *, level: float = 0.0) -> float:
     """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
 
     p = 2 P(T > |mean - level| / standard error), T Student's t with count - 1 degrees of freedom; 1
-    where fewer than two values leave no estimate.
+    for fewer than two values.
 
     Args:
         estimate: the mean with its interval.
-        level: another value than 0 that the mean is compared with.
+        level: value that is compared with the mean.
     """
     if estimate.count < 2 or not math.isfinite(estimate.high - estimate.low):
         return 1.0
@@ -35,15 +35,15 @@ def zero_probability(estimate: Interval, *, level: float = 0.0) -> float:
 def share_probability(share: float, count: int, level: float) -> float:
     """Return the two-sided p that a share of independent observations is ``level``.
 
-    It is the score test, whose interval is Wilson's: p = 2 P(Z > |share - level| / deviation) with
-    deviation^2 = level (1 - level) / count.
+    The score test, which belongs to Wilson's interval: p = 2 P(Z > |share - level| / deviation)
+    with deviation^2 = level (1 - level) / count.
     """
     deviation = math.sqrt(level * (1 - level) / count)
     return 2 * NormalDist().cdf(-abs(share - level) / deviation)
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number (Holm, 1979), in the order given.
+    """Return p values corrected for their number (Holm, 1979), in the given order.
 
     With p_(1) <= ... <= p_(m): corrected p_(k) = max over j <= k of min(1, (m - j + 1) p_(j)).
     """

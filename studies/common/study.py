@@ -1,8 +1,8 @@
-"""A study: the experiments behind a page, as cells run once each, and rows of a results file.
+"""The interface of a study: its cells (one run of an experiment each) and the rows of its results.
 
-A study is a folder beside this one with a file `study.py`, in which a ``Study`` is called
-``STUDY``. Its name is the folder's with ``-`` for ``_``. `tables.py` draws its tables; without that
-file all figures stand in one table.
+A study is a folder next to this one, whose file `study.py` defines ``STUDY``, a ``Study``. Its name
+is the folder's name with ``-`` in place of ``_``. `tables.py` makes its tables; without that file
+all figures are in one table.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from studies.common.results_file import software_and_machine
 
 Setting = Mapping[str, Any]
 FOLDER = Path(__file__).resolve().parents[1]
-QUICK = "A quick run: it shows that everything works, and its figures measure nothing."
+QUICK_NOTE = "A quick run: it shows that everything works, and its figures measure nothing."
 
 
-def _nothing(setting: Setting, records: CellRecords) -> dict[str, Any]:
-    """Return no further fields."""
+def _no_fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
+    """Return no additional fields."""
     return {}
 
 
@@ -43,14 +43,14 @@ class Study:
     """The experiments behind a page.
 
     Args:
-        summary: what they find out, in a line.
-        page: the page that shows them, from the repository's root.
-        hours: how long they take on two cores.
+        summary: what the experiments find out, in one line.
+        page: path of the page that shows them, from the root of the repository.
+        hours: duration on two cores, in hours.
         setting: the published setting.
-        quick: what differs from it in a minute's version.
-        cells: the cells of a setting, in the order in which they are run.
-        rows: the rows of the results file, from what was kept of the cells.
-        fields: further fields of the results file, in place of the usual ones.
+        quick: changes of the setting for a version of about one minute.
+        cells: function that returns the cells of a setting, in the order in which they run.
+        rows: function from the records of the cells to the rows of the results file.
+        fields: function that returns fields of the results file that replace the usual ones.
     """
 
     summary: str
@@ -60,10 +60,10 @@ class Study:
     quick: Setting
     cells: Callable[[Setting], list[Cell]]
     rows: Callable[[Setting, CellRecords], list[Row]]
-    fields: Callable[[Setting, CellRecords], dict[str, Any]] = field(default=_nothing)
+    fields: Callable[[Setting, CellRecords], dict[str, Any]] = field(default=_no_fields)
 
 
-def names() -> tuple[str, ...]:
+def study_names() -> tuple[str, ...]:
     """Return the names of all studies, sorted."""
     folders = (path.parent.name for path in FOLDER.glob("*/study.py"))
     return tuple(sorted(name.replace("_", "-") for name in folders if name != "common"))
@@ -74,7 +74,7 @@ def folder_of(name: str) -> str:
     return name.replace("-", "_")
 
 
-def published(name: str) -> Path:
+def published_path(name: str) -> Path:
     """Return the file of a study's published results."""
     return FOLDER / folder_of(name) / "results.json"
 
@@ -83,11 +83,11 @@ def load(name: str) -> Study:
     """Return a study by its name.
 
     Raises:
-        UnknownNameError: there is none of this name.
+        UnknownNameError: there is no study with this name.
     """
-    if name not in names():
+    if name not in study_names():
         hint = "`sparring reproduce` alone says what each is."
-        raise UnknownNameError("experiment", name, names(), hint)
+        raise UnknownNameError("experiment", name, study_names(), hint)
     module = importlib.import_module(f"studies.{folder_of(name)}.study")
     study: Study = module.STUDY
     return study
@@ -106,13 +106,13 @@ def reproduce(
     """Run the unfinished cells of a study, and return the content of its results file.
 
     Args:
-        study: what is run.
-        setting: of the study.
-        folder: where its cells are kept.
+        study: the study to run.
+        setting: setting of the study.
+        folder: folder for the results of the cells.
         command: the command line, for the results file.
-        workers: cells at a time, with one thread each; left out, one per core.
-        quick: whether the setting is a minute's version, which the file then says.
-        watch: called with a line of progress after every cell.
+        workers: number of cells that run at a time, with one thread each; None: one per core.
+        quick: whether the setting is the quick version; the results file then says so.
+        watch: function that is called with a line of progress after every cell.
 
     Raises:
         RunError: cells failed, or come from several commits.
@@ -130,5 +130,5 @@ def reproduce(
         **study.fields(setting, records),
     }
     if quick:
-        document |= {"setting": {**document["setting"], "quick": True}, "note": QUICK}
+        document |= {"setting": {**document["setting"], "quick": True}, "note": QUICK_NOTE}
     return document

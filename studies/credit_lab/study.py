@@ -1,4 +1,4 @@
-"""Every estimator of advantages against the exact policy gradient, in nine games."""
+"""The gradients of all advantage estimators compared with the exact gradient, in nine games."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparring.api.cells import Cell, CellRecords, Row, RunCommand
 from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
-GAMES = (  # of tic-tac-toe a quiet middle game, one to be won at once, and one to be blocked
+GAMES = (  # tic-tac-toe: a quiet middle game, a position to win at once, and one to block
     *("kuhn_poker", "leduc_poker", "tic_tac_toe start='a1 b2 c3 a3'"),
     *("tic_tac_toe start='a1 b1 a2 b2'", "tic_tac_toe start='b2 a1 a3 c1'"),
     *("signalling", "tiny_hanabi", "repeated_dilemma", "needle_chain"),
@@ -23,11 +23,11 @@ KEYS = (
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells: a comparison per game."""
-    return [comparison(game, setting) for game in setting["games"]]
+    """Return the cells: one comparison of all estimators per game."""
+    return [comparison_cell(game, setting) for game in setting["games"]]
 
 
-def comparison(game: str, setting: Setting) -> Cell:
+def comparison_cell(game: str, setting: Setting) -> Cell:
     """Return the cell of the estimators in a game."""
     fewer = ["--episodes", str(setting["episodes"])] if "episodes" in setting else []
     options = ["--policy", "random", "--estimators", setting["estimators"], *fewer, "--json"]
@@ -41,7 +41,7 @@ def comparison(game: str, setting: Setting) -> Cell:
 
 
 def read_comparison(folder: Path, stdout: str, run_command: RunCommand) -> Any:
-    """Return a comparison, without the figures of single seats."""
+    """Return the comparison of a cell, without the figures of single seats."""
     document = parse_json(stdout)
     (report,) = document["games"]
     rows = [{key: row[key] for key in row if key != "seats"} for row in report["rows"]]
@@ -55,7 +55,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 def row(game: str, entry: Mapping[str, Any]) -> Row:
-    """Return the row of an estimator in a game: what it measured with its seed, or why not."""
+    """Return the row of an estimator in a game: its figures, or the reason why it has none."""
     labels = {"game": game, "estimator": entry["estimator"], "starts": "all"}
     if "refused" in entry:
         return {**labels, "refused": entry["refused"]}
@@ -70,7 +70,7 @@ def row(game: str, entry: Mapping[str, Any]) -> Row:
 
 
 def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
-    """Return the settings of the comparisons, and what is to be said of each game."""
+    """Return the settings of the comparisons, and the description of each game."""
     measured_games = [records[game,]["found"] for game in setting["games"]]
     reports = [result["game"] for result in measured_games]
     games = [{key: report[key] for key in report if key != "rows"} for report in reports]

@@ -14,16 +14,16 @@ from studies.common.result_figures import Maker, Results, markdown
 
 
 def comparison(results: Results) -> dict[str, Any]:
-    """Return the comparison that the file is of, as ``credit_lab.compare`` returned it."""
+    """Return the comparison in the results file, in the format of ``credit_lab.compare``."""
     reports = [
-        {**game, "check": ends(game["check"]), "rows": rows(results, game["game"])}
+        {**game, "check": interval_fields(game["check"]), "rows": rows(results, game["game"])}
         for game in results.document["games"]
     ]
     return {"settings": results.document["setting"], "games": reports}
 
 
-def ends(figure: Any) -> dict[str, float]:
-    """Return an interval as the library's pages want it."""
+def interval_fields(figure: Any) -> dict[str, float]:
+    """Return an interval in the format of the library's pages."""
     return (
         figure
         if isinstance(figure, dict)
@@ -32,7 +32,7 @@ def ends(figure: Any) -> dict[str, float]:
 
 
 def rows(results: Results, game: str) -> list[dict[str, Any]]:
-    """Return the rows of a game as the lab made them."""
+    """Return the rows of a game in the format of the credit lab."""
     entries = []
     for result_row in results.rows(game=game):
         row: dict[str, Any] = {"estimator": result_row["estimator"]}
@@ -70,31 +70,31 @@ class LabFigures:
         self.names = [name for name in self.games[0] if all(name in game for game in self.games)]
 
     def of(self, name: str, figure: str, end: str = "mean") -> list[float]:
-        """Return a figure of an estimator in every game where it has one."""
+        """Return a figure of an estimator in every game in which it was measured."""
         cells = (game[name][figure] for game in self.games)
         values = (cell[end] if isinstance(cell, dict) else cell for cell in cells)
         return [value for value in values if value is not None]
 
     def noise(self, name: str) -> float:
-        """Return the geometric mean over games of the variance at equal progress."""
+        """Return the variance at equal progress, as geometric mean over games."""
         return math.exp(
             math.fsum(math.log(max(v, 1e-9)) for v in self.of(name, "variance_scaled"))
             / len(self.games)
         )
 
 
-def named(names: Iterable[str]) -> str:
+def names_as_code(names: Iterable[str]) -> str:
     """Return names as code, separated by commas."""
     return ", ".join(f"`{name}`" for name in names)
 
 
-def link(name: str) -> str:
+def link_to_estimator(name: str) -> str:
     """Return an estimator as a link from the study's page to its own page."""
     return f"[`{name}`](../../docs/methods/credit-{re.split('[: ]', name)[0]}.md)"
 
 
-def findings(results: Results) -> str:
-    """Return what the lab found, in ten sentences."""
+def list_findings(results: Results) -> str:
+    """Return the findings of the lab in ten sentences."""
     lab = LabFigures(results)
     noise = {name: lab.noise(name) for name in lab.names if lab.of(name, "variance_scaled")}
     unbiased = [n for n in lab.names if max(lab.of(n, "bias", "low")) <= 5e-4]
@@ -113,9 +113,9 @@ def findings(results: Results) -> str:
 
     lines = (
         f"{len(lab.names)} estimators and presets were measured in {len(lab.games)} games.",
-        f"Without bias in every game, within the error: {named(unbiased)}.",
+        f"Without bias in every game, within the error: {names_as_code(unbiased)}.",
         "Right in direction in every game, so that a learning rate corrects the rest: "
-        f"{named(n for n in aligned if n not in unbiased)}.",
+        f"{names_as_code(n for n in aligned if n not in unbiased)}.",
         f"The exact advantage has a variance of {noise['exact_advantage']:.2f}, the plain return "
         f"(`outcome`) of {noise['outcome']:.2f}: a perfect critic could save a factor of "
         f"{noise['outcome'] / noise['exact_advantage']:.1f}.",
@@ -130,20 +130,20 @@ def findings(results: Results) -> str:
         f"The sign of a turn's advantage is right for `rloo` in {right('rloo')} of turns, and for "
         f"`gae` in {right('gae')}: about a third of turns is praised or blamed wrongly.",
         f"The loudest are {', '.join(f'`{n}` ({noise[n]:.1f})' for n in loud)}; "
-        f"{named(wrong)} point nearly sideways or backwards in at least one game.",
+        f"{names_as_code(wrong)} point nearly sideways or backwards in at least one game.",
         f"No estimator takes more than {seconds[slowest]:.2f} s for 100,000 turns "
         f"(`{slowest}`), so time is no reason for a choice.",
     )
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+    return "\n".join(f"{index}. {line}" for index, line in enumerate(lines, 1))
 
 
-def ranking(results: Results) -> str:
-    """Return the ten estimators of least noise among those that are right in direction."""
+def rank_estimators(results: Results) -> str:
+    """Return the ten estimators with the least noise among those without bias in direction."""
     lab = LabFigures(results)
     aligned = [n for n in lab.names if max(lab.of(n, "bias_scaled", "low")) <= 5e-3]
     rows = [
         (
-            link(name),
+            link_to_estimator(name),
             f"{lab.noise(name):.3f}",
             f"{max(lab.of(name, 'bias')):.3f}",
             f"{min(lab.of(name, 'right_sign')):.2f}",
@@ -154,17 +154,17 @@ def ranking(results: Results) -> str:
     return markdown(head, rows)
 
 
-def games(results: Results) -> str:
-    """Return a folded part for each game: chart, summary and table."""
+def sections_of_games(results: Results) -> str:
+    """Return a collapsible section for each game: chart, summary and table."""
     result = comparison(results)
     images = credit_page.image_paths(result, Path("credit-lab.md"))
     parts = []
     for report in result["games"]:
         measured = [row for row in report["rows"] if "refused" not in row]
-        rows = [(link(row["estimator"]), *credit_page.cells(row)) for row in measured]
+        rows = [(link_to_estimator(row["estimator"]), *credit_page.cells(row)) for row in measured]
         table = markdown(credit_page.HEADS, rows)
         refused = [
-            f"- {link(row['estimator'])}: not measured. "
+            f"- {link_to_estimator(row['estimator'])}: not measured. "
             + re.sub(r"([*_<|])", r"\\\1", row["refused"])
             for row in report["rows"]
             if "refused" in row
@@ -178,10 +178,10 @@ def games(results: Results) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip()
 
 
-MADE: dict[str, Maker] = {
-    "credit-lab findings": findings,
-    "credit-lab ranking": ranking,
-    "credit-lab games": games,
+MARKERS: dict[str, Maker] = {
+    "credit-lab findings": list_findings,
+    "credit-lab ranking": rank_estimators,
+    "credit-lab games": sections_of_games,
     "credit-lab source": Results.source,
 }
-SHOWN = {"Findings": findings, "Ranking": ranking, "By game": games}
+SECTIONS = {"Findings": list_findings, "Ranking": rank_estimators, "By game": sections_of_games}

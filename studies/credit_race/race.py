@@ -1,8 +1,9 @@
-"""One run of the race: a recipe trained with an estimator, and its distance from the best play.
+"""One run of the race: training of a recipe with an estimator, and its distance from an
+equilibrium.
 
     python -m studies.credit_race.race '{"recipe": "kuhn-tiny", "estimator": "mars", ...}' FILE
 
-The distance is NashConv, in cooperative games the optimality gap.
+The distance is NashConv; in cooperative games it is the optimality gap.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ DISTANCES = (
     "optimality_gap/",
     "nash_conv/",
 )  # the race uses the first of these that a run measures
-JUDGED = "best_action"  # the reward that estimators with verdicts read
+VERDICT_REWARD = "best_action"  # the reward that estimators with verdicts read
 ORACLE = {"name": "cfr"}  # the default oracle
 
 
 def run_config(recipe: str, changes: Sequence[str], estimator: str, seed: int) -> RunConfig:
-    """Return a recipe with an estimator and what it needs: a critic's loss, a judge's reward.
+    """Return a recipe with an estimator and its requirements: a value loss, or a reward by
+    verdicts.
 
     Raises:
         ConfigError: the recipe or a change to it is wrong.
@@ -45,25 +47,25 @@ def run_config(recipe: str, changes: Sequence[str], estimator: str, seed: int) -
     data = apply_overrides(load_recipe(recipe), changes)
     data.update(credit=estimator, name="race", seed=seed, threads=1)
     losses = data.get("losses") or [{"name": "ppo_clip"}]
-    if JUDGED in bound.options.values():
+    if VERDICT_REWARD in bound.options.values():
         _add_judge(data)
-    if "critic" in required_services(bound) and not _has(losses, "value_loss"):
+    if "critic" in required_services(bound) and not _contains_name(losses, "value_loss"):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
 
 
-def _has(entries: Sequence[Any], name: str) -> bool:
-    """Return whether a recipe's losses or rewards, mappings or texts, have one of this name."""
+def _contains_name(entries: Sequence[Any], name: str) -> bool:
+    """Return whether losses or rewards of a recipe contain this name; an entry may be a text."""
     texts = (entry if isinstance(entry, str) else str(entry.get("name")) for entry in entries)
     return any(text.split(":")[0].split()[:1] == [name] for text in texts)
 
 
 def _add_judge(data: dict[str, Any]) -> None:
-    """Add to a recipe's data the reward of judged turns, and an oracle where a game has none."""
+    """Add the reward of judged turns to a recipe, and an oracle to each game without one."""
     rewards = data.get("rewards") or []
-    if _has(rewards, JUDGED):
+    if _contains_name(rewards, VERDICT_REWARD):
         return
-    data["rewards"] = [*rewards, {"name": JUDGED}]
+    data["rewards"] = [*rewards, {"name": VERDICT_REWARD}]
     data["environments"] = [
         game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["environments"]
     ]
@@ -96,11 +98,11 @@ def run(folder: Path, recipe: str, changes: Sequence[str], estimator: str, seed:
     """Train one run and return its curve, or the reason why the estimator is refused.
 
     Args:
-        folder: of the run; what is there is replaced.
-        recipe: its name.
-        changes: to the recipe, as on the command line.
-        estimator: with its options, as on the command line.
-        seed: of the run.
+        folder: folder of the run; existing files are replaced.
+        recipe: name of the recipe.
+        changes: overrides of the recipe, as on the command line.
+        estimator: the estimator with its options, as on the command line.
+        seed: seed of the run.
 
     Returns:
         {"curve": [[games, distance], ...]} or {"refused": why}.

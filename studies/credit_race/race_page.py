@@ -1,4 +1,4 @@
-"""The parts of the race's page: curves, a table, and what the race says of published claims."""
+"""The parts of the race's page: curves, a table, and verdicts on published claims."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import Any
 from sparring.report.svg import Series, line_chart, scatter_chart
 from studies.common.claims import LAB_KEYS, correlations
 
-SHOWN = 8  # curves in the chart: as many as there are colours
+MAX_CURVES = 8  # curves in the chart; there are eight colours
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
-    """Return an estimator's final and mean distance as they are shown."""
+    """Return the texts of an estimator's final and mean distance."""
     return [_interval(row["final"]), _interval(row["mean"])]
 
 
 def chart(result: Mapping[str, Any], *, standalone: bool = True) -> str:
-    """Return the mean curves of the best estimators, and of the worst, as an <svg> element.
-
-    They are those that end best.
+    """Return the mean curves of the estimators with the smallest final distances, and of the worst,
+    as an <svg> element.
     """
     rows = [row for row in result["rows"] if "refused" not in row]
-    chosen = rows if len(rows) <= SHOWN else [*rows[: SHOWN - 1], rows[-1]]
+    chosen = rows if len(rows) <= MAX_CURVES else [*rows[: MAX_CURVES - 1], rows[-1]]
     series = [
         Series(name=row["estimator"], points=[(games, value) for games, value in row["curve"]])
         for row in chosen
@@ -55,11 +54,11 @@ def lab_chart(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -
 
 
 def race_table(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of final and mean distances beside the lab's figures.
+    """Return the table of final and mean distances, with the figures of the credit lab.
 
     Args:
-        result: of the race: `settings` and `rows`.
-        lab: of ``lab_rows``.
+        result: result of the race: `settings` and `rows`.
+        lab: rows of the credit lab, by estimator.
     """
     heads = ["estimator", "final", "mean", "bias, scaled", "variance, scaled", "cosine"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
@@ -73,14 +72,14 @@ def race_table(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) 
 
 
 def lab_correlations(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return Spearman's rank correlations of the lab's figures with the final distance."""
+    """Return the rank correlations (Spearman) of the lab's figures with the final distance."""
     return ", ".join(
         f"{key.replace('_', ', ')} {value:.2f}" for key, value in correlations(result, lab).items()
     )
 
 
 def claims_table(verdict_rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the table of published claims, from what ``verdicts`` gives."""
+    """Return the table of published claims, from the rows of ``judge_claims``."""
     columns = ("claim", "compared", "difference", "p", "corrected", "verdict")
     return "\n".join(
         [
@@ -99,6 +98,6 @@ def _interval(interval: Mapping[str, float | None]) -> str:
 
 
 def _lab_cell(row: Mapping[str, Any] | None, key: str) -> str:
-    """Return one of the lab's figures, or a dash."""
+    """Return one figure of the lab as text, or a dash."""
     value = None if row is None else row[key]["mean"]
     return "-" if value is None else f"{value:.3g}"

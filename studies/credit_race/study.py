@@ -1,6 +1,6 @@
 """Do exact advantages help? Every estimator trains one recipe; figures of the credit lab are added.
 
-Starts are "all": NashConv is computed over every deal.
+The column `starts` is "all", as NashConv covers every deal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from sparring.api.cells import Cell, CellRecords, Row, module_cell
 from sparring.measure.credit_lab import estimator_names
 from studies.common.study import Setting, Study
-from studies.credit_lab.study import comparison
+from studies.credit_lab.study import comparison_cell
 
 MODULE = "studies.credit_race.race"
 RECIPE, GAME = "kuhn-tiny", "kuhn_poker"
@@ -28,13 +28,13 @@ LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells: the lab, and the runs of every estimator, one seed after the other."""
+    """Return the cells: the credit lab, and the runs of every estimator, ordered by seed."""
     runs = [
         race_cell(estimator, seed, setting)
         for seed in range(setting["seeds"])
         for estimator in estimator_names(setting["estimators"])
     ]
-    return [comparison(GAME, setting), *runs]
+    return [comparison_cell(GAME, setting), *runs]
 
 
 def race_cell(estimator: str, seed: int, setting: Setting) -> Cell:
@@ -50,16 +50,18 @@ def race_cell(estimator: str, seed: int, setting: Setting) -> Cell:
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return the rows, the smallest final distance first, and the refused last."""
-    lab = lab_of(records[GAME,]["found"]["game"])
+    """Return the rows, ordered by final distance; refused estimators come last."""
+    lab = lab_rows_by_estimator(records[GAME,]["found"]["game"])
     seeds: dict[str, list[Mapping[str, Any]]] = {}
     for key, cell in records.items():
         if key != (GAME,):
             seeds.setdefault(key[0], []).append(cell["found"])
-    return [row(entry, lab) for entry in sorted(starmap(over_seeds, seeds.items()), key=rank)]
+    return [
+        row(entry, lab) for entry in sorted(starmap(combine_seeds, seeds.items()), key=sort_key)
+    ]
 
 
-def over_seeds(estimator: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def combine_seeds(estimator: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return an estimator's final and mean distances by seed, and its mean curve."""
     for run in runs:
         if "refused" in run:
@@ -73,19 +75,19 @@ def over_seeds(estimator: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, A
     }
 
 
-def lab_of(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def lab_rows_by_estimator(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the rows of the lab by estimator."""
     return {row["estimator"]: row for row in report["rows"] if "refused" not in row}
 
 
-def rank(row: Mapping[str, Any]) -> tuple[bool, float, str]:
+def sort_key(row: Mapping[str, Any]) -> tuple[bool, float, str]:
     """Return the sort key of a row."""
     refused = "refused" in row
     return refused, 0.0 if refused else float(np.mean(row["ends"])), row["estimator"]
 
 
 def row(entry: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return the row of an estimator: values per seed, its curve, and what the lab says of it."""
+    """Return the row of an estimator: values per seed, its curve, and its figures in the lab."""
     labels = {"estimator": entry["estimator"], "starts": "all"}
     if "refused" in entry:
         return {**labels, "refused": entry["refused"]}

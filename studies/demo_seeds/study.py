@@ -1,11 +1,10 @@
 """Does a recipe learn with every seed? Recipes with an exact figure, over many seeds.
 
-Kept per seed: the last NashConv, the worst one from the first that is at most the recipe's level
-on, the first step at that level, the share of legal replies in the last step, and the seconds of
-training on one thread of a machine that may be busy. Seeds come one after the other over all
-recipes.
+The results per seed are the last NashConv, the first step with a NashConv at or below the recipe's
+level, the worst NashConv from that step on, the share of legal replies in the last step, and the
+seconds of training on one thread of a machine that may be busy. Cells are ordered by seed.
 
-Starts are "all": NashConv is computed over every deal.
+The column `starts` is "all", as NashConv covers every deal.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed
 from studies.common.study import Setting, Study
 
 LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # goal: every seed ends at this NashConv or below
-LEVEL = 0.10  # goal of other recipes
+DEFAULT_LEVEL = 0.10  # goal of other recipes
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     max_seeds = max(count for _, count in setting["recipes"])
     return [
         training_cell(
@@ -30,7 +29,7 @@ def cells(setting: Setting) -> list[Cell]:
             f"{recipe}-{seed}",
             recipe,
             [f"seed={seed}", "threads=1", *setting["changes"]],
-            partial(run_figures, level=LEVELS.get(recipe, LEVEL)),
+            partial(run_figures, level=LEVELS.get(recipe, DEFAULT_LEVEL)),
         )
         for seed in range(max_seeds)
         for recipe, count in setting["recipes"]
@@ -57,7 +56,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per recipe, with the value of each seed."""
 
     def labels(recipe: str) -> Row:
-        return {"recipe": recipe, "level": LEVELS.get(recipe, LEVEL), "starts": "all"}
+        return {"recipe": recipe, "level": LEVELS.get(recipe, DEFAULT_LEVEL), "starts": "all"}
 
     return seed_rows(records, labels, dict)
 

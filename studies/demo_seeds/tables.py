@@ -13,7 +13,7 @@ FIGURES = (
 )
 
 
-def seeds(results: Results, recipe: str) -> str:
+def table_by_seed(results: Results, recipe: str) -> str:
     """Return a recipe's figures by seed."""
     row = results.row(recipe=recipe)
     figures, level = row["values"], f"{row['level']:g}"
@@ -37,22 +37,22 @@ def figure_text(value: float | None, form: str) -> str:
 
 
 def count_reached(results: Results, recipe: str) -> str:
-    """Return how many seeds end at or below the recipe's level, in words."""
+    """Return a text that says how many seeds end at or below the recipe's level."""
     row = results.row(recipe=recipe)
     last, level = values(row, "nash_conv"), row["level"]
     count_text = f"{sum(value <= level for value in last)} of {len(last)}"
     return f"{count_text} seeds end at {level:g} or below, the worst at {max(last):.3f}"
 
 
-def average(results: Results, recipe: str) -> str:
-    """Return the last NashConv of a recipe: its mean over seeds, and the least and the most."""
+def last_nash_conv(results: Results, recipe: str) -> str:
+    """Return the last NashConv of a recipe: its mean, smallest and largest value over seeds."""
     last = values(results.row(recipe=recipe), "nash_conv")
-    seeds = f"{len(last)} seeds, {min(last):.3f} to {max(last):.3f}"
-    return f"{sum(last) / len(last):.3f} ({seeds})"
+    range_text = f"{len(last)} seeds, {min(last):.3f} to {max(last):.3f}"
+    return f"{sum(last) / len(last):.3f} ({range_text})"
 
 
-def seconds(results: Results, recipe: str) -> str:
-    """Return how long the runs of a recipe took."""
+def duration_text(results: Results, recipe: str) -> str:
+    """Return a text that says how long the runs of a recipe took."""
     numbers = values(results.row(recipe=recipe), "seconds")
     return f"{min(numbers):.0f} to {max(numbers):.0f} seconds"
 
@@ -63,16 +63,16 @@ def all_recipes(results: Results) -> str:
     for row in results.rows():
         recipe = row["recipe"]
         sections.append(
-            f"`{recipe}`: {count_reached(results, recipe)}.\n\n{seeds(results, recipe)}"
+            f"`{recipe}`: {count_reached(results, recipe)}.\n\n{table_by_seed(results, recipe)}"
         )
     return "\n\n".join(sections)
 
 
-MADE: dict[str, Maker] = {
-    **{f"seeds {recipe}": partial(seeds, recipe=recipe) for recipe in RECIPES},
+MARKERS: dict[str, Maker] = {
+    **{f"seeds {recipe}": partial(table_by_seed, recipe=recipe) for recipe in RECIPES},
     **{f"seeds {recipe} reached": partial(count_reached, recipe=recipe) for recipe in RECIPES},
-    "seeds leduc-tiny mean": partial(average, recipe="leduc-tiny"),
-    "seeds demo seconds": partial(seconds, recipe="demo"),
+    "seeds leduc-tiny mean": partial(last_nash_conv, recipe="leduc-tiny"),
+    "seeds demo seconds": partial(duration_text, recipe="demo"),
     "seeds source": Results.source,
 }
-SHOWN = {"By seed": all_recipes}
+SECTIONS = {"By seed": all_recipes}

@@ -1,4 +1,4 @@
-"""Figures of a policy in the repeated dilemma: cooperation in self-play, loss to always-defect.
+"""Figures of a policy in the repeated dilemma: cooperation in self-play, and loss to always-defect.
 
 Figures count rounds, not episodes.
 """
@@ -34,7 +34,7 @@ AGAINST = "points a round against always-defect"
 LOST = "points a round lost to always-defect"
 LEGAL = "legal replies"
 OPENS = "cooperates at first"
-AFTER = "cooperates after "  # followed by the own and the other's last choice
+AFTER = "cooperates after "  # followed by the last choice of the policy and of the other seat
 PAIRS = [(first, two) for first in (COOPERATE, DEFECT) for two in (COOPERATE, DEFECT)]
 
 
@@ -42,8 +42,8 @@ def figures(run: Path, plays: int) -> dict[str, float | None]:
     """Return the figures of a run's policy; see ``figures_of``.
 
     Args:
-        run: its folder.
-        plays: with itself, and as many from each seat against always-defect.
+        run: folder of the run.
+        plays: number of episodes with itself, and from each seat against always-defect.
     """
     _, engine, _ = load_run(run, threads=1)
     game = next(iter(engine.environments))[0]
@@ -51,7 +51,7 @@ def figures(run: Path, plays: int) -> dict[str, float | None]:
 
 
 def figures_of(game: Environment, policy: Agent, plays: int) -> dict[str, float | None]:
-    """Return how a policy plays a repeated dilemma.
+    """Return the figures of a policy in a repeated dilemma.
 
     The loss to always-defect is the payoff of always-defect against itself minus the policy's
     payoff against it. The share of a choice after choices that never occurred is None.
@@ -80,7 +80,7 @@ def figures_of(game: Environment, policy: Agent, plays: int) -> dict[str, float 
 
 
 def strategy(episodes: Sequence[Episode]) -> dict[str, float | None]:
-    """Return how often a policy in both seats cooperates, at first and by the last round."""
+    """Return the shares of cooperation in self-play: in the first round, by the last choices."""
     first: list[bool] = []
     choices_after: dict[tuple[str, str], list[bool]] = {pair: [] for pair in PAIRS}
     for episode in episodes:
@@ -114,7 +114,7 @@ def _play_episodes(
 ) -> list[Episode]:
     """Play episodes with these agents in the seats."""
     root = Stream.from_seed(0).child("dilemma").child("".join(seats))
-    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
     return with_results(play_teams(specs, agents))
 
 

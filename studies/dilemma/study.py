@@ -1,7 +1,8 @@
 """Does advantage alignment lead to cooperation that punishes, where naive learners defect?
 
-The prisoner's dilemma over 20 rounds; players do not see how many are left. Kept per seed: the
-figures of ``studies.dilemma.rounds``, and of every step's games the points a round.
+The game is the prisoner's dilemma over 20 rounds; players do not see how many rounds are left. The
+results per seed are the figures of ``studies.dilemma.rounds``, and the points per round in
+training.
 
 The column `starts` is "all": there is one initial state.
 """
@@ -19,20 +20,20 @@ from studies.common.rounds_along import points_along
 from studies.common.study import Setting, Study
 
 MODULE = "studies.dilemma.rounds"
-FOUND = "rounds.json"
+ROUNDS_FILE = "rounds.json"
 NAIVE, ALIGNED = "naive", "alignment"
 ARMS = {NAIVE: "dilemma/naive-tiny", ALIGNED: "dilemma/alignment-tiny"}
-MATCH = "evaluation.opponents=[]"  # measured here with more plays
+NO_OPPONENTS = "evaluation.opponents=[]"  # the study plays its own, longer matches
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         training_cell(
             (arm, seed),
             f"{arm}-{seed}",
             ARMS[arm],
-            [f"seed={seed}", "threads=1", MATCH, *setting["changes"]],
+            [f"seed={seed}", "threads=1", NO_OPPONENTS, *setting["changes"]],
             partial(run_figures, plays=setting["plays"]),
         )
         for seed in range(setting["seeds"])
@@ -44,15 +45,15 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand, *, plays: int) 
     """Return the figures of a run.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
-        run_command: runs the plays that are measured.
+        run_command: function that runs the command which plays the measured episodes.
         plays: see ``studies.dilemma.rounds.figures``.
     """
     inputs = json.dumps({"run": str(run), "plays": plays})
-    run_command(["python", "-m", MODULE, inputs, str(run / FOUND)])
+    run_command(["python", "-m", MODULE, inputs, str(run / ROUNDS_FILE)])
     along = points_along(run, "repeated_dilemma", ("row", "column"))
-    return {**parse_json((run / FOUND).read_bytes()), **along}
+    return {**parse_json((run / ROUNDS_FILE).read_bytes()), **along}
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:

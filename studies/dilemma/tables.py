@@ -13,7 +13,7 @@ from studies.common.result_figures import (
     share,
     values,
 )
-from studies.common.rounds_along import ALONG
+from studies.common.rounds_along import STEPS_PREFIX
 from studies.dilemma.rounds import (
     AFTER,
     AGAINST,
@@ -27,10 +27,11 @@ from studies.dilemma.rounds import (
 )
 from studies.dilemma.study import ALIGNED, NAIVE
 
-MOST_LOST, LEAST_BOTH = 0.1, 0.8  # points a round lost to always-defect; rounds of cooperation
+# goals: points per round lost to always-defect; share of rounds of mutual cooperation
+MAX_POINTS_LOST, MIN_COOPERATION = 0.1, 0.8
 
 
-def ends(results: Results) -> str:
+def table_at_the_end(results: Results) -> str:
     """Return the figures of each arm and seed."""
     names = (BOTH, NEITHER, WITH_ITSELF, AGAINST, LOST, LEGAL)
     head = ("learner", "seed", *names, "minutes")
@@ -43,8 +44,8 @@ def ends(results: Results) -> str:
     return markdown(head, lines)
 
 
-def strategies(results: Results) -> str:
-    """Return how often each seed's policy cooperates, at first and by the last round."""
+def table_of_strategies(results: Results) -> str:
+    """Return how often each seed's policy cooperates: in the first round, by the last choices."""
     pairs = [f"{first}, {two}" for first, two in PAIRS]
     names = (OPENS, *(f"{AFTER}{pair}" for pair in pairs))
     head = ("learner", "seed", "first round", *(f"after {pair}" for pair in pairs))
@@ -56,31 +57,32 @@ def strategies(results: Results) -> str:
     return markdown(head, lines)
 
 
-def verdict(results: Results) -> str:
-    """Return in how many seeds each arm reaches the goals."""
+def verdict_text(results: Results) -> str:
+    """Return a text that says in how many seeds each arm reaches the goals."""
     intro = (
-        f"Asked for: with alignment more than {LEAST_BOTH} of the rounds in mutual cooperation, "
-        f"and at most {MOST_LOST} points a round lost to always-defect; naive learners defect, in "
-        f"more than {LEAST_BOTH} of the rounds both."
+        f"Asked for: with alignment more than {MIN_COOPERATION} of the rounds in mutual "
+        f"cooperation, and at most {MAX_POINTS_LOST} points a round lost to always-defect; naive "
+        "learners defect, in "
+        f"more than {MIN_COOPERATION} of the rounds both."
     )
     sentences = [intro]
     for row in results.rows(arm=ALIGNED):
-        both_cooperate = [value > LEAST_BOTH for value in values(row, BOTH)]
-        is_safe = [value <= MOST_LOST for value in values(row, LOST)]
+        both_cooperate = [value > MIN_COOPERATION for value in values(row, BOTH)]
+        is_safe = [value <= MAX_POINTS_LOST for value in values(row, LOST)]
         num_both = sum(map(all, zip(both_cooperate, is_safe, strict=True)))
         sentences.append(
             f"**{ALIGNED}**: cooperation in {sum(both_cooperate)}, at most so much "
             f"lost in {sum(is_safe)}, both in {num_both} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
-        count = sum(value > LEAST_BOTH for value in values(row, NEITHER))
+        count = sum(value > MIN_COOPERATION for value in values(row, NEITHER))
         sentences.append(f"**{NAIVE}**: defection in {count} of {seeds_in_words(row)}.")
     return " ".join(sentences)
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the chart of points a round in training: means over seeds."""
-    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    """Return the chart of points per round in training, as means over seeds."""
+    series = [Series(name=row["arm"], points=curve(row, STEPS_PREFIX)) for row in results.rows()]
     note = f"means over {seeds_in_words(results.rows()[0])}; both cooperate 3, both defect 1"
     title = "Points a round of a policy with itself"
     return {
@@ -88,10 +90,14 @@ def charts(results: Results) -> dict[str, str]:
     }
 
 
-MADE: dict[str, Maker] = {
-    "dilemma": ends,
-    "dilemma strategies": strategies,
-    "dilemma verdict": verdict,
+MARKERS: dict[str, Maker] = {
+    "dilemma": table_at_the_end,
+    "dilemma strategies": table_of_strategies,
+    "dilemma verdict": verdict_text,
     "dilemma source": Results.source,
 }
-SHOWN = {"At the end": ends, "By the last round": strategies, "In short": verdict}
+SECTIONS = {
+    "At the end": table_at_the_end,
+    "By the last round": table_of_strategies,
+    "In short": verdict_text,
+}

@@ -8,14 +8,15 @@ from sparring.api.cells import Cell, CellRecords, Row, by_seed, module_cell
 from studies.common.study import Setting, Study
 
 MODULE = "studies.self_play.team_table"
-RELEASED, EXACT = "fictitious_play", "nash"  # meta-solvers: the released code's, a linear program
+# meta-solvers: that of the authors' code, and a linear program
+AUTHORS_SOLVER, EXACT_SOLVER = "fictitious_play", "nash"
 MEMBERS = {"example": 3, "rock_paper_scissors": 2, "seek_attack_defend": 4}
 STEPS = {"example": 1000, "rock_paper_scissors": 1000, "seek_attack_defend": 300}
-# rounds of each game; the population of PSRO is one larger
+# number of rounds in each game; PSRO has one more member
 PSRO = {"example": 11, "rock_paper_scissors": 11, "seek_attack_defend": 5}
 FXP = {"example": 10, "rock_paper_scissors": 10, "seek_attack_defend": 5}
 # figures of the authors' code (zelaix/fxp at b0d1d96) from uniform policies
-TABLE: dict[tuple[str, str], tuple[float | None, ...]] = {
+AUTHORS_FIGURES: dict[tuple[str, str], tuple[float | None, ...]] = {
     ("SP", "last"): (1.486, 0.986, 4.000),
     ("FSP", "average"): (1.481, 0.980, 3.986),
     ("PSRO uniform", "mixture"): (0.315, 0.100, None),
@@ -24,7 +25,7 @@ TABLE: dict[tuple[str, str], tuple[float | None, ...]] = {
     ("FXP", "last"): (0.000, 1.000, 4.000),
 }
 # exploitability from random policies, by game: main, mean of mains, mixture
-GRIDWORLD: dict[tuple[str, str], dict[str, float]] = {
+AUTHORS_GRIDWORLD_FIGURES: dict[tuple[str, str], dict[str, float]] = {
     ("example", "gridworld"): {"last": 1.5, "average": 1.392, "mixture": 0.0},
     ("example", "gridworld, one counter"): {"last": 1.5, "average": 1.392, "mixture": 1.5},
     ("rock_paper_scissors", "gridworld"): {"last": 1.0, "average": 0.85, "mixture": 0.0},
@@ -63,11 +64,13 @@ def uniform_starts(setting: Setting) -> list[Labels]:
         result += [cell_labels(game, name, "uniform start") for name in ("SP", "FSP")]
         if game != "seek_attack_defend":
             result.append(cell_labels(game, "PSRO uniform", "uniform start", rounds=19))
-        for solver in (RELEASED, EXACT):
+        for solver in (AUTHORS_SOLVER, EXACT_SOLVER):
             for name in ("PSRO Nash", "FXP"):
                 result.append(cell_labels(game, name, "uniform start", solver=solver))
         if game == "seek_attack_defend":
-            result.append(cell_labels(game, "FXP", "longer phases", solver=EXACT, steps=1000))
+            result.append(
+                cell_labels(game, "FXP", "longer phases", solver=EXACT_SOLVER, steps=1000)
+            )
     return result
 
 
@@ -76,14 +79,16 @@ def random_starts(setting: Setting) -> list[Labels]:
     options, result = {"start": "random", "seeds": setting["seeds"]}, []
     for game in [game for game in setting["games"] if game != "seek_attack_defend"]:
         result += [cell_labels(game, name, "random start", **options) for name in ("SP", "FSP")]
-        for solver in (RELEASED, EXACT):
+        for solver in (AUTHORS_SOLVER, EXACT_SOLVER):
             for name in ("PSRO Nash", "FXP", "FXP, one counter"):
                 result.append(cell_labels(game, name, "random start", solver=solver, **options))
         for name in ("gridworld", "gridworld, one counter"):
-            changes = {"solver": RELEASED, "steps": 200, **options}
+            changes = {"solver": AUTHORS_SOLVER, "steps": 200, **options}
             result.append(cell_labels(game, name, "gridworld form", **changes))
         for eta in setting["etas"]:
-            result.append(cell_labels(game, "FXP", "self share", solver=EXACT, eta=eta, **options))
+            result.append(
+                cell_labels(game, "FXP", "self share", solver=EXACT_SOLVER, eta=eta, **options)
+            )
     return result
 
 
@@ -97,7 +102,7 @@ def team_sizes(setting: Setting) -> list[Labels]:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return a cell per method, game and start: all of its seeds."""
+    """Return one cell per method, game and kind of start; a cell runs all seeds."""
     return [cell(labels) for labels in all_labels(setting)]
 
 
@@ -111,22 +116,22 @@ def cell(labels: Labels) -> Cell:
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return a row per cell and answer, with what the released code has where it was measured."""
+    """Return a row per cell and answer, with the figure of the authors' code if there is one."""
     result = []
     for labels in all_labels(setting):
         for answer, seeds in records[tuple(labels.values())]["found"].items():
             row_labels = {**labels, "answer": answer, "starts": "all"}
-            row_labels["released"] = released_figure(labels, answer)
+            row_labels["released"] = authors_figure(labels, answer)
             result.append({**row_labels, "values": by_seed(seeds)})
     return result
 
 
-def released_figure(labels: Labels, answer: str) -> float | None:
-    """Return the figure of the released code for a row; None if it was not measured."""
+def authors_figure(labels: Labels, answer: str) -> float | None:
+    """Return the figure of the authors' code for a row; None if there is none."""
     if labels["part"] == "gridworld form":
-        return GRIDWORLD[labels["game"], labels["method"]][answer]
-    if labels["part"] == "uniform start" and labels["solver"] != EXACT:
-        return TABLE[labels["method"], answer][list(MEMBERS).index(labels["game"])]
+        return AUTHORS_GRIDWORLD_FIGURES[labels["game"], labels["method"]][answer]
+    if labels["part"] == "uniform start" and labels["solver"] != EXACT_SOLVER:
+        return AUTHORS_FIGURES[labels["method"], answer][list(MEMBERS).index(labels["game"])]
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from studies.common.result_figures import Maker, Results, Row, markdown, mean, values
 
-REACHED = 0.05  # a start reaches the team equilibrium below this team exploitability
-NEAR = 0.05  # tolerance for figures of the released code
+MAX_EXPLOITABILITY = 0.05  # a start reaches the team equilibrium below this team exploitability
+TOLERANCE = 0.05  # tolerance for figures of the authors' code
 NAMES = {
     "example": "example",
     "rock_paper_scissors": "team rock, paper, scissors",
@@ -17,13 +17,13 @@ SOLVERS = {"-": "-", "fictitious_play": "fictitious play", "nash": "linear progr
 ANSWERS = {"last": "last", "average": "mean", "mixture": "mixture"}
 
 
-def number(value: float | None) -> str:
+def figure_text(value: float | None) -> str:
     """Return a figure as the tables show it."""
     return "-" if value is None else f"{value + 0.0:.3f}"
 
 
-def uniform(results: Results) -> str:
-    """Return the table from uniform policies, beside that of the released code."""
+def table_from_uniform(results: Results) -> str:
+    """Return the table from uniform policies, with the figures of the authors' code."""
     rows = results.rows(part="uniform start")
     games = list(dict.fromkeys(row["game"] for row in rows))
     lines = []
@@ -33,18 +33,20 @@ def uniform(results: Results) -> str:
             labels = {"method": method, "solver": solver, "answer": answer, "game": game}
             row = next(iter(results.rows(part="uniform start", **labels)), None)
             cells += (
-                ["-"] * 3 if row is None else [number(row["released"]), *team_and_seat_gain(row)]
+                ["-"] * 3
+                if row is None
+                else [figure_text(row["released"]), *team_and_seat_gain(row)]
             )
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("released", "team", "one")]
     return (
-        f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{released_agreement(rows)}"
+        f"{markdown(['method', 'solver', 'answer', *heads], lines)}\n\n{compare_with_authors(rows)}"
     )
 
 
 def team_and_seat_gain(row: Row) -> list[str]:
     """Return the gain of a whole team and of one seat."""
-    return [number(mean(row, "team")), number(mean(row, "one seat"))]
+    return [figure_text(mean(row, "team")), figure_text(mean(row, "one seat"))]
 
 
 def distinct_labels(rows: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
@@ -52,30 +54,31 @@ def distinct_labels(rows: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(row[label] for label in labels) for row in rows))
 
 
-def released_agreement(rows: Sequence[Row]) -> str:
-    """Return how many figures are near the released code's, and what the linear program does."""
+def compare_with_authors(rows: Sequence[Row]) -> str:
+    """Compare the figures with those of the authors' code; add those of the linear program."""
     compared = [row for row in rows if row["released"] is not None]
-    off = [row for row in compared if abs(mean(row, "team") - row["released"]) > NEAR]
+    off = [row for row in compared if abs(mean(row, "team") - row["released"]) > TOLERANCE]
     sentences = [
-        f"{len(compared) - len(off)} of {len(compared)} figures are within {NEAR} of the released."
+        f"{len(compared) - len(off)} of {len(compared)} figures are within {TOLERANCE} "
+        "of the released."
     ]
     if off:
         names = (f"{row['method']}, {NAMES[row['game']]}" for row in off)
         sentences.append(f"Not: {'; '.join(names)}.")
     exact = [row for row in rows if row["solver"] == "nash" and row["answer"] == "mixture"]
     exact_texts = (
-        f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact
+        f"{row['method']} {figure_text(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact
     )
     return " ".join([*sentences, f"With the linear program: {', '.join(exact_texts)}."])
 
 
-def longer(results: Results) -> str:
+def table_of_longer_phases(results: Results) -> str:
     """Return the figures with longer phases in seek, attack, defend."""
     row = results.row(part="longer phases", answer="mixture")
-    return f"{number(mean(row, 'team'))} with phases of {row['steps']} steps"
+    return f"{figure_text(mean(row, 'team'))} with phases of {row['steps']} steps"
 
 
-def starts(results: Results) -> str:
+def table_of_random_starts(results: Results) -> str:
     """Return how many random starts reach the team equilibrium, and the exploitability."""
     rows, lines = results.rows(part="random start"), []
     for method, solver, answer in distinct_labels(rows, "method", "solver", "answer"):
@@ -83,7 +86,11 @@ def starts(results: Results) -> str:
         for (game,) in distinct_labels(rows, "game"):
             labels = {"method": method, "solver": solver, "answer": answer, "game": game}
             row = results.row(part="random start", **labels)
-            cells += [share(row), number(mean(row, "team")), number(max(values(row, "team")))]
+            cells += [
+                count_reached(row),
+                figure_text(mean(row, "team")),
+                figure_text(max(values(row, "team"))),
+            ]
         lines.append(cells)
     heads = [
         f"{NAMES[game]}: {what}"
@@ -93,28 +100,34 @@ def starts(results: Results) -> str:
     return markdown(["method", "solver", "answer", *heads], lines)
 
 
-def share(row: Row) -> str:
-    """Return how many seeds reached the equilibrium of teams."""
+def count_reached(row: Row) -> str:
+    """Return how many seeds reached the team equilibrium, as text."""
     numbers = values(row, "team")
-    return f"{sum(value < REACHED for value in numbers)} of {len(numbers)}"
+    return f"{sum(value < MAX_EXPLOITABILITY for value in numbers)} of {len(numbers)}"
 
 
-def sizes(results: Results) -> str:
-    """Return how often self-play reaches the equilibrium of teams, by the size of a team."""
+def table_by_team_size(results: Results) -> str:
+    """Return how often self-play reaches the team equilibrium, by size of the teams."""
     rows = results.rows(part="team size")
     head = ("members", *(str(row["members"]) for row in rows))
     return markdown(
-        head, [("reached", *map(share, rows)), ("mean", *(number(mean(r, "team")) for r in rows))]
+        head,
+        [
+            ("reached", *map(count_reached, rows)),
+            ("mean", *(figure_text(mean(r, "team")) for r in rows)),
+        ],
     )
 
 
-def gridworld(results: Results) -> str:
-    """Return the gridworld's form by what is read off it."""
+def table_of_gridworld(results: Results) -> str:
+    """Return the figures of the gridworld form of FXP, for each of its answers."""
     grid_rows, lines = results.rows(part="gridworld form"), []
     for game, method in distinct_labels(grid_rows, "game", "method"):
         rows = [row for row in grid_rows if (row["game"], row["method"]) == (game, method)]
         cells = [
-            cell for row in rows for cell in (number(row["released"]), number(mean(row, "team")))
+            cell
+            for row in rows
+            for cell in (figure_text(row["released"]), figure_text(mean(row, "team")))
         ]
         lines.append([NAMES[game], "goes on" if "one" in method else "begins afresh", *cells])
     read = ("last main", "mean of mains", "mixture of all")
@@ -122,8 +135,8 @@ def gridworld(results: Results) -> str:
     return markdown(["game", "counter", *heads], lines)
 
 
-def shares(results: Results) -> str:
-    """Return FXP by its share of self-play."""
+def table_by_self_play_share(results: Results) -> str:
+    """Return how often FXP reaches the team equilibrium, by its share of self-play."""
     usual = results.rows(part="random start", method="FXP", solver="nash")
     all_rows = [*usual, *results.rows(part="self share")]
     lines = []
@@ -131,25 +144,25 @@ def shares(results: Results) -> str:
         rows = [row for row in all_rows if (row["game"], row["answer"]) == (game, answer)]
         by_share = {row["eta"]: row for row in rows}
         lines.append(
-            [NAMES[game], ANSWERS[answer], *(share(by_share[e]) for e in sorted(by_share))]
+            [NAMES[game], ANSWERS[answer], *(count_reached(by_share[e]) for e in sorted(by_share))]
         )
     heads = [f"{eta:g}" for eta in sorted({row["eta"] for row in all_rows})]
     return markdown(["game", "answer", *heads], lines)
 
 
-MADE: dict[str, Maker] = {
-    "fxp": uniform,
-    "fxp longer": longer,
-    "fxp starts": starts,
-    "fxp sizes": sizes,
-    "fxp gridworld": gridworld,
-    "fxp shares": shares,
+MARKERS: dict[str, Maker] = {
+    "fxp": table_from_uniform,
+    "fxp longer": table_of_longer_phases,
+    "fxp starts": table_of_random_starts,
+    "fxp sizes": table_by_team_size,
+    "fxp gridworld": table_of_gridworld,
+    "fxp shares": table_by_self_play_share,
     "fxp source": Results.source,
 }
-SHOWN = {
-    "From uniform policies": uniform,
-    "From random policies": starts,
-    "By team size": sizes,
-    "The gridworld's form": gridworld,
-    "By the share of self-play": shares,
+SECTIONS = {
+    "From uniform policies": table_from_uniform,
+    "From random policies": table_of_random_starts,
+    "By team size": table_by_team_size,
+    "The gridworld's form": table_of_gridworld,
+    "By the share of self-play": table_by_self_play_share,
 }

@@ -1,9 +1,9 @@
 """Teams of tiny language models in two of FXP's matrix games: self-play, PSRO, cross-play.
 
-Kept per seed: the exact team exploitability and one-seat exploitability of each answer at the end,
-the first of them by plays, and the share of legal replies in the last step.
+The results per seed are the exact team exploitability and one-seat exploitability of each answer at
+the end, the team exploitability during training, and the share of legal replies in the last step.
 
-Starts are "all": there is one.
+The column `starts` is "all", as there is one initial state.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ GAMES = {"example": 3, "rock_paper_scissors": 2}  # members of a team
 TEAM, ONE = (f"{who}_exploitability/team_matrix" for who in ("team", "one_seat"))
 AFTER = "team after "  # followed by a number of games
 MIRROR = "matchmaker={name: mirror}"
-MEAN = "matchmaker={name: meta_strategy, solver: uniform, own: 0.99}"
-GOES_ON, ANEW = "league.restart=false", "league.learners.counter.restart=0.0"
-# arm: its recipe, its changes, and the answers that are measured, that of the run first
+UNIFORM_MIXTURE = "matchmaker={name: meta_strategy, solver: uniform, own: 0.99}"
+KEEP_WEIGHTS, NEVER_RESTART = "league.restart=false", "league.learners.counter.restart=0.0"
+# arm: recipe, changes, and the answers that are measured; the answer of the run is the first one
 ARMS: dict[str, tuple[str, list[str], list[str]]] = {
-    "SP": (PSRO, [MIRROR, GOES_ON, "league.answer=last"], ["last"]),
-    "FSP": (PSRO, [MEAN, GOES_ON, "league.answer=uniform"], ["uniform"]),
+    "SP": (PSRO, [MIRROR, KEEP_WEIGHTS, "league.answer=last"], ["last"]),
+    "FSP": (PSRO, [UNIFORM_MIXTURE, KEEP_WEIGHTS, "league.answer=uniform"], ["uniform"]),
     "PSRO Nash": (PSRO, [], ["nash"]),
     "FXP": (FXP, [], ["nash", "last"]),
-    "FXP, one counter": (FXP, [ANEW], ["nash", "last"]),
+    "FXP, one counter": (FXP, [NEVER_RESTART], ["nash", "last"]),
 }
-SOLVED = ("PSRO Nash", "FXP", "FXP, one counter")  # arms whose members play each other
+ARMS_WITH_PAYOFFS = ("PSRO Nash", "FXP", "FXP, one counter")  # arms whose members play each other
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         cell(arm, game, seed, setting)
         for seed in range(setting["seeds"])
@@ -49,7 +49,9 @@ def cell(arm: str, game: str, seed: int, setting: Setting) -> Cell:
     recipe, changes, answers = ARMS[arm]
     steps, every, games = (setting[name] for name in ("steps", "every", "games per step"))
     among = setting["plays"] * (steps // every)
-    steps, plays = (steps, setting["plays"]) if arm in SOLVED else (steps + among // games, 0)
+    steps, plays = (
+        (steps, setting["plays"]) if arm in ARMS_WITH_PAYOFFS else (steps + among // games, 0)
+    )
     words = [
         f"seed={seed}",
         "threads=1",
@@ -71,22 +73,22 @@ def run_figures(
     """Return the figures of a run.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
-        run_command: runs further commands.
-        answers: those that are measured; the first is the run's own, found at each evaluation.
-        games: plays of a step.
+        run_command: function that runs other commands.
+        answers: the measured answers; the first one is measured at each evaluation of the run.
+        games: number of games of a step.
     """
     lines = metrics(run)
-    evaluated = [line for line in lines if team(line) is not None]
-    curve = {line["step"] * games: team(line) for line in evaluated}
+    evaluated = [line for line in lines if team_exploitability(line) is not None]
+    curve = {line["step"] * games: team_exploitability(line) for line in evaluated}
     by_answer = {answers[0]: evaluated[-1]}
     for answer in answers[1:]:
         words = ["sparring", "evaluate", str(run), "--answer", answer, "--games", "2", "--json"]
         by_answer[answer] = json.loads(run_command(words))["figures"]
     return {
         "answers": {
-            name: {"team": team(figures), "one seat": figures[ONE]}
+            name: {"team": team_exploitability(figures), "one seat": figures[ONE]}
             for name, figures in by_answer.items()
         },
         "curve": {f"{AFTER}{plays}": value for plays, value in curve.items()},
@@ -94,8 +96,8 @@ def run_figures(
     }
 
 
-def team(figures: dict[str, float]) -> float | None:
-    """Return the team exploitability among figures, where it was measured."""
+def team_exploitability(figures: dict[str, float]) -> float | None:
+    """Return the team exploitability among some figures, or None."""
     return figures.get(TEAM)
 
 
@@ -104,9 +106,9 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     apart: dict[tuple[Any, ...], dict[str, Any]] = {}
     for (arm, game, seed), record in records.items():
         measured_ = record["found"]
-        for number, (answer, figures) in enumerate(measured_["answers"].items()):
+        for index, (answer, figures) in enumerate(measured_["answers"].items()):
             values = {**figures, "legal replies": measured_["legal replies"]}
-            values |= measured_["curve"] if number == 0 else {}
+            values |= measured_["curve"] if index == 0 else {}
             apart[arm, game, answer, seed] = {**record, "found": values}
 
     def labels(arm: str, game: str, answer: str) -> Row:

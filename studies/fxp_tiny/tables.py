@@ -12,14 +12,14 @@ from studies.common.result_figures import (
     points,
     values,
 )
-from studies.fxp.tables import NAMES, distinct_labels, number
+from studies.fxp.tables import NAMES, distinct_labels, figure_text
 
-REACHED = 0.1  # team exploitability below which an answer counts as the equilibrium of teams
+MAX_EXPLOITABILITY = 0.1  # an answer counts as the team equilibrium below this team exploitability
 ANSWERS = {"last": "last", "uniform": "uniform mixture", "nash": "mixture"}
 AFTER = "team after "
 
 
-def teams(results: Results) -> str:
+def table_of_answers(results: Results) -> str:
     """Return how exploitable each answer is, means over seeds, and how many seeds reached it."""
     rows, lines = results.rows(), []
     games = [game for (game,) in distinct_labels(rows, "game")]
@@ -28,24 +28,24 @@ def teams(results: Results) -> str:
         for game in games:
             row = results.row(method=method, answer=answer, game=game)
             cells += [
-                share(row),
-                number(mean(row, "team")),
-                worst(row),
-                number(mean(row, "one seat")),
+                count_reached(row),
+                figure_text(mean(row, "team")),
+                worst_seed(row),
+                figure_text(mean(row, "one seat")),
             ]
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("reached", *FIGURES)]
-    sentences = "\n".join(f"- {NAMES[game]}: {verdict(results, game)}." for game in games)
+    sentences = "\n".join(f"- {NAMES[game]}: {verdict_text(results, game)}." for game in games)
     legal = min(value for row in rows for value in values(row, "legal replies"))
     spoken = f"Legal replies in the last step: {legal:.1%} or more in every run."
     return f"{markdown(['method', 'answer', *heads], lines)}\n\n{sentences}\n\n{spoken}"
 
 
-def verdict(results: Results, game: str) -> str:
-    """Return which answers are the equilibrium of teams in every seed, in some, and in none."""
+def verdict_text(results: Results, game: str) -> str:
+    """Return a text: answers that are the team equilibrium in every seed, in some, and in none."""
     parts: dict[str, list[str]] = {"every seed": [], "some seeds": [], "no seed": []}
     for row in results.rows(game=game):
-        is_reached = [value < REACHED for value in values(row, "team")]
+        is_reached = [value < MAX_EXPLOITABILITY for value in values(row, "team")]
         when = "every seed" if all(is_reached) else "some seeds" if any(is_reached) else "no seed"
         parts[when].append(f"{row['method']} ({ANSWERS[row['answer']]})")
     return "; ".join(f"in {when} {', '.join(names)}" for when, names in parts.items() if names)
@@ -54,36 +54,36 @@ def verdict(results: Results, game: str) -> str:
 FIGURES = ("team", "team, worst", "one")
 
 
-def share(row: Row) -> str:
-    """Return how many seeds reached the equilibrium of teams."""
+def count_reached(row: Row) -> str:
+    """Return how many seeds reached the team equilibrium, as text."""
     numbers = values(row, "team")
-    return f"{sum(value < REACHED for value in numbers)} of {len(numbers)}"
+    return f"{sum(value < MAX_EXPLOITABILITY for value in numbers)} of {len(numbers)}"
 
 
-def worst(row: Row) -> str:
+def worst_seed(row: Row) -> str:
     """Return the team exploitability of the worst seed."""
-    return number(max(values(row, "team")))
+    return figure_text(max(values(row, "team")))
 
 
-def by_plays(results: Results) -> str:
-    """Return the team exploitability of each run's own answer by plays, means over seeds."""
-    lines, every = [], shared(results)
+def table_by_plays(results: Results) -> str:
+    """Return the team exploitability of each run's answer during training, as means over seeds."""
+    lines, every = [], common_plays(results)
     for row in results.rows():
         numbers = [value for plays, value in curve(row, AFTER) if plays in every]
         if numbers:
-            lines.append([NAMES[row["game"]], row["method"], *map(number, numbers)])
+            lines.append([NAMES[row["game"]], row["method"], *map(figure_text, numbers)])
     return markdown(["game", "method", *(f"{plays:,}" for plays in sorted(every))], lines)
 
 
-def shared(results: Results) -> set[int]:
-    """Return after how many plays of training every run was measured."""
+def common_plays(results: Results) -> set[int]:
+    """Return the numbers of training games after which every run was measured."""
     plays_of_rows = [{plays for plays, _ in points(row, AFTER)} for row in results.rows()]
     return set.intersection(*(row_plays for row_plays in plays_of_rows if row_plays))
 
 
-MADE: dict[str, Maker] = {
-    "fxp tiny": teams,
-    "fxp tiny plays": by_plays,
+MARKERS: dict[str, Maker] = {
+    "fxp tiny": table_of_answers,
+    "fxp tiny plays": table_by_plays,
     "fxp tiny source": Results.source,
 }
-SHOWN = {"With tiny language models": teams, "By plays": by_plays}
+SECTIONS = {"With tiny language models": table_of_answers, "By plays": table_by_plays}

@@ -1,9 +1,9 @@
 """What does it cost to learn from games of older weights? One recipe with lag 0, 1 and 4.
 
-Kept per seed: NashConv at every evaluation, its last value and its mean over the run, and the share
-of legal replies in the last step.
+The results per seed are NashConv at every evaluation, its last value and its mean over the run, and
+the share of legal replies in the last step.
 
-Starts are "all": NashConv is computed over every deal.
+The column `starts` is "all", as NashConv covers every deal.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sparring.run.folder import RunFolder
 from studies.common.study import Setting, Study
 
 RECIPE, GAME = "kuhn-tiny", "kuhn_poker"
-AFTER = "NashConv after "  # and a number of plays
+AFTER = "NashConv after "  # followed by the number of training games
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         training_cell(
             (lag, seed),
@@ -37,7 +37,7 @@ def cells(setting: Setting) -> list[Cell]:
 def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
     """Return the figures of a run."""
     lines, name = metrics(run), f"nash_conv/{GAME}"
-    games = _games(run)
+    games = _games_per_step(run)
     points = [(line["step"] * games, line[name]) for line in lines if name in line]
     return {
         "NashConv, end": points[-1][1],
@@ -48,8 +48,8 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, An
     }
 
 
-def _games(run: Path) -> int:
-    """Return the plays of a step."""
+def _games_per_step(run: Path) -> int:
+    """Return the number of games of a step."""
     return int(RunFolder.open(run).config()["rollout"]["games_per_step"])
 
 

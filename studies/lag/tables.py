@@ -13,8 +13,8 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     seeds_of,
-    sides,
     values,
+    words_of_differences,
 )
 
 FIGURES = ("NashConv, end", "NashConv, mean", "legal replies")
@@ -22,7 +22,7 @@ AFTER = "NashConv after "
 CHART = "lag.svg"
 
 
-def lags(results: Results) -> str:
+def table_of_lags(results: Results) -> str:
     """Return the final NashConv of each lag by seed, and the difference from lag 0."""
     rows = results.rows()
     first = next(row for row in rows if row["lag"] == 0)
@@ -30,11 +30,11 @@ def lags(results: Results) -> str:
     head = ("lag", *(f"seed {seed}" for seed in seeds), "mean", "less lag 0's", "over the run")
     head = (*head, "less lag 0's", "legal", "ratio, 99 %")
     lines = [cells(row, first, seeds) for row in rows]
-    return f"{markdown(head, lines)}\n\n{verdict(rows, first)}"
+    return f"{markdown(head, lines)}\n\n{verdict_text(rows, first)}"
 
 
 def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
-    """Return the line of a lag."""
+    """Return the table line of a lag."""
     by_seed = row["values"]["NashConv, end"]
     is_first = row is first
     cell_texts = [str(row["lag"]), *(f"{by_seed[seed]:.3f}" for seed in seeds)]
@@ -47,7 +47,7 @@ def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
 
 
 def curve_table(results: Results) -> str:
-    """Return NashConv after parts of the training games, means over seeds."""
+    """Return NashConv during training, as means over seeds."""
     curves = {row["lag"]: dict(curve(row, AFTER)) for row in results.rows()}
     plays = sorted(next(iter(curves.values())))
     interval = max(len(plays) // 6, 1)
@@ -60,11 +60,11 @@ def curve_table(results: Results) -> str:
     return markdown(head, lines)
 
 
-def verdict(rows: list[Row], first: Row) -> str:
-    """Return which lags end behind lag 0, in words."""
+def verdict_text(rows: list[Row], first: Row) -> str:
+    """Return a text that says which lags end with a larger NashConv than lag 0."""
     lagged_rows = [row for row in rows if row is not first]
     gaps = [paired_difference(row, first, FIGURES[0]) for row in lagged_rows]
-    words = sides(gaps, "worse", "better", "not told apart")
+    words = words_of_differences(gaps, "worse", "better", "not told apart")
     sentences = (f"lag {row['lag']}: {word}" for row, word in zip(lagged_rows, words, strict=True))
     return (
         "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
@@ -73,16 +73,16 @@ def verdict(rows: list[Row], first: Row) -> str:
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return NashConv against plays, a curve per lag: the mean over seeds."""
+    """Return the chart of NashConv during training: one curve per lag, as means over seeds."""
     series = [Series(name=f"lag {row['lag']}", points=curve(row, AFTER)) for row in results.rows()]
     note = f"mean over {len(values(results.rows()[0], FIGURES[0]))} seeds"
     title = "kuhn-tiny: NashConv against plays"
     return {CHART: line_chart(series, title=title, note=note, x_label="plays", standalone=True)}
 
 
-MADE: dict[str, Maker] = {
-    "lag": lags,
+MARKERS: dict[str, Maker] = {
+    "lag": table_of_lags,
     "lag on the way": curve_table,
     "lag source": Results.source,
 }
-SHOWN = {"By lag": lags, "On the way": curve_table}
+SECTIONS = {"By lag": table_of_lags, "On the way": curve_table}

@@ -1,11 +1,11 @@
-"""Can tic-tac-toe be learned only from members of a league? A league and the mirror, 3 seeds.
+"""Can tic-tac-toe be learned only from league members? A league and self-play, with 3 seeds.
 
-Kept per seed: the shares of matches that are won, and won or drawn, against a random player and
-against MCTS, as X and as O; the shares won or drawn at every evaluation of the run; of the plays of
-its last step the share that differ.
+The results per seed are the shares of games won, and won or drawn, against a random player and
+against MCTS, as X and as O; the shares won or drawn at every evaluation of the run; and the share
+of different episodes in the last step.
 
-Starts are "all": every game begins at the one start. What training met at a turn, another seed of
-play may meet again: 5,478 positions are all there are.
+The column `starts` is "all", as there is one initial state. Positions of training can occur again
+in the matches: tic-tac-toe has only 5,478 positions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AFTER = " after "  # between a figure's name and a number of games
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     measure = partial(run_figures, games=setting["games"])
     return [
         training_cell(
@@ -50,10 +50,10 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand, *, games: int) 
     """Return the figures of a run.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
-        run_command: runs the matches.
-        games: of each match.
+        run_command: function that runs the matches.
+        games: number of games of each match.
     """
     lines = metrics(run)
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--no-exact", "--json"]
@@ -64,12 +64,12 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand, *, games: int) 
     return {
         **{name: value for match in matches for name, value in shares(match)},
         "distinct plays": lines[-1]["distinct_share"],
-        **{name: value for line in lines for name, value in on_the_way(line, plays)},
+        **{name: value for line in lines for name, value in figures_during_training(line, plays)},
     }
 
 
 def figure(role: str, opponent: str, share: str) -> str:
-    """Return the name of a share: "X against mcts, win_or_draw"."""
+    """Return the name of a share, e.g. "X against mcts, win_or_draw"."""
     return f"{role} against {opponent}, {share}"
 
 
@@ -79,12 +79,12 @@ def shares(match: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(figure(role, opponent, share), match["intervals"][share]["mean"]) for share in SHARES]
 
 
-def on_the_way(line: Mapping[str, Any], plays: int) -> list[tuple[str, float]]:
-    """Return (figure after a number of plays, value) of an evaluation in training.
+def figures_during_training(line: Mapping[str, Any], plays: int) -> list[tuple[str, float]]:
+    """Return (figure after a number of games, value) of an evaluation in training.
 
     Args:
         line: the metrics of a step.
-        plays: of a step.
+        plays: number of episodes of a step.
     """
     points = []
     for name, value in line.items():

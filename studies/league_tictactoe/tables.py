@@ -11,7 +11,7 @@ GOALS = {"random": 0.97, "mcts": 0.9}  # win or draw, as X and as O
 NAMES = {"random": "random play", "mcts": "MCTS, 100 simulations"}
 
 
-def ends(results: Results) -> str:
+def table_at_the_end(results: Results) -> str:
     """Return the shares won or drawn of each arm and seed, and whether they reach the goal."""
     columns = [(opponent, role) for opponent in OPPONENTS for role in ROLES]
     head = ("trained in", "seed", *(f"{role} against {NAMES[to]}" for to, role in columns))
@@ -28,17 +28,17 @@ def ends(results: Results) -> str:
     return markdown((*head, "distinct plays", "minutes"), lines)
 
 
-def verdict(results: Results) -> str:
-    """Return in how many seeds each arm reaches the goals."""
+def verdict_text(results: Results) -> str:
+    """Return a text that says in how many seeds each arm reaches the goals."""
     sentences = []
     for row in results.rows():
         seeds = len(values(row, "seconds"))
         num_reached = sum(
-            all(_least(row, seed, to) >= goal for to, goal in GOALS.items())
+            all(_smaller_share(row, seed, to) >= goal for to, goal in GOALS.items())
             for seed in range(seeds)
         )
         lows = ", ".join(
-            f"{min(_least(row, seed, to) for seed in range(seeds)):.3f} against {NAMES[to]}"
+            f"{min(_smaller_share(row, seed, to) for seed in range(seeds)):.3f} against {NAMES[to]}"
             for to in GOALS
         )
         sentences.append(
@@ -50,13 +50,13 @@ def verdict(results: Results) -> str:
     )
 
 
-def _least(row: Row, place: int, opponent: str) -> float:
-    """Return the smaller share of both roles against an opponent, of a seed."""
-    return min(values(row, figure(role, opponent, "win_or_draw"))[place] for role in ROLES)
+def _smaller_share(row: Row, seed_index: int, opponent: str) -> float:
+    """Return the smaller share of the two roles against an opponent, for one seed."""
+    return min(values(row, figure(role, opponent, "win_or_draw"))[seed_index] for role in ROLES)
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return a chart per opponent: the share won or drawn against plays, means over seeds."""
+    """Return a chart per opponent: the share won or drawn during training, as means over seeds."""
     seeds = len(values(results.rows()[0], "seconds"))
     files = {}
     for opponent in OPPONENTS:
@@ -76,9 +76,9 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
-    "league tictactoe": ends,
-    "league tictactoe verdict": verdict,
+MARKERS: dict[str, Maker] = {
+    "league tictactoe": table_at_the_end,
+    "league tictactoe verdict": verdict_text,
     "league tictactoe source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict}
+SECTIONS = {"At the end": table_at_the_end, "In short": verdict_text}

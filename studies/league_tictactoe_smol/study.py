@@ -1,11 +1,12 @@
-"""Does SmolLM2 keep its plays of tic-tac-toe apart in 640 of them? A league, and the mirror.
+"""Do 640 games of SmolLM2 in tic-tac-toe stay different from each other? A league, and self-play.
 
-Kept per seed: of the plays against itself how many differ, how many took the commonest course, and
-the share of legal replies with its interval; the shares of matches that are won, and won or drawn,
-against a random player, as X and as O; of every step's plays the share that differ. The arm "start"
-is the model after the warm-up, of the same seed: what all others begin as.
+The results per seed are, for games against itself, the number of different ones, the number with
+the commonest course, and the share of legal replies with its interval; the shares of games won, and
+won or drawn, against a random player, as X and as O; and the share of different games in every
+step. The arm "start" is the model after the warm-up with the same seed, with which all other arms
+begin.
 
-Starts are "all": every game begins at the one start.
+The column `starts` is "all", as there is one initial state.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ RECIPE = "league/tictactoe-smol"
 PLAIN = "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.005}]"  # mars/tictactoe-smol's
 START, LEAGUE, MIRROR = "start", "league", "mirror"
 ARMS: dict[str, list[str]] = {
-    # one step that changes nothing
+    # one step that changes no weights
     START: ["steps=1", "rollout.games_per_step=2", "learner.learning_rate=0"],
     LEAGUE: [],
-    MIRROR: ["matchmaker=mirror", PLAIN],  # snapshots are taken, and nobody meets them
+    MIRROR: ["matchmaker=mirror", PLAIN],  # snapshots are saved but never played
 }
 OPPONENT = "random"
 DIFFER = "different plays"
 COMMON = "plays of the commonest course"
 LEGAL = "legal replies"
 LOW, HIGH = f"{LEGAL}, low", f"{LEGAL}, high"
-ALONG = f"share of different plays{AFTER}"  # and a number of plays
+ALONG = f"share of different plays{AFTER}"  # followed by the number of games
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -60,11 +61,11 @@ def run_figures(
     """Return the figures of a run.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
-        run_command: runs the matches.
-        games: of each match.
-        plays: of the policy against itself.
+        run_command: function that runs the matches.
+        games: number of games of each match.
+        plays: number of games of the policy against itself.
     """
     words = ["sparring", "evaluate", str(run), "--games", str(games), "--opponent", OPPONENT]
     document = json.loads(run_command([*words, "--self-plays", str(plays), "--no-exact", "--json"]))

@@ -28,12 +28,12 @@ from studies.league_tictactoe_smol.study import (
 )
 
 ROLES = ("X", "O")
-FEWEST, LEAST = 33, 0.95  # different plays of 64, and legal replies, that were asked for
+MIN_DIFFERENT, MIN_LEGAL = 33, 0.95  # goals: different games of 64, and share of legal replies
 
 
-def ends(results: Results) -> str:
+def table_at_the_end(results: Results) -> str:
     """Return the figures of each arm and seed."""
-    plays, games = _label(results, "plays"), _label(results, "games")
+    plays, games = _common_label(results, "plays"), _common_label(results, "games")
     shares = (f"{role} wins or draws, of {games}" for role in ROLES)
     head = ("arm", "seed", f"{DIFFER} of {plays}", COMMON, LEGAL, *shares, "minutes")
     return markdown(head, [line for row in results.rows() for line in _lines(row)])
@@ -45,31 +45,32 @@ def _lines(row: Row) -> list[tuple[str, ...]]:
         (
             row["arm"],
             seed,
-            *(f"{values(row, name)[place]:.0f}" for name in (DIFFER, COMMON)),
-            _interval_text(*(values(row, name)[place] for name in (LEGAL, LOW, HIGH))),
-            *(_interval_text(*_ends(won(row, place, role))) for role in ROLES),
-            f"{values(row, 'seconds')[place] / 60:.0f}",
+            *(f"{values(row, name)[index]:.0f}" for name in (DIFFER, COMMON)),
+            _interval_text(*(values(row, name)[index] for name in (LEGAL, LOW, HIGH))),
+            *(_interval_text(*_bounds(share_won(row, index, role))) for role in ROLES),
+            f"{values(row, 'seconds')[index] / 60:.0f}",
         )
-        for place, seed in enumerate(seeds_of(row))
+        for index, seed in enumerate(seeds_of(row))
     ]
 
 
-def verdict(results: Results) -> str:
-    """Return in how many seeds each arm reaches what was asked for."""
+def verdict_text(results: Results) -> str:
+    """Return a text that says in how many seeds each arm reaches the goals."""
     (start,) = results.rows(arm=START)
-    sentences = [_reached(row, start) for row in results.rows() if row["arm"] != START]
+    sentences = [_reached_text(row, start) for row in results.rows() if row["arm"] != START]
     intro = (
-        f"Asked for are at least {FEWEST} {DIFFER} of {_label(results, 'plays')}, at least {LEAST} "
+        f"Asked for are at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}, "
+        f"at least {MIN_LEGAL} "
         f"of {LEGAL}, and as X a share won or drawn against random play above the start's, "
         "intervals apart."
     )
     return " ".join((intro, *sentences))
 
 
-def _reached(row: Row, start: Row) -> str:
-    """Return in how many seeds an arm reaches each part of what was asked for, and all."""
+def _reached_text(row: Row, start: Row) -> str:
+    """Return a text that says in how many seeds an arm reaches each goal, and all goals."""
     seeds = seeds_of(row)
-    counts = [reached(row, start, place) for place in range(len(seeds))]
+    counts = [goals_reached(row, start, index) for index in range(len(seeds))]
     parts = [sum(count[part] for count in counts) for part in range(3)]
     return (
         f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "
@@ -77,36 +78,36 @@ def _reached(row: Row, start: Row) -> str:
     )
 
 
-def reached(row: Row, start: Row, place: int) -> tuple[bool, bool, bool]:
-    """Return whether a seed reaches each part of what was asked for.
+def goals_reached(row: Row, start: Row, seed_index: int) -> tuple[bool, bool, bool]:
+    """Return whether a seed reaches each goal.
 
     Args:
-        row: of an arm.
-        start: that of the start.
-        place: of the seed among the seeds.
+        row: row of an arm.
+        start: row of the arm "start".
+        place: index of the seed.
     """
     return (
-        values(row, DIFFER)[place] >= FEWEST,
-        values(row, LEGAL)[place] >= LEAST,
-        won(row, place, "X").low > won(start, place, "X").high,
+        values(row, DIFFER)[seed_index] >= MIN_DIFFERENT,
+        values(row, LEGAL)[seed_index] >= MIN_LEGAL,
+        share_won(row, seed_index, "X").low > share_won(start, seed_index, "X").high,
     )
 
 
-def won(row: Row, place: int, role: str) -> Interval:
-    """Return the share won or drawn against a random player, of a seed."""
+def share_won(row: Row, seed_index: int, role: str) -> Interval:
+    """Return the share of games won or drawn against a random player, for one seed."""
     games = int(row["games"])
-    share = values(row, figure(role, OPPONENT, "win_or_draw"))[place]
+    share = values(row, figure(role, OPPONENT, "win_or_draw"))[seed_index]
     return wilson_interval(round(share * games), games)
 
 
-def _label(results: Results, name: str) -> int:
-    """Return a label that all rows have in common."""
+def _common_label(results: Results, name: str) -> int:
+    """Return the value of a label that is equal in all rows."""
     (number,) = {int(row[name]) for row in results.rows()}
     return number
 
 
-def _ends(estimate: Interval) -> tuple[float, float, float]:
-    """Return a share and the ends of its interval."""
+def _bounds(estimate: Interval) -> tuple[float, float, float]:
+    """Return a share and the bounds of its interval."""
     return estimate.mean, estimate.low, estimate.high
 
 
@@ -116,7 +117,7 @@ def _interval_text(mean: float, low: float, high: float) -> str:
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the chart of plays that differ in training: means over seeds."""
+    """Return the chart of different games during training, as means over seeds."""
     rows = [row for row in results.rows() if row["arm"] != START]
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in rows]
     note = "means over seeds: " + ", ".join(f"{row['arm']} {len(seeds_of(row))}" for row in rows)
@@ -125,9 +126,9 @@ def charts(results: Results) -> dict[str, str]:
     return {"league-tictactoe-smol.svg": chart}
 
 
-MADE: dict[str, Maker] = {
-    "league tictactoe smol": ends,
-    "league tictactoe smol verdict": verdict,
+MARKERS: dict[str, Maker] = {
+    "league tictactoe smol": table_at_the_end,
+    "league tictactoe smol verdict": verdict_text,
     "league tictactoe smol source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict}
+SECTIONS = {"At the end": table_at_the_end, "In short": verdict_text}

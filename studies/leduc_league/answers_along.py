@@ -1,4 +1,4 @@
-"""How exploitable the answers of a run are along it: the exact NashConv at each of its checkpoints.
+"""The exact NashConv of a run's answers at each of its checkpoints.
 
 Run as ``python -m studies.leduc_league.answers_along RUN '["last", "average"]' FILE``. Then
 FILE holds a JSON list with an object for each checkpoint: its step and the NashConv of each answer.
@@ -21,25 +21,25 @@ from sparring.run import checkpoint
 from sparring.run.evaluation import answer_of
 from sparring.run.payoff_plays import with_exact
 
-BEST = "nash of exact payoffs"  # what a population could say at most, if its payoffs had no noise
+BEST = "nash of exact payoffs"  # the best mixture of a population, from payoffs without noise
 
 
 def nash_conv_along_run(path: Path, answers: Sequence[str]) -> list[dict[str, Any]]:
-    """Return {"step": its step, answer: NashConv} of each checkpoint that is left, oldest first.
+    """Return {"step": step, answer: NashConv} for each stored checkpoint, oldest first.
 
     Args:
-        path: of the run, which is in one environment.
-        answers: of the run (``sparring evaluate --answer``); or ``BEST``, the equilibrium of the
-            members by what they earn from each other on average, which costs no plays.
+        path: folder of a run with one environment.
+        answers: answers of the run (``sparring evaluate --answer``), or ``BEST``: the equilibrium
+            the members by their exact mean payoffs, which needs no games.
 
     Raises:
-        ConfigError: an answer is a mixture, and the run has no members; or none is kept of it.
-        GameError: the environment has too many information states, or none.
+        ConfigError: an answer is a mixture, and the run has no members; or an answer is not stored.
+        GameError: the environment has too many information states, or has none.
     """
-    return [_at(path, step, answers) for step in sorted(checkpoint.steps(path))]
+    return [_figures_at_step(path, step, answers) for step in sorted(checkpoint.steps(path))]
 
 
-def _at(path: Path, step: int, answers: Sequence[str]) -> dict[str, Any]:
+def _figures_at_step(path: Path, step: int, answers: Sequence[str]) -> dict[str, Any]:
     """Return the figures of a checkpoint."""
     config, engine, _ = load_run(path, step)
     game = engine.environments[0][0]

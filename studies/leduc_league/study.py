@@ -1,11 +1,11 @@
 """Does a population add anything to a well regularised mirror? Leduc poker from random weights.
 
-Five arms with one model, one loss, one step size and as many plays, those among members included:
-the mirror, fictitious self-play, prioritised fictitious self-play, PSRO, a league with exploiters.
-Kept per seed: the exact NashConv of several answers of each run, at each of its snapshots and at
-its end. Beside them stand tabular algorithms, in which nothing is learnt from plays.
+Five arms have the same model, loss, step size and number of games (with games between members): the
+mirror, fictitious self-play, prioritised fictitious self-play, PSRO, and a league with exploiters.
+The results per seed are the exact NashConv of several answers of each run, at each snapshot and at
+the end. Tabular algorithms, which learn from exact payoffs, are measured for comparison.
 
-Starts are "all": NashConv is over every deal.
+The column `starts` is "all", as NashConv covers every deal.
 """
 
 from __future__ import annotations
@@ -32,20 +32,27 @@ from studies.common.study import Setting, Study
 from studies.leduc_league.answers_along import BEST
 from studies.self_play.references import REFERENCES
 
-ALONG = "studies.leduc_league.answers_along"
-TABULAR = "studies.self_play.cell"
+ANSWERS_MODULE = "studies.leduc_league.answers_along"
+TABULAR_MODULE = "studies.self_play.cell"
 GAME = "leduc_poker"
 GAP = "NashConv"
-AFTER = f"{GAP} after "  # and a number of plays, or of answers of a tabular algorithm
+AFTER = f"{GAP} after "  # followed by the number of games, or of answers of a tabular algorithm
 ANSWERS = ["last", "average", "uniform", BEST]
-PLAYED = ["last", "average", "uniform", "nash", BEST]  # where members have played each other
+ANSWERS_WITH_PAYOFFS = [
+    "last",
+    "average",
+    "uniform",
+    "nash",
+    BEST,
+]  # for arms whose members play each other
 RECIPE = "league/leduc-mirror"
-AMONG = (  # 540 steps and 15 times 4,096 plays among members: as many plays as 600 steps
+# 540 steps and 15 times 4,096 games between members: as many games as in 600 steps
+GAMES_BETWEEN_MEMBERS = (
     *("steps=540", "league.every=36", "league.plays=4096", "checkpoint.every=36"),
     "league.answer=nash",
 )
 LEARNERS = "{main: {share: 2}, main_exploiter: {}, league_exploiter: {}}"
-# arm: changes to the recipe, and the answers that are measured
+# arm: overrides of the recipe, and the measured answers
 ARMS: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "mirror": ((), ANSWERS),
     "FSP": (
@@ -59,17 +66,20 @@ ARMS: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ),
         ANSWERS,
     ),
-    "PSRO": (("matchmaker={name: meta_strategy, solver: nash}", *AMONG), PLAYED),
+    "PSRO": (
+        ("matchmaker={name: meta_strategy, solver: nash}", *GAMES_BETWEEN_MEMBERS),
+        ANSWERS_WITH_PAYOFFS,
+    ),
     "exploiters": (
         (
-            *("matchmaker={name: alphastar}", *AMONG, "league.keep=6"),
+            *("matchmaker={name: alphastar}", *GAMES_BETWEEN_MEMBERS, "league.keep=6"),
             *("league.payoff_decay=0.05", f"league.learners={LEARNERS}"),
         ),
-        PLAYED,
+        ANSWERS_WITH_PAYOFFS,
     ),
 }
-TABLES = ("CFR", "PSRO Nash", "double oracle", "XDO")
-AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
+TABULAR_ALGORITHMS = ("CFR", "PSRO Nash", "double oracle", "XDO")
+MEASURED_AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -78,7 +88,7 @@ def cells(setting: Setting) -> list[Cell]:
     for seed in range(setting["seeds"]):
         result += [_arm_cell(arm, seed, setting) for arm in setting["arms"]]
         result += [
-            _table(name, seed, setting)
+            _tabular_cell(name, seed, setting)
             for name in setting["tables"]
             if seed == 0 or name not in REFERENCES
         ]
@@ -94,33 +104,33 @@ def _arm_cell(arm: str, seed: int, setting: Setting) -> Cell:
     )
 
 
-def _table(name: str, seed: int, setting: Setting) -> Cell:
+def _tabular_cell(name: str, seed: int, setting: Setting) -> Cell:
     """Return the cell of a tabular algorithm with a seed."""
     inputs = {"algorithm": name, "games": [GAME], "at": setting["at"], "most": {}, "seed": seed}
-    return module_cell(TABULAR, inputs, key=(name, seed), name=f"table {name}-{seed}")
+    return module_cell(TABULAR_MODULE, inputs, key=(name, seed), name=f"table {name}-{seed}")
 
 
 def run_figures(
     run: Path, stdout: str, run_command: RunCommand, answers: list[str]
 ) -> dict[str, Any]:
-    """Return the figures of a run: by answer its NashConv, at the end and after numbers of plays.
+    """Return the NashConv of each answer of a run, at the end and after numbers of games.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
-        run_command: runs further commands.
-        answers: those that are measured.
+        run_command: function that runs other commands.
+        answers: the measured answers.
     """
     lines, config = metrics(run), RunFolder.open(run).config()
     file = run / "answers.json"
-    run_command(["python", "-m", ALONG, str(run), json.dumps(answers), str(file)])
+    run_command(["python", "-m", ANSWERS_MODULE, str(run), json.dumps(answers), str(file)])
     along = parse_json(file.read_bytes())
     ends = {answer: along[-1][answer] for answer in answers}
     return {
         "answers": {
             answer: {GAP: ends[answer], **curve(along, answer, config)} for answer in answers
         },
-        "plays": plays(lines[-1]["step"], config),
+        "plays": num_plays(lines[-1]["step"], config),
         "legal replies": lines[-1]["legal_rate"],
     }
 
@@ -129,11 +139,11 @@ def curve(
     along: list[Mapping[str, Any]], answer: str, config: Mapping[str, Any]
 ) -> dict[str, float]:
     """Return an answer's NashConv after each number of plays, from the figures of checkpoints."""
-    return {f"{AFTER}{plays(point['step'], config)}": point[answer] for point in along}
+    return {f"{AFTER}{num_plays(point['step'], config)}": point[answer] for point in along}
 
 
-def plays(step: int, config: Mapping[str, Any]) -> int:
-    """Return the plays of a run after a step: those learnt from, and those among members."""
+def num_plays(step: int, config: Mapping[str, Any]) -> int:
+    """Return the number of games of a run up to a step, with games between members."""
     league = config["league"]
     taken = step // league["every"] if league["every"] else 0
     return int(step * config["rollout"]["games_per_step"] + taken * league["plays"])
@@ -160,7 +170,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 def _after(distances: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return (answers, NashConv) along a tabular algorithm."""
+    """Return (number of answers, NashConv) during a tabular algorithm."""
     return [(name.removeprefix(AFTER), gap) for name, gap in distances.items() if AFTER in name]
 
 
@@ -171,8 +181,8 @@ STUDY = Study(
     setting={
         "seeds": 3,
         "arms": list(ARMS),
-        "tables": list(TABLES),
-        "at": list(AT),
+        "tables": list(TABULAR_ALGORITHMS),
+        "at": list(MEASURED_AT),
         "changes": [],
     },
     quick={

@@ -13,9 +13,9 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     seeds_of,
-    sides,
     spread,
     values,
+    words_of_differences,
 )
 from studies.leduc_league.answers_along import BEST
 from studies.leduc_league.study import AFTER, GAP
@@ -28,13 +28,15 @@ NAMES = {
     "nash": "Nash of members",
     BEST: "Nash of members, exact payoffs",
 }
-OWN = {"FSP": "uniform", "PFSP": "uniform", "PSRO": "nash", "exploiters": "nash"}
-TINY = 0.7  # NashConv that leduc-tiny is known for, about its mean over ten seeds
-UNITS = {"CFR": "50 passes"}  # of the others: answers of each side
+OWN_ANSWERS = {"FSP": "uniform", "PFSP": "uniform", "PSRO": "nash", "exploiters": "nash"}
+NASH_CONV_OF_TINY = 0.7  # NashConv of leduc-tiny, approximately its mean over ten seeds
+UNITS = {"CFR": "50 passes"}  # the unit of other algorithms: answers of each side
 
 
-def ends(results: Results) -> str:
-    """Return the NashConv of each arm and answer by seed, and beside the mirror, paired."""
+def table_at_the_end(results: Results) -> str:
+    """Return the NashConv of each arm and answer by seed, and its paired difference from the
+    mirror.
+    """
     rows = results.rows(policy="model")
     seeds = seeds_of(rows[0], GAP)
     head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean")
@@ -42,29 +44,29 @@ def ends(results: Results) -> str:
     lines = []
     for row in rows:
         by_seed = (f"{value:.3f}" for value in values(row, GAP))
-        gaps = (spread(row, GAP, 3, low=0.0), _beside(results, row, row["answer"]))
+        gaps = (spread(row, GAP, 3, low=0.0), _difference_from_mirror(results, row, row["answer"]))
         cells = (row["arm"], NAMES[row["answer"]], *by_seed, *gaps)
-        lines.append((*cells, _beside(results, row, AVERAGE)))
+        lines.append((*cells, _difference_from_mirror(results, row, AVERAGE)))
     return markdown((*head, *pairs), lines)
 
 
-def _beside(results: Results, row: Row, answer: str) -> str:
-    """Return an answer's NashConv less that of an answer of the mirror; a dash where it is that."""
+def _difference_from_mirror(results: Results, row: Row, answer: str) -> str:
+    """Return the NashConv of an answer minus that of the mirror's answer; a dash for the mirror."""
     mirrors = results.rows(policy="model", arm=MIRROR, answer=answer)
     if not mirrors or mirrors[0] is row:
         return "-"
     return interval_text(paired_difference(row, mirrors[0], GAP), 3)
 
 
-def verdict(results: Results) -> str:
-    """Return which answers of populations are below the mirror's average, and which above."""
+def verdict_text(results: Results) -> str:
+    """Return a text: answers of populations below and above the mirror's average answer."""
     rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
     mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
-    words = sides(
+    words = words_of_differences(
         [paired_difference(row, mirror, GAP) for row in rows], "more", "less", "not told apart"
     )
     for row, word in zip(rows, words, strict=True):
-        rows_by_word[word].append(_named(row))
+        rows_by_word[word].append(_arm_and_answer(row))
     parts = [
         ("less exploitable", rows_by_word["less"]),
         ("more exploitable", rows_by_word["more"]),
@@ -78,32 +80,32 @@ def verdict(results: Results) -> str:
 
 
 def _populations(results: Results) -> list[Row]:
-    """Return the rows of answers that a population gives with the plays it had."""
+    """Return the rows of the answers of populations."""
     rows = results.rows(policy="model")
     return [row for row in rows if row["arm"] != MIRROR and row["answer"] != BEST]
 
 
-def _named(row: Row) -> str:
+def _arm_and_answer(row: Row) -> str:
     """Return an arm with its answer."""
     return f"{row['arm']} ({NAMES[row['answer']]})"
 
 
-def beside(results: Results) -> str:
-    """Return what is drawn beside the arms, and who is below it in every seed."""
-    marks = [("`leduc-tiny`", f"{TINY:g}", TINY)]
+def comparison_text(results: Results) -> str:
+    """Return the reference values of the chart, and the arms below each of them in every seed."""
+    marks = [("`leduc-tiny`", f"{NASH_CONV_OF_TINY:g}", NASH_CONV_OF_TINY)]
     for row in results.rows(policy="table"):
         name = f"{row['arm']}, {UNITS.get(row['arm'], '50 answers')}, by tables"
         marks.append((name, spread(row, GAP, 3, low=0.0), mean(row, GAP)))
     arms = [row for row in results.rows(policy="model") if row["answer"] != BEST]
     lines = []
     for name, gap, level in marks:
-        below = [_named(row) for row in arms if max(values(row, GAP)) < level]
+        below = [_arm_and_answer(row) for row in arms if max(values(row, GAP)) < level]
         lines.append((name, gap, ", ".join(below) if below else "none"))
     return markdown(("beside", GAP, "below it in every seed"), lines)
 
 
-def cost(results: Results) -> str:
-    """Return the plays, the legal replies and the minutes of each arm."""
+def table_of_costs(results: Results) -> str:
+    """Return the number of games, the legal replies and the minutes of each arm."""
     lines = []
     for row in results.rows(policy="model", answer=LAST):
         minutes = [f"{value / 60:.0f}" for value in sorted(values(row, "seconds"))]
@@ -115,12 +117,12 @@ def cost(results: Results) -> str:
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the charts of NashConv against plays: each arm's own answer, last, and average."""
+    """Return the charts of NashConv during training: each arm's own answer, last, and average."""
     tables = results.rows(policy="table")
     levels = [Reference(label=f"{row['arm']}, by tables", value=mean(row, GAP)) for row in tables]
     arms = list(dict.fromkeys(row["arm"] for row in results.rows(policy="model")))
     titles = {
-        "own": ("its own answer", {arm: OWN.get(arm, AVERAGE) for arm in arms}),
+        "own": ("its own answer", {arm: OWN_ANSWERS.get(arm, AVERAGE) for arm in arms}),
         "last": ("last policy", dict.fromkeys(arms, LAST)),
         "average": ("average of weights", dict.fromkeys(arms, AVERAGE)),
     }
@@ -141,11 +143,16 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
-    "leduc league": ends,
-    "leduc league verdict": verdict,
-    "leduc league beside": beside,
-    "leduc league cost": cost,
+MARKERS: dict[str, Maker] = {
+    "leduc league": table_at_the_end,
+    "leduc league verdict": verdict_text,
+    "leduc league beside": comparison_text,
+    "leduc league cost": table_of_costs,
     "leduc league source": Results.source,
 }
-SHOWN = {"At the end": ends, "In short": verdict, "Beside it": beside, "What it took": cost}
+SECTIONS = {
+    "At the end": table_at_the_end,
+    "In short": verdict_text,
+    "Beside it": comparison_text,
+    "What it took": table_of_costs,
+}

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from studies.common.exploited_table import exploited, largest_distance
+from studies.common.exploited_table import format_exploitability, largest_distance
 from studies.common.result_figures import Maker, Results
 
 FIVE, BLUFF = "lspo/rps_spock_lizard-tiny", "lspo/bluff-tiny"
-AIMS = {30: 1 / 3, 60: 1 / 3, 90: 0.0}
-WITHIN = 0.05
+EXPECTED = {30: 1 / 3, 60: 1 / 3, 90: 0.0}
+TOLERANCE = 0.05
 
 
-def five(results: Results) -> str:
+def table_of_five_words(results: Results) -> str:
     """Return the exploitability after each iteration in the game of five words."""
     known = dict.fromkeys((FIVE, f"{FIVE}-hard"), ".333, .333, 0")
-    return exploited(results, (1, *AIMS), known)
+    return format_exploitability(results, (1, *EXPECTED), known)
 
 
-def bluff(results: Results) -> str:
+def table_of_bluff(results: Results) -> str:
     """Return the exploitability after each iteration in bluff."""
-    return exploited(results, (1, 20, 40, 60), {BLUFF: "0"})
+    return format_exploitability(results, (1, 20, 40, 60), {BLUFF: "0"})
 
 
-def verdict(results: Results) -> str:
-    """Return how far the recipe is from what was asked for."""
-    far = largest_distance(results, FIVE, AIMS)
+def verdict_text(results: Results) -> str:
+    """Return a text with the distance of the recipe from its expected values."""
+    far = largest_distance(results, FIVE, EXPECTED)
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
-    outcome = "held" if far <= WITHIN else "not held"
+    outcome = "held" if far <= TOLERANCE else "not held"
     return (
-        f"Asked for: 1/3, 1/3, 0 within {WITHIN} after the three iterations. **{outcome}**: over "
+        f"Asked for: 1/3, 1/3, 0 within {TOLERANCE} after the three iterations. "
+        f"**{outcome}**: over "
         f"{seeds} seeds at most {far:.3f} away."
     )
 
 
-MADE: dict[str, Maker] = {
-    "lspo five": five,
-    "lspo bluff": bluff,
-    "lspo verdict": verdict,
+MARKERS: dict[str, Maker] = {
+    "lspo five": table_of_five_words,
+    "lspo bluff": table_of_bluff,
+    "lspo verdict": verdict_text,
     "lspo source": Results.source,
 }
-SHOWN = {"Five words": five, "Bluff": bluff}
+SECTIONS = {"Five words": table_of_five_words, "Bluff": table_of_bluff}

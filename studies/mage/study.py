@@ -1,13 +1,13 @@
 """Does an agent learn about its opponent within an episode? Trials of three attempts, from scratch.
 
-Two games with exact ceilings: rock, paper, scissors against players who like one move best, and
-Kuhn poker against MAGE's three bots. Every arm has as many plays. Kept per seed, role and attempt:
-the expected return against the opponents that training met and against those that it never met, as
-the share of the headroom between the best single policy and the best response that it closes. It is
-computed from the policy's probabilities in every conversation, so that it has no noise of plays;
-sampled trials stand beside.
+There are two games with exact ceilings: rock, paper, scissors against players who prefer one move,
+and Kuhn poker against MAGE's three bots. All arms have equally many games. The results per seed,
+role and attempt are the expected returns against opponents of training and against held-out
+opponents, as a share of the headroom between the best single policy and the best response. They are
+computed from the policy's probabilities in every conversation, so they have no sampling noise; the
+returns of sampled trials are also stored.
 
-Deals are drawn anew in every attempt, and starts are "all": nothing can be learnt by heart.
+Every attempt has a new deal. The column `starts` is "all": no initial state can be memorised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ARMS = (CUMULATIVE, DIFFERENTIAL, RELEASED, SHARED, MIXED, SINGLE)
 
 
 def bots_as_player(recipe: str) -> dict[str, Any]:
-    """Return a recipe's bots as one player, which draws one of them by their shares."""
+    """Return a player that draws one of a recipe's bots by their shares."""
     data = load_recipe(recipe)
     shares = data["matchmaker"]["bots"]
     players = {}
@@ -40,17 +40,17 @@ def bots_as_player(recipe: str) -> dict[str, Any]:
     return {"name": "mixture", "players": players}
 
 
-def changes(game: str, arm: str) -> list[str]:
-    """Return what an arm changes in the recipe of a game."""
+def overrides_of_arm(game: str, arm: str) -> list[str]:
+    """Return the overrides of an arm in the recipe of a game."""
     if arm == DIFFERENTIAL:
         return ["credit.pay=differential"]
     if arm == RELEASED:
         return ["credit={name: mage, preset: as_released}"]
     if arm == SHARED:
         return ["credit.by_attempt=false"]
-    if arm == MIXED:  # an opponent for each play of a group in place of one for the group
+    if arm == MIXED:  # an opponent for each episode of a group, not one for the group
         return [f"bots={{anyone: {json.dumps(bots_as_player(GAMES[game]))}}}", ANYONE]
-    if arm == SINGLE:  # as many plays, each an episode of its own
+    if arm == SINGLE:  # equally many games, each in a separate episode
         return [
             "environments.0.options.attempts=1",
             "rollout.group_size=24",
@@ -60,7 +60,7 @@ def changes(game: str, arm: str) -> list[str]:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     games = setting["games_per_role"]
     return [
         training_cell(
@@ -71,7 +71,7 @@ def cells(setting: Setting) -> list[Cell]:
                 f"seed={seed}",
                 "threads=1",
                 "evaluation.every=100000",
-                *changes(game, arm),
+                *overrides_of_arm(game, arm),
                 *setting["changes"],
             ],
             partial(run_figures, games=games, seed=seed),
@@ -85,18 +85,20 @@ def cells(setting: Setting) -> list[Cell]:
 def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, games: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run, with the plays of a seed."""
-    return pools(run, run_command, games, f"--seed={seed}")
+    """Return the rows of a run's opponent pools."""
+    return evaluate_pools(run, run_command, games, f"--seed={seed}")
 
 
-def pools(run: Path, run_command: RunCommand, games: int, *more: str) -> list[dict[str, Any]]:
-    """Return what `sparring evaluate --adaptation` says of the pools of opponents of a run.
+def evaluate_pools(
+    run: Path, run_command: RunCommand, games: int, *more: str
+) -> list[dict[str, Any]]:
+    """Return the results of `sparring evaluate --adaptation` for the opponent pools of a run.
 
     Args:
-        run: its folder.
-        run_command: runs the command.
-        games: trials of a role and an opponent.
-        more: further words of the command.
+        run: folder of the run.
+        run_command: function that runs the command.
+        games: number of trials per role and opponent.
+        more: additional arguments of the command.
     """
     words = ["sparring", "evaluate", str(run), "--adaptation", "--games", str(games), *more]
     document = json.loads(run_command([*words, "--oracle=none", "--json"]))
@@ -109,8 +111,8 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     for game in setting["games"]:
         for arm in setting["arms"]:
             ran = [records[game, arm, seed]["found"] for seed in range(setting["seeds"])]
-            for place, row in enumerate(ran[0]):
-                figures = [_figures(rows[place]) for rows in ran]
+            for index, row in enumerate(ran[0]):
+                figures = [_figures(rows[index]) for rows in ran]
                 labels = {"game": game, "arm": arm, "role": row["role"], "starts": "all"}
                 labels |= {"met": row["trained"]}
                 exact = {"best": row["best"], "fixed": row["fixed"], "ceiling": row["ceiling"]}
@@ -121,8 +123,8 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 def _figures(row: dict[str, Any]) -> dict[str, float]:
     """Return the figures of a pool by attempt.
 
-    The share of the headroom that is closed, the return and the mass on no legal action, exactly;
-    and the mean return of sampled trials.
+    They are the exact share of the headroom that is closed, return and illegal mass, and the mean
+    return of sampled trials.
     """
     exact = row["exact"]
     by_attempt = {
@@ -132,9 +134,9 @@ def _figures(row: dict[str, Any]) -> dict[str, float]:
         "sampled": [attempt["mean"] for attempt in row["attempts"]],
     }
     return {
-        f"{name} {number}": value
+        f"{name} {index}": value
         for name, values in by_attempt.items()
-        for number, value in enumerate(values, 1)
+        for index, value in enumerate(values, 1)
     }
 
 

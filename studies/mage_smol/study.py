@@ -1,13 +1,13 @@
 """Does SmolLM2 learn about its opponent within an episode, with notes that it writes?
 
-Three attempts of rock, paper, scissors against players who like one move best. The model begins by
-imitating a player who counters what the other has done, for fewer updates than it needs, and learns
-by reward from there. Beside it stands the end of that warm-up, of the same seed. Kept per role and
-attempt, of sampled trials: the mean return, and the share of the headroom between the best single
-policy and the best response that it closes, against the opponents that training met and against
-those that it never met.
+An episode has three attempts of rock, paper, scissors against players who prefer one move. The
+model first imitates a player that counters the opponent's moves, for fewer updates than it needs,
+and then learns by reward. It is compared with the end of that warm-up, with the same seed. The
+results per role and attempt come from sampled trials: the mean return, and the share of the
+headroom between the best single policy and the best response that it closes, against opponents of
+training and against held-out opponents.
 
-Opponents draw their moves, so starts are "all": nothing can be learnt by heart.
+Opponents draw their moves, so no episode can be memorised; the column `starts` is "all".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import UNTRAINED, Arm, arm_cell
 from studies.common.study import Setting, Study
-from studies.mage.study import pools
+from studies.mage.study import evaluate_pools
 
 RECIPE = "mage/rock-smol"
 WARM_UP, TRAINED = "warm-up", "trained"
@@ -27,7 +27,7 @@ ARMS: dict[str, Arm] = {TRAINED: (RECIPE, ()), WARM_UP: (RECIPE, UNTRAINED)}
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, arms outermost."""
+    """Return the cells, ordered by arm."""
     measure = partial(run_figures, games=setting["games_per_role"])
     return [
         arm_cell(arm, seed, ARMS[arm], setting, measure)
@@ -39,8 +39,8 @@ def cells(setting: Setting) -> list[Cell]:
 def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, games: int
 ) -> list[dict[str, Any]]:
-    """Return the rows of pools of a run; a note is any text, so that nothing is exact."""
-    return pools(run, run_command, games, "--no-exact")
+    """Return the rows of a run's opponent pools; notes are free text, so no row is exact."""
+    return evaluate_pools(run, run_command, games, "--no-exact")
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
@@ -48,10 +48,10 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     result = []
     for arm in setting["arms"]:
         ran = [record["found"] for (name, _), record in records.items() if name == arm]
-        for place, record in enumerate(ran[0]):
+        for index, record in enumerate(ran[0]):
             labels = {"arm": arm, "role": record["role"], "met": record["trained"], "starts": "all"}
             exact = {"best": record["best"], "fixed": record["fixed"], "ceiling": record["ceiling"]}
-            figures = [_figures(rows[place]) for rows in ran]
+            figures = [_figures(rows[index]) for rows in ran]
             trials = record["attempts"][0]["trials"]
             result.append({**labels, **exact, "trials": trials, "values": by_seed(figures)})
     return result

@@ -17,7 +17,7 @@ from studies.common.result_figures import (
     table_with_words,
 )
 from studies.common.significance import zero_probability
-from studies.mage.tables import LAST, status
+from studies.mage.tables import LAST_ATTEMPT, pool_text
 from studies.mage_smol.study import TRAINED, WARM_UP
 
 NAMES = {
@@ -26,20 +26,20 @@ NAMES = {
 }
 
 
-def attempts(results: Results) -> str:
+def table_of_headroom(results: Results) -> str:
     """Return the share of the headroom that every attempt closes, by arm, role and pool."""
-    columns = (f"attempt {number}" for number in range(1, LAST + 1))
+    columns = (f"attempt {index}" for index in range(1, LAST_ATTEMPT + 1))
     head = ("model", "role", "opponents", *columns, "forfeits", "at most, attempts 2 and 3")
     lines = []
     for trained_row in (row for arm in NAMES for row in results.rows(arm=arm)):
-        shares = [spread(trained_row, f"closed {number}") for number in range(1, LAST + 1)]
+        shares = [spread(trained_row, f"closed {index}") for index in range(1, LAST_ATTEMPT + 1)]
         most = " ".join(f"{share:.2f}" for share in trained_row["ceiling"][1:]) or "-"
         lost = spread(trained_row, "forfeits", low=0.0, high=1.0)
         lines.append(
             (
                 NAMES[trained_row["arm"]],
                 trained_row["role"],
-                status(trained_row),
+                pool_text(trained_row),
                 *shares,
                 lost,
                 most,
@@ -48,10 +48,10 @@ def attempts(results: Results) -> str:
     return markdown(head, lines)
 
 
-def learns(results: Results) -> str:
-    """Return by how much reward lifts the last attempt above the warm-up, and above attempt 1.
+def table_of_gains(results: Results) -> str:
+    """Return the gain of the last attempt over the warm-up, and over attempt 1.
 
-    Both roles, which the game treats alike, are one mean.
+    Both roles are combined into one mean, as the game is symmetric.
     """
     parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
     lines: list[tuple[str, ...]] = []
@@ -59,7 +59,7 @@ def learns(results: Results) -> str:
     both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)
     for met_before in (True, False) if both else ():
         trained, before = (_both_roles(results, arm, met_before) for arm in (TRAINED, WARM_UP))
-        last, first = f"closed {LAST}", "closed 1"
+        last, first = f"closed {LAST_ATTEMPT}", "closed 1"
         gain = paired_difference(trained, {"values": {last: trained["values"][first]}}, last)
         ahead = paired_difference(trained, before, last)
         seeds = (
@@ -69,7 +69,7 @@ def learns(results: Results) -> str:
         adapts.append(max(chance_beyond(gain), chance_beyond(interval(trained, last))))
         gains.append(ahead)
         cells = (spread(trained, last), interval_text(gain), interval_text(ahead), " ".join(seeds))
-        lines.append((status({"met": met_before}), *cells))
+        lines.append((pool_text({"met": met_before}), *cells))
     known = decide_comparisons([*adapts, *map(zero_probability, gains)])
     words = [
         f"adapts: {'held' if first else 'not held'}; by reward: "
@@ -92,9 +92,9 @@ def _both_roles(results: Results, arm: str, met_before: bool) -> Row:
     }
 
 
-MADE: dict[str, Maker] = {
-    "mage smol": attempts,
-    "mage smol learns": learns,
+MARKERS: dict[str, Maker] = {
+    "mage smol": table_of_headroom,
+    "mage smol learns": table_of_gains,
     "mage smol source": Results.source,
 }
-SHOWN = {"Share of the headroom": attempts, "What reward adds": learns}
+SECTIONS = {"Share of the headroom": table_of_headroom, "What reward adds": table_of_gains}

@@ -1,12 +1,12 @@
-"""MARS's ablations with the tiny model: variants trained on one game and on three, scored alike.
+"""MARS's ablations with the tiny model: variants trained on one game or on three games.
 
-"untrained" is the start of them all: the warm-up in the words of all six games, and nothing after
-it. Trained on one game are the two arms that a claim of the page compares. Seeds come one after the
-other, so that a study that was cut off is whole for some of them.
+"untrained" is the model with which all arms begin: after the warm-up in the words of all six games.
+Only the two arms that a claim of the page compares are trained on one game. Cells are ordered by
+seed, so that an interrupted study is complete for some seeds.
 
-Starts are "all": tic-tac-toe and connect four have one start, Kuhn's exact figure is over every
-deal, and the deals of the others are drawn from all that there are. Other games than those trained
-on are held out as games; that is another question than starts.
+The column `starts` is "all": tic-tac-toe and connect four have one initial state, the exact figure
+of Kuhn poker covers every deal, and other deals are drawn from all deals. Held-out games are a
+separate question from initial states.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from sparring.core.files import parse_json
 from studies.common.study import Setting, Study
 
 RECIPE = "mars/multi-game-tiny"
-SETTING = (  # of all arms: legal play of all six games is imitated first, as in the paper's start
+SETTING = (  # all arms first imitate legal play of all six games, as in the paper
     "steps=300",
     "warmup.updates=300",
     "warmup.games=96",
-    "learner.split=sequences",  # the published table was made so
+    "learner.split=sequences",  # as for the published table
     "evaluation.every=300",
     "evaluation.exact=false",
     "evaluation.opponents=[]",
@@ -48,10 +48,14 @@ VARIANTS = {  # variant: what differs from MARS
     "rae": ("credit.name=rae",),
     "grpo": ("credit.name=grpo", "rollout.group_size=8"),
 }
-PENALTIES = {"tic_tac_toe": 0.5, "kuhn_poker": 1.0, "hanabi": 0.5}  # of the games trained on
+PENALTIES = {
+    "tic_tac_toe": 0.5,
+    "kuhn_poker": 1.0,
+    "hanabi": 0.5,
+}  # illegal penalties of the training games
 GAMES = {"three games": tuple(PENALTIES), "tic-tac-toe": ("tic_tac_toe",)}
-PER_STEP = 128  # games of each that is trained on
-COMPARED = {  # by a claim
+PER_STEP = 128  # games per step of each training game
+COMPARED = {  # arms that a claim compares
     "three games": tuple(VARIANTS),
     "tic-tac-toe": ("full", "no-agent-specific"),
 }
@@ -62,7 +66,7 @@ HELD_OUT = ("connect_four", "leduc_poker", "hanabi_simple")
 
 
 def arms(setting: Setting) -> list[tuple[str, str]]:
-    """Return (trained on, variant) of what is trained."""
+    """Return (trained on, variant) of every arm."""
     trained_on = setting.get("trained on", tuple(COMPARED))
     pairs = [
         (on, variant)
@@ -74,8 +78,8 @@ def arms(setting: Setting) -> list[tuple[str, str]]:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
-    measure = evaluated(setting.get("games"))
+    """Return the cells, ordered by seed."""
+    measure = measure_on_suite(setting.get("games"))
     changes = setting["changes"]
     return [
         cell((*arm, seed), changes, measure)
@@ -91,8 +95,8 @@ def cell(key: tuple[str, str, int], more: Sequence[str], measure: Measure) -> Ce
         trained_on, variant = "three games", "full"
         others = [change for change in more if not change.startswith("steps=")]
         more = ["steps=1", "learner.learning_rate=0.0", *others]
-    changes = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
-    return training_cell(key, "-".join(map(str, key)), RECIPE, changes, measure)
+    overrides = [*arm_changes(trained_on, variant), f"seed={seed}", "threads=1", *more]
+    return training_cell(key, "-".join(map(str, key)), RECIPE, overrides, measure)
 
 
 def arm_changes(trained_on: str, variant: str) -> list[str]:
@@ -110,21 +114,21 @@ def arm_changes(trained_on: str, variant: str) -> list[str]:
         if game["name"] in GAMES[trained_on] and "label" not in game:
             game["illegal"] = {"rule": "forfeit", "penalty": PENALTIES[game["name"]]}
         else:
-            game["weight"] = 0  # its words are learnt in the warm-up; it is not trained on
+            game["weight"] = 0  # a game of the warm-up only
     plays = f"rollout.games_per_step={PER_STEP * len(GAMES[trained_on])}"
     return [*SETTING, f"environments={json.dumps(games)}", plays, *VARIANTS[variant]]
 
 
-def evaluated(games: int | None) -> Callable[[Path, str, RunCommand], Any]:
-    """Return what gives the rows of a run on the suite.
+def measure_on_suite(games: int | None) -> Callable[[Path, str, RunCommand], Any]:
+    """Return a function that measures a run on the suite.
 
     Args:
-        games: per seat of each row; None: as many as the suite has.
+        games: games per seat in each row; None: the number of the suite.
     """
     fewer = [] if games is None else ["--games", str(games)]
 
     def measure(run: Path, stdout: str, run_command: RunCommand) -> Any:
-        metrics(run)  # of a whole run
+        metrics(run)  # raises an error if the run is incomplete
         words = ["sparring", "evaluate", str(run), "--suite", SUITE, *fewer, "--workers", "1"]
         return parse_json(run_command([*words, "--json"]))["rows"]
 
@@ -132,8 +136,8 @@ def evaluated(games: int | None) -> Callable[[Path, str, RunCommand], Any]:
 
 
 def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return figure by name: of each row, and mean scores of trained-on and held-out games."""
-    by_name = {row["name"]: figure(row) for row in rows}
+    """Return figures by name: of each row, and mean scores of training games and held-out games."""
+    by_name = {row["name"]: main_figure(row) for row in rows}
     scores = {
         row["name"]: row["overall"]["score"]["mean"] for row in rows if row["kind"] != "exact"
     }
@@ -142,8 +146,8 @@ def figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return by_name
 
 
-def figure(row: Mapping[str, Any]) -> float:
-    """Return the number that a row is about."""
+def main_figure(row: Mapping[str, Any]) -> float:
+    """Return the main figure of a row."""
     if row["kind"] == "exact":
         exact = (value for name, value in row["figures"].items() if name.startswith("nash_conv"))
         return float(next(exact))

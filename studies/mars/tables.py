@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 
 from sparring.core.records import Interval
-from studies.common.claims import FEWEST, judge_differences
+from studies.common.claims import MIN_SEEDS, judge_differences
 from studies.common.result_figures import Maker, Results, Row, markdown, paired_difference, spread
 
 Arm = tuple[str, str]  # trained on, variant
 Comparison = tuple[str, str, Arm, Arm, Interval]
-ENDS = {  # figure -> the least and the most that it can be
+RANGES = {  # figure -> its smallest and largest possible value
     "tic_tac_toe": (-1, 1),
     "kuhn_poker": (-2, 2),
     "kuhn_poker-exact": (0, math.inf),
@@ -69,13 +69,13 @@ CLAIMS: dict[str, list[tuple[str, Arm, Arm]]] = {
 SMALLER_IS_BETTER = {"kuhn_poker-exact"}
 
 
-def arms(results: Results, figures: Mapping[str, str]) -> str:
+def table_of_arms(results: Results, figures: Mapping[str, str]) -> str:
     """Return a table of figures, one line per arm."""
     lines = []
     for row in results.rows():
         cells = []
         for figure in figures:
-            low, high = ENDS[figure]
+            low, high = RANGES[figure]
             cells.append(spread(row, figure, DIGITS.get(figure, 2), low=low, high=high))
         seeds = str(len(row["values"]["seconds"]))
         lines.append((row["trained on"], row["variant"], seeds, *cells))
@@ -83,7 +83,7 @@ def arms(results: Results, figures: Mapping[str, str]) -> str:
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Return (claim, figure, better, worse, gain) of the claims whose arms were both run.
+    """Return (claim, figure, better, worse, gain) for each claim whose arms were both run.
 
     A gain above 0 favours the claim.
     """
@@ -94,30 +94,32 @@ def comparisons(results: Results) -> list[Comparison]:
             if not {better, worse} <= run:
                 continue
             first, second = (worse, better) if figure in SMALLER_IS_BETTER else (better, worse)
-            gain = paired_difference(arm(results, first), arm(results, second), figure)
+            gain = paired_difference(
+                row_of_arm(results, first), row_of_arm(results, second), figure
+            )
             result.append((claim, figure, better, worse, gain))
     return result
 
 
-def arm(results: Results, key: Arm) -> Row:
+def row_of_arm(results: Results, key: Arm) -> Row:
     """Return the row of an arm."""
     return results.row(trained_on=key[0], variant=key[1])
 
 
-def claims(results: Results) -> str:
-    """Return the paper's claims, each with its comparisons and what they say."""
+def table_of_claims(results: Results) -> str:
+    """Return the table of the paper's claims, with comparisons and verdicts."""
     tested = comparisons(results)
     verdicts = judge_differences([gain for *_, gain in tested], digits=2)
     lines, before = [], None
     for (claim, figure, better, worse, _gain), verdict_row in zip(tested, verdicts, strict=True):
-        compared = f"{name(figure)}: {arm_name(better, worse)}"
+        compared = f"{figure_name(figure)}: {arm_name(better, worse)}"
         verdict = (verdict_row[key] for key in ("difference", "p", "corrected", "verdict"))
         lines.append((claim if claim != before else "", compared, *verdict))
         before = claim
     return markdown(("claim of the paper", "compared", "gain", "p", "p, corrected", "here"), lines)
 
 
-def name(figure: str) -> str:
+def figure_name(figure: str) -> str:
     """Return a figure's name on the page."""
     return {**TRAINED, **HELD_OUT}[figure] + (" score" if figure in DIGITS else "")
 
@@ -132,25 +134,27 @@ def arm_name(better: Arm, worse: Arm) -> str:
 
 
 def rae_gap(results: Results) -> str:
-    """Return in words whether the paper's gap to RAE in Mini Hanabi, 29 of 100, is outside."""
-    gain = paired_difference(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
+    """Return a text: whether our interval contains the paper's gap to RAE in Mini Hanabi."""
+    gain = paired_difference(
+        row_of_arm(results, FULL), row_of_arm(results, (THREE, "rae")), "hanabi_mini"
+    )
     low, high = 25 * gain.low, 25 * gain.high
-    if gain.count < FEWEST:
+    if gain.count < MIN_SEEDS:
         return f"here it is {25 * gain.mean:.1f} over {gain.count} seeds, which decide nothing"
     outside = "outside" if high < 29 else "inside"
     here = f"{25 * gain.mean:.1f} [{low:.1f}, {high:.1f}]"
     return f"here it is {here} of 100 points, and the paper's 29 lie {outside}"
 
 
-MADE: dict[str, Maker] = {
-    "ablations trained": lambda results: arms(results, TRAINED),
-    "ablations held out": lambda results: arms(results, HELD_OUT),
-    "ablations claims": claims,
+MARKERS: dict[str, Maker] = {
+    "ablations trained": lambda results: table_of_arms(results, TRAINED),
+    "ablations held out": lambda results: table_of_arms(results, HELD_OUT),
+    "ablations claims": table_of_claims,
     "ablations source": Results.source,
     "ablations comparisons": lambda results: str(len(comparisons(results))),
     "ablations rae gap": rae_gap,
 }
-SHOWN = {
+SECTIONS = {
     "Trained games": "ablations trained",
     "Held out": "ablations held out",
     "Claims": "ablations claims",

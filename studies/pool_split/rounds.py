@@ -1,6 +1,6 @@
-"""Policies that split pools: with themselves, with each other, and with who takes everything.
+"""Figures of policies that split pools with themselves, with each other, and with an all-taker.
 
-Rounds are counted, not plays, and only rounds whose pool and values training never met.
+Only rounds are counted whose pool and values do not occur in training.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ LEGAL, ROUNDS = "legal replies", "rounds counted"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """A round of one play.
+    """A round of one episode.
 
     Args:
         scenario: pool and values.
-        claims: what seats 0 and 1 took.
-        total: what the pool is worth to each.
-        before: the pool and the claims of the round before; None in the first.
+        claims: what seats 0 and 1 claimed.
+        total: worth of the pool to each seat.
+        before: pool and claims of the previous round; None in the first round.
     """
 
     scenario: Scenario
@@ -59,18 +59,18 @@ class Round:
     before: tuple[Counts, Claims] | None = None
 
     def points(self, claims: Claims | None = None) -> tuple[float, float]:
-        """Return what these claims pay both seats, as shares of the pool's worth."""
+        """Return the payoffs of these claims for both seats, as shares of the pool's worth."""
         return split_payoffs(self.scenario, claims or self.claims, self.total, "share")
 
     @property
     def best(self) -> float:
-        """The largest sum of both seats' points: every item goes to whom it is worth more."""
+        """The largest sum of both seats' points: each item goes to the seat that values it more."""
         kinds = zip(self.scenario.counts, *self.scenario.values, strict=True)
         return sum(count * max(values) for count, *values in kinds) / self.total
 
     @property
     def preferred(self) -> Claims:
-        """Of each seat, all of the kind of which an item is worth the most to it, and no other."""
+        """The claims of both seats if each takes only the kind with the largest value per item."""
         first, two = (
             tuple(
                 count if value == max(values) else 0
@@ -82,13 +82,13 @@ class Round:
 
     @property
     def conflict(self) -> bool:
-        """Whether more is named of some kind than there is."""
+        """Whether the claims exceed the pool for some kind."""
         named = zip(self.scenario.counts, *self.claims, strict=True)
         return any(first + two > count for count, first, two in named)
 
 
 class TakeAll(TextAgent):
-    """Takes the whole pool, which is dominant in one round."""
+    """A player that claims the whole pool, the dominant strategy of a single round."""
 
     def __init__(self) -> None:
         super().__init__("take-all")
@@ -99,11 +99,11 @@ class TakeAll(TextAgent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plays:
-    """Plays of two agents.
+class PlayedRounds:
+    """The rounds of episodes between two agents.
 
     Args:
-        rounds: those that are counted.
+        rounds: the counted rounds.
         legal: share of the first agent's replies that were legal.
     """
 
@@ -117,21 +117,21 @@ class Plays:
 
 def play_rounds(
     game: Environment, known: frozenset[Hashable], agents: tuple[Agent, Agent], count: int
-) -> Plays:
-    """Return plays of two agents in seats 0 and 1; the same one twice plays with itself.
+) -> PlayedRounds:
+    """Play episodes with two agents in seats 0 and 1; equal agents mean self-play.
 
     Args:
-        game: ``repeated`` of ``pool_split``, with the bank to play from.
-        known: pools and values that training met, whose rounds are not counted.
-        agents: of seats 0 and 1.
-        count: of plays.
+        game: ``repeated`` of ``pool_split``, with a bank of initial states.
+        known: pools and values of training, whose rounds are not counted.
+        agents: agents of seats 0 and 1.
+        count: number of episodes.
 
     Raises:
-        GameError: training met every start.
+        GameError: all initial states occur in training.
     """
     names = ("one", "one" if agents[0] is agents[1] else "two")
     root = Stream.from_seed(0).child("split").child("".join(names))
-    specs = [untrained_spec(game, number, names, root.child(number)) for number in range(count)]
+    specs = [untrained_spec(game, index, names, root.child(index)) for index in range(count)]
     episodes = with_results(play_teams(specs, dict(zip(names, agents, strict=True))))
     rounds = [
         round_
@@ -142,16 +142,16 @@ def play_rounds(
     if not rounds:
         raise GameError(f"{game.name}: training met every start; write scenarios=20, say.")
     turns = [turn for episode in episodes for turn in episode.turns if turn.agent == names[0]]
-    return Plays(rounds=rounds, legal=_mean([turn.event == "ok" for turn in turns]))
+    return PlayedRounds(rounds=rounds, legal=_mean([turn.event == "ok" for turn in turns]))
 
 
 def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
-    """Return the rounds of a play; what was played for an illegal reply counts as taken."""
+    """Return the rounds of an episode; the substitute of an illegal reply counts as the claim."""
     rules: Any = spec.game
     turns_by_seat = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
     rounds: list[Round] = []
-    for number, both in enumerate(zip(*turns_by_seat, strict=True)):
-        start = rules.inner.reset(spec.deal.child(number)).start
+    for index, both in enumerate(zip(*turns_by_seat, strict=True)):
+        start = rules.inner.reset(spec.deal.child(index)).start
         first, two = (tuple(map(int, turn.action.split())) for turn in both)
         before = (rounds[-1].scenario.counts, rounds[-1].claims) if rounds else None
         rounds.append(
@@ -163,7 +163,7 @@ def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
 
 
 def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
-    """Return what a policy in both seats takes, and how it answers what the other took before."""
+    """Return the claims of a policy in self-play, also by the other seat's previous claim."""
     claims = [(round_, seat) for round_ in rounds for seat in (0, 1)]
     after: dict[bool, list[bool]] = {True: [], False: []}
     for round_, seat in claims:
@@ -183,10 +183,10 @@ def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
 def alone_figures(
     game: Environment, known: frozenset[Hashable], policy: Agent, count: int
 ) -> dict[str, float | None]:
-    """Return how a policy does with itself and against who takes all, with exact references.
+    """Return the figures of a policy in self-play and against an all-taker, with exact references.
 
-    Those are what the counted rounds would have paid to two who take all, the only equilibrium of
-    one round in strategies that are not dominated, and to two who take what they prefer.
+    The references are the payoffs of the counted rounds if both seats take all (the only
+    equilibrium of one round in undominated strategies), and if both take what they prefer.
     """
     own_plays, greedy = play_rounds(game, known, (policy, policy), count), TakeAll()
     seats = [play_rounds(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
@@ -212,11 +212,11 @@ def alone_figures(
 
 
 def figures(runs: Mapping[str, Path], count: int) -> dict[str, dict[str, float | None]]:
-    """Return by learner the figures of its run's policy, also against the other learner.
+    """Return the figures of both learners' policies, also against each other.
 
     Args:
-        runs: two learners' folders, trained on the same bank.
-        count: of plays with itself, and from each seat of others.
+        runs: run folders of two learners, trained on the same bank.
+        count: number of episodes in self-play, and from each seat against others.
     """
     policies, games = {}, []
     for name, run in runs.items():

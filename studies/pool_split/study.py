@@ -1,10 +1,10 @@
-"""Do aligned learners leave to each other what is worth little to them, where naive ones take all?
+"""Do aligned learners leave each other the items that they value little, while naive ones take all?
 
-Pools of private, opposed values, ten in a row; what both name is shared. Kept per seed: figures of
-``studies.pool_split.rounds`` for both learners, also against each other, and of every step's plays
-the points a round.
+An episode has ten pools with private, opposed values; items that both claim are shared. The results
+per seed are the figures of ``studies.pool_split.rounds`` for both learners, also against each
+other, and the points per round in training.
 
-Starts are "unseen": only rounds are counted whose pool and values training never met.
+The column `starts` is "unseen": only rounds count whose pool and values do not occur in training.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from studies.common.rounds_along import points_along
 from studies.common.study import Setting, Study
 
 MODULE = "studies.pool_split.rounds"
-FOUND = "rounds.json"
+ROUNDS_FILE = "rounds.json"
 RECIPE = "pool_split-tiny"
 NAIVE, ALIGNED = "naive", "alignment"
 ARMS = {NAIVE: ["credit.beta=0"], ALIGNED: []}
-MATCH = "evaluation.opponents=[]"  # measured here with more plays
+NO_OPPONENTS = "evaluation.opponents=[]"  # the study plays its own, longer matches
 SECONDS = "seconds"
 
 
-def changes(arm: str, seed: int, setting: Setting) -> list[str]:
+def overrides_of_arm(arm: str, seed: int, setting: Setting) -> list[str]:
     """Return the changes to the recipe of an arm's run."""
-    return [f"seed={seed}", "threads=1", MATCH, *ARMS[arm], *setting["changes"]]
+    return [f"seed={seed}", "threads=1", NO_OPPONENTS, *ARMS[arm], *setting["changes"]]
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells: both learners of a seed, as they are measured against each other."""
+    """Return the cells: one cell trains both learners of a seed, which play each other."""
     return [
         training_cell(
             (seed,),
             f"{NAIVE}-{seed}",
             RECIPE,
-            changes(NAIVE, seed, setting),
+            overrides_of_arm(NAIVE, seed, setting),
             partial(run_figures, seed=seed, setting=setting),
         )
         for seed in range(setting["seeds"])
@@ -57,12 +57,12 @@ def run_figures(
     Args:
         run: folder of the naive learner's run.
         stdout: standard output of training.
-        run_command: trains the aligned learner and runs the plays that are measured.
-        seed: of both.
-        setting: of the study.
+        run_command: function that trains the aligned learner and plays the measured episodes.
+        seed: seed of both learners.
+        setting: setting of the study.
     """
     began, aligned = time.perf_counter(), run.with_name(f"{ALIGNED}-{seed}")
-    words = ["sparring", "train", RECIPE, *changes(ALIGNED, seed, setting)]
+    words = ["sparring", "train", RECIPE, *overrides_of_arm(ALIGNED, seed, setting)]
     run_command([*words, "--run", str(aligned), "--overwrite"])
     seconds = round(time.perf_counter() - began, 1)
     runs = {NAIVE: run, ALIGNED: aligned}
@@ -70,8 +70,8 @@ def run_figures(
         "runs": {arm: str(run_of_arm) for arm, run_of_arm in runs.items()},
         "plays": setting["plays"],
     }
-    run_command(["python", "-m", MODULE, json.dumps(inputs), str(run / FOUND)])
-    figures = parse_json((run / FOUND).read_bytes())
+    run_command(["python", "-m", MODULE, json.dumps(inputs), str(run / ROUNDS_FILE)])
+    figures = parse_json((run / ROUNDS_FILE).read_bytes())
     by_arm = {
         arm: {**figures[arm], **points_along(run_of_arm, "repeated", ROLES)}
         for arm, run_of_arm in runs.items()

@@ -14,7 +14,7 @@ from studies.common.result_figures import (
     share,
     values,
 )
-from studies.common.rounds_along import ALONG
+from studies.common.rounds_along import STEPS_PREFIX
 from studies.pool_split.rounds import (
     AFTER_ALL,
     AFTER_LESS,
@@ -32,22 +32,22 @@ from studies.pool_split.rounds import (
 )
 from studies.pool_split.study import ALIGNED
 
-HALF_WAY = 0.5  # of the sum that taking all leaves lying
+HALF_WAY = 0.5  # share of the sum that is lost if both take all
 FIRST, SECOND = (f"{CROSS}{role}" for role in ("first", "second"))
 
 
-def ends(results: Results) -> str:
-    """Return what each learner and seed makes of the pools with itself, beside exact references."""
+def table_of_self_play(results: Results) -> str:
+    """Return the figures of each learner and seed in self-play, with exact references."""
     return _lines(results, (SUM, BOTH_ALL, BOTH_PREFERRED, CONFLICT, ALL, PREFERRED, LEGAL))
 
 
-def meetings(results: Results) -> str:
-    """Return what each learner and seed gets with itself and against others."""
+def table_of_matches(results: Results) -> str:
+    """Return the points of each learner and seed in self-play and against others."""
     return _lines(results, (ITSELF, AGAINST, TAKES, FIRST, SECOND))
 
 
-def strategies(results: Results) -> str:
-    """Return how often each seed takes everything, by what the other took in the round before."""
+def table_of_strategies(results: Results) -> str:
+    """Return how often each seed takes everything, by the other seat's previous claim."""
     return _lines(results, (AFTER_LESS, AFTER_ALL))
 
 
@@ -61,23 +61,23 @@ def _lines(results: Results, names: tuple[str, ...]) -> str:
     return markdown(("learner", "seed", *names), lines)
 
 
-def gained(row: Row) -> list[float]:
-    """Return by seed how much of the sum that two who take all leave lying is found, 1 for all."""
+def recovered_shares(row: Row) -> list[float]:
+    """Return by seed the recovered share of the sum that is lost if both take all; 1 is all."""
     return [
         (number - low) / (1.0 - low)
         for number, low in zip(values(row, SUM), values(row, BOTH_ALL), strict=True)
     ]
 
 
-def verdict(results: Results) -> str:
-    """Return in how many seeds each learner does what was expected."""
+def verdict_text(results: Results) -> str:
+    """Return a text that says in how many seeds each learner behaves as expected."""
     sentences = [
         f"Asked for: aligned learners find more than {HALF_WAY} of the sum that two who take all "
         f"leave lying, naive ones less, and who takes all gets no more against the aligned "
         "learner than the aligned learner gets with itself."
     ]
     for row in results.rows():
-        shares = gained(row)
+        shares = recovered_shares(row)
         reached = sum((share > HALF_WAY) == (row["arm"] == ALIGNED) for share in shares)
         spread = f"{min(shares):.2f} to {max(shares):.2f}"
         sentences.append(
@@ -93,31 +93,31 @@ def verdict(results: Results) -> str:
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the chart of points a round in training: means over seeds."""
-    series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in results.rows()]
+    """Return the chart of points per round in training, as means over seeds."""
+    series = [Series(name=row["arm"], points=curve(row, STEPS_PREFIX)) for row in results.rows()]
     note = f"means over {seeds_in_words(results.rows()[0])}; two who take all get 0.5 each"
     title = "Share of the pool's worth a round, of a learner with itself"
     svg = line_chart(series, title=title, note=note, x_label="steps", standalone=True)
     return {"pool-split.svg": svg}
 
 
-def minutes(results: Results) -> str:
-    """Return how long the runs took."""
+def duration_text(results: Results) -> str:
+    """Return a text with the duration of the runs."""
     numbers = [value / 60 for row in results.rows() for value in values(row, "seconds")]
     return f"{min(numbers):.1f} to {max(numbers):.1f} minutes"
 
 
-MADE: dict[str, Maker] = {
-    "pool split": ends,
-    "pool split meetings": meetings,
-    "pool split strategies": strategies,
-    "pool split verdict": verdict,
-    "pool split minutes": minutes,
+MARKERS: dict[str, Maker] = {
+    "pool split": table_of_self_play,
+    "pool split meetings": table_of_matches,
+    "pool split strategies": table_of_strategies,
+    "pool split verdict": verdict_text,
+    "pool split minutes": duration_text,
     "pool split source": Results.source,
 }
-SHOWN = {
-    "With itself": ends,
-    "Points": meetings,
-    "By what the other took": strategies,
-    "In short": verdict,
+SECTIONS = {
+    "With itself": table_of_self_play,
+    "Points": table_of_matches,
+    "By what the other took": table_of_strategies,
+    "In short": verdict_text,
 }

@@ -14,8 +14,8 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     points,
-    sides,
     values,
+    words_of_differences,
 )
 
 END, OWN, RISE = "NashConv, end", "NashConv, Nash of members", "largest rise"
@@ -235,7 +235,7 @@ def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
     }
     alike = Interval(mean=0.0, low=0.0, high=0.0, count=2)
     apart = [gap if abs(gap.mean) > EQUAL else alike for gap in gaps.values()]
-    words = sides(apart, ABOVE, "the reverse", "not told apart")
+    words = words_of_differences(apart, ABOVE, "the reverse", "not told apart")
     words_of: dict[Comparison, dict[str, str]] = {}
     for (comparison, game), word in zip(gaps, words, strict=True):
         words_of.setdefault(comparison, {})[game] = word
@@ -290,4 +290,4 @@ def one_solver(results: Results) -> Claim:
 def _order(rows: Sequence[Row], figure: str) -> dict[str, int]:
     """Return the ranks of algorithms by a figure, the least first."""
     ordered = sorted(rows, key=lambda row: mean(row, figure))
-    return {row["algorithm"]: place for place, row in enumerate(ordered, start=1)}
+    return {row["algorithm"]: index for index, row in enumerate(ordered, start=1)}

@@ -35,8 +35,8 @@ class Diverse(Run[P]):
         table = self.game().payoffs[side]
         rows = np.moveaxis(table, side, 0).reshape(len(self.members[side]), -1)
         scale = float(np.abs(table).max()) or 1.0
-        for number in range(self.recipe.options["candidates"]):
-            policy = self._candidate(side, weights, number)
+        for index in range(self.recipe.options["candidates"]):
+            policy = self._candidate(side, weights, index)
             every = self.against(side, np.ones_like(weights))
             row = np.array([self.earned(side, policy, [opponent]) for opponent in every])
             worth = self.earned(side, policy, against) / scale

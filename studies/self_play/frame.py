@@ -300,9 +300,9 @@ def targets(
         if not each:
             yield None, cells.sum(axis=0)
             return
-        for number, mass in enumerate(cells.reshape(len(cells), -1).sum(axis=1)):
+        for index, mass in enumerate(cells.reshape(len(cells), -1).sum(axis=1)):
             if mass > MASS:
-                yield number, cells[number] / mass
+                yield index, cells[index] / mass
     else:
         weights = np.ones(())
         for other, side_weights in enumerate(strategy.sides):

@@ -51,12 +51,12 @@ class League(Run[P]):
 
     def train(self) -> None:
         """Train every agent against its draws; make the checkpoints that are due."""
-        trained = [self._train_member(number, agent) for number, agent in enumerate(self.agents)]
+        trained = [self._train_member(index, agent) for index, agent in enumerate(self.agents)]
         for agent, policies in zip(self.agents, trained, strict=True):
             agent.policies, agent.age = policies, agent.age + 1
-        for number, agent in enumerate(self.agents):
+        for index, agent in enumerate(self.agents):
             if self._due(agent):
-                self._keep(number, agent)
+                self._keep(index, agent)
         self.live = list(self.agents[0].policies)
 
     def answer(self) -> list[P]:

@@ -36,7 +36,7 @@ class Priority(Run[P]):
         """Do a round; then lower the quality of those that lost."""
         count = len(self.quality)
         super().train()
-        lost = np.array([self._loses(number) for number in range(count)])
+        lost = np.array([self._loses(index) for index in range(count)])
         self.quality -= self.recipe.options["pace"] * lost / count
         self.quality = np.append(self.quality, self.quality.max())
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sparring.report.svg import Series, line_chart
-from studies.common.result_figures import LEVEL, Maker, Results, curve, markdown, mean, values
+from studies.common.result_figures import (
+    SIGNIFICANCE_LEVEL,
+    Maker,
+    Results,
+    curve,
+    markdown,
+    mean,
+    values,
+)
 from studies.self_play.algorithms import ALGORITHMS, FAMILIES, STEPS
 from studies.self_play.claims import (
     AFTER,
@@ -202,7 +210,7 @@ def claims_table(results: Results) -> str:
     number = sum(map(len, verdicts(results).values()))
     corrected = (
         f"The verdicts on differences, seed by seed, are corrected for all {number} by Holm's "
-        f"method, at p < {LEVEL}; the intervals are not."
+        f"method, at p < {SIGNIFICANCE_LEVEL}; the intervals are not."
     )
     return f"{table}\n\n{corrected}"
 
@@ -228,5 +236,5 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {}
-SHOWN: dict[str, str] = {}
+MARKERS: dict[str, Maker] = {}
+SECTIONS: dict[str, str] = {}

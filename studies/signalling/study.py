@@ -1,9 +1,9 @@
-"""Does a team learn more when both of its policies are trained? Two tiny models in signalling.
+"""Does a team learn more if both of its policies are trained? Two tiny models in signalling.
 
-Kept per seed: the exact value of the team at the end, that of the best team, and the share of legal
-replies in the last step.
+The results per seed are the exact value of the team at the end, that of the best team, and the
+share of legal replies in the last step.
 
-Starts are "all": the value is computed over every colour.
+The column `starts` is "all", as the value covers every colour.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ from studies.common.study import Setting, Study
 Frozen = Callable[[str], str]
 """Gives the change by which a policy does not learn."""
 
-TRAINED = {"both": None, "the leader": "helper", "the helper": "leader"}  # and who is not
+TRAINED = {
+    "both": None,
+    "the leader": "helper",
+    "the helper": "leader",
+}  # trained policies -> the policy that is not trained
 
 
-def frozen(policy: str) -> str:
-    """Return the change by which a policy stays as it began."""
+def freeze_override(policy: str) -> str:
+    """Return the override that freezes a policy at its initial weights."""
     return f"policies.{policy}.frozen=true"
 
 
 def cells(recipe: str, stays: Frozen, setting: Setting) -> list[Cell]:
-    """Return the cells of a recipe with both policies trained and with one, seeds outermost."""
+    """Return the cells of a recipe with both policies or one policy trained, ordered by seed."""
     return [
         training_cell(
             (trained, seed),
@@ -56,7 +60,7 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, An
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return one row per choice of who is trained, with the value of each seed."""
+    """Return one row per set of trained policies, with the value of each seed."""
 
     def labels(trained: str) -> Row:
         return {"trained": trained, "starts": "all"}
@@ -70,6 +74,6 @@ STUDY = Study(
     hours=0.2,
     setting={"seeds": 5, "changes": []},
     quick={"seeds": 1, "changes": ["steps=2", "warmup.updates=1", "rollout.games_per_step=16"]},
-    cells=partial(cells, "signalling-tiny", frozen),
+    cells=partial(cells, "signalling-tiny", freeze_override),
     rows=rows,
 )

@@ -1,6 +1,6 @@
-"""Does it take both? The study ``signalling`` with two adapters of SmolLM2-135M.
+"""The study ``signalling`` with two adapters of SmolLM2-135M: does a team need to train both?
 
-Starts are "all": the value is computed over every colour.
+The column `starts` is "all", as the value covers every colour.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from studies.signalling.study import STUDY as TINY
 from studies.signalling.study import cells
 
 
-def warmed(policy: str) -> str:
-    """Return the change by which a policy stays as the warm-up left it."""
+def freeze_after_warm_up(policy: str) -> str:
+    """Return the override that freezes a policy after the warm-up."""
     return f"policies.{policy}.learner={{learning_rate: 0.0, micro_tokens: 1024}}"
 
 
@@ -21,5 +21,5 @@ STUDY = replace(
     TINY,
     summary="the same with two adapters of SmolLM2-135M, 5 seeds",
     hours=0.7,
-    cells=partial(cells, "signalling-smol", warmed),
+    cells=partial(cells, "signalling-smol", freeze_after_warm_up),
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from studies.common.result_figures import Maker, Results
-from studies.signalling.tables import teams
+from studies.signalling.tables import table_of_teams
 
-MADE: dict[str, Maker] = {"signalling-smol": teams, "signalling-smol source": Results.source}
-SHOWN = {"By seed": teams}
+MARKERS: dict[str, Maker] = {
+    "signalling-smol": table_of_teams,
+    "signalling-smol source": Results.source,
+}
+SECTIONS = {"By seed": table_of_teams}

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from studies.common.exploited_table import exploited, largest_distance
+from studies.common.exploited_table import format_exploitability, largest_distance
 from studies.common.result_figures import Maker, Results
 
-THREE, FIVE, LAST = "sla/rps-tiny", "sla/rps_spock_lizard-tiny", 150
+THREE, FIVE, LAST_STEP = "sla/rps-tiny", "sla/rps_spock_lizard-tiny", 150
 SOLUTIONS = {THREE: 0.0, FIVE: 1 / 3}
 
 
 def chooser_table(results: Results) -> str:
     """Return the exploitability of the chooser in both games."""
     known = {recipe: f"{value:.3f}" for recipe, value in SOLUTIONS.items()}
-    return exploited(results, (1, 50, 100, LAST), known)
+    return format_exploitability(results, (1, 50, 100, LAST_STEP), known)
 
 
-def verdict(results: Results) -> str:
+def verdict_text(results: Results) -> str:
     """Return the final distance of both recipes from the equilibrium of their candidates."""
     far = {
-        recipe: largest_distance(results, recipe, {LAST: value})
+        recipe: largest_distance(results, recipe, {LAST_STEP: value})
         for recipe, value in SOLUTIONS.items()
     }
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
@@ -28,9 +28,9 @@ def verdict(results: Results) -> str:
     )
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "sla chosen": chooser_table,
-    "sla verdict": verdict,
+    "sla verdict": verdict_text,
     "sla source": Results.source,
 }
-SHOWN = {"Candidates": chooser_table}
+SECTIONS = {"Candidates": chooser_table}

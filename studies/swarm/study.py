@@ -1,13 +1,13 @@
-"""Agent Swarm: does a lead call as many workers as the task wants, and do PARL's rewards help?
+"""Agent Swarm: does a lead call as many workers as the task needs, and do PARL's rewards help?
 
-The lead alone learns, over scripted workers without faults. Arms: both rewards beside the outcome
-annealed to zero, none, both with weights that stay, and the first with eight sub-tasks and workers.
-Kept per seed and shape, on worlds that training never met: width and the best schedule's, critical
-steps, the best schedule's and those of one worker at a time, the share finished, and the rank
-correlation of chosen and best width.
+Only the lead learns; its scripted workers have no faults. The arms are: both rewards added to the
+outcome and annealed to zero; none; both with constant weights; and the first arm with eight
+sub-tasks and workers. The results per seed and shape, on worlds that do not occur in training, are
+the width, the critical steps, those of the best schedule and of one worker at a time, the share
+finished, and the rank correlation of chosen and best width.
 
-And does it take both? Here the workers are models that do half of their sub-tasks at first. Arms:
-lead and workers learn, the lead over workers that stay as they are, the workers under such a lead.
+A second part trains models as workers, which do half of their sub-tasks at first. Its arms are:
+lead and workers learn, only the lead learns, and only the workers learn.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from sparring.core.files import parse_json
 from studies.common.self_played import (
-    TOKENS,
+    TOKENS_FIGURE,
     UNTRAINED,
     Arm,
     arm_cell,
     freeze_change,
+    measure_self_play,
     sampled_tokens,
-    self_played,
     unfreeze_change,
 )
 from studies.common.study import Setting, Study
@@ -50,7 +50,7 @@ ARMS: dict[str, Arm] = {
     EIGHT: ("swarm/tiny", WIDER),
 }
 START, LEAD, WORKERS, JOINT = "start", "lead", "workers", "joint"
-TEAMS: dict[str, Arm] = {  # whose workers are models
+TEAMS: dict[str, Arm] = {  # teams whose workers are models
     START: ("swarm/tiny-joint", UNTRAINED),
     LEAD: ("swarm/tiny-joint", (freeze_change("worker"),)),
     WORKERS: ("swarm/tiny-joint", (freeze_change("lead"), unfreeze_change("worker"))),
@@ -65,7 +65,7 @@ TEAM_FIGURES = ("success", "width", "optimal_width", "finished_share", "critical
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     plays = setting["plays"]
     return [
         cell
@@ -76,7 +76,9 @@ def cells(setting: Setting) -> list[Cell]:
                 for arm in setting["arms"]
             ),
             *(
-                arm_cell(arm, seed, TEAMS[arm], setting, partial(as_team, plays=plays, seed=seed))
+                arm_cell(
+                    arm, seed, TEAMS[arm], setting, partial(team_figures, plays=plays, seed=seed)
+                )
                 for arm in setting["teams"]
             ),
         )
@@ -84,32 +86,32 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def run_figures(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
-    """Return how a run's lead plays with workers that have no faults, by shape."""
+    """Return the figures of a run's lead with workers that have no faults, by shape."""
     out = run / "widths.json"
     run_command(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
     document: dict[str, Any] = parse_json(out.read_bytes())
     return document
 
 
-def as_team(
+def team_figures(
     run: Path, stdout: str, run_command: RunCommand, *, plays: int, seed: int
 ) -> dict[str, Any]:
-    """Return how a run's lead and workers play with each other, by shape."""
+    """Return the figures of a run's lead and workers together, by shape."""
     tokens = sampled_tokens(run)
     return {
         game["game"]: {
             "return": game["returns"]["lead"]["mean"],
             **{name: game["figures"][name]["mean"] for name in TEAM_FIGURES},
-            TOKENS: tokens,
+            TOKENS_FIGURE: tokens,
         }
-        for game in self_played(run, run_command, plays=plays, seed=seed)
+        for game in measure_self_play(run, run_command, plays=plays, seed=seed)
     }
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return a row per arm and shape, and one per arm of the correlation over all shapes.
 
-    A correlation has values of the seeds in which both widths vary. Teams of models have none.
+    A correlation has values for the seeds in which both widths vary. Teams of models have none.
     """
     result = []
     for arm in setting["arms"]:
@@ -129,7 +131,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
-    """Return the rank correlation by seed, where there is one; {} where there is none."""
+    """Return the rank correlation of each seed that has one."""
     correlations = {str(seed): record[shape]["rank_correlation"] for seed, record in enumerate(ran)}
     known = {seed: value for seed, value in correlations.items() if value is not None}
     return {"rank_correlation": known} if known else {}

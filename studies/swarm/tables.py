@@ -17,12 +17,12 @@ from studies.common.result_figures import (
     markdown,
     mean,
     paired_difference,
-    sides,
     spread,
     table_with_words,
     values,
+    words_of_differences,
 )
-from studies.common.self_played import TOKENS
+from studies.common.self_played import TOKENS_FIGURE
 from studies.swarm.study import (
     ANNEALED,
     CONSTANT,
@@ -43,18 +43,19 @@ NAMES = {
     CONSTANT: "constant",
     EIGHT: "annealed to zero, eight workers",
 }
-WHO = {  # of teams whose workers are models
+TEAM_NAMES = {  # names of teams whose workers are models
     START: "nobody",
     LEAD: "the lead",
     WORKERS: "the workers",
     JOINT: "both",
 }
 RANK = "rank_correlation"
-WANTED, SAVED, WITHIN = 0.8, 1 / 3, 0.02  # what the issue of this study asked for
+# goals: rank correlation, share of steps, and tolerance of the share finished
+MIN_CORRELATION, MAX_STEPS_SHARE, TOLERANCE = 0.8, 1 / 3, 0.02
 
 
 def figures_by_shape(results: Results) -> str:
-    """Return the figures of each arm by shape, on worlds that training never met."""
+    """Return the figures of each arm by shape, on worlds that do not occur in training."""
     names = ("return", "success", "width", "optimal_width", "regret")
     steps = ("critical_steps", "optimal_critical_steps", "serial_critical_steps")
     head = ("rewards beside the outcome", "sub-tasks", "finished", "all finished", "width")
@@ -70,10 +71,10 @@ def figures_by_shape(results: Results) -> str:
 
 def claims(results: Results) -> str:
     """Return the claims of Agent Swarm, with a verdict for each."""
-    lines = [_serial(results), _spurious(results)]
-    lines += [_chains(results, arm) for arm in NAMES if results.rows(arm=arm)]
-    lines += [_ranked(results, arm) for arm in NAMES if results.rows(arm=arm)]
-    lines += [_fewer(results)]
+    lines = [_judge_serial_claim(results), _judge_spurious_claim(results)]
+    lines += [_judge_chain_claim(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_judge_rank_claim(results, arm) for arm in NAMES if results.rows(arm=arm)]
+    lines += [_judge_steps_claim(results)]
     compared = [line for line in lines if line]
     known = decide_comparisons([comparison.chance for comparison in compared])
     words = [
@@ -88,7 +89,7 @@ def claims(results: Results) -> str:
 
 
 class SwarmClaim(NamedTuple):
-    """A claim, its figure, p that it does not hold, and the word where that is not small."""
+    """A claim, its figure, the p value against it, and the word if p is not small."""
 
     claim: str
     figure: str
@@ -96,7 +97,7 @@ class SwarmClaim(NamedTuple):
     otherwise: str = "not held"
 
 
-def _serial(results: Results) -> SwarmClaim | None:
+def _judge_serial_claim(results: Results) -> SwarmClaim | None:
     """Return whether a lead without PARL's rewards calls fewer workers than with them."""
     pair = [results.rows(arm=arm, shape="independent") for arm in (NONE, ANNEALED)]
     if not all(pair):
@@ -111,8 +112,8 @@ def _serial(results: Results) -> SwarmClaim | None:
     )
 
 
-def _spurious(results: Results) -> SwarmClaim | None:
-    """Return whether constant weights teach width where it is of no use."""
+def _judge_spurious_claim(results: Results) -> SwarmClaim | None:
+    """Return whether constant weights teach width in tasks where it is useless."""
     pair = [results.rows(arm=arm, shape="chain") for arm in (CONSTANT, ANNEALED)]
     if not all(pair):
         return None
@@ -124,7 +125,7 @@ def _spurious(results: Results) -> SwarmClaim | None:
     )
 
 
-def _chains(results: Results, arm: str) -> SwarmClaim:
+def _judge_chain_claim(results: Results, arm: str) -> SwarmClaim:
     """Return whether an arm calls one worker at a time in chains."""
     row = results.row(arm=arm, shape="chain")
     return SwarmClaim(
@@ -134,32 +135,32 @@ def _chains(results: Results, arm: str) -> SwarmClaim:
     )
 
 
-def _ranked(results: Results, arm: str) -> SwarmClaim:
-    """Return whether chosen and best width go together over all worlds."""
+def _judge_rank_claim(results: Results, arm: str) -> SwarmClaim:
+    """Return whether chosen and best width are correlated over all worlds."""
     row = results.row(arm=arm, shape=ALL)
     if RANK not in row["values"]:
         return SwarmClaim(f"rank correlation of chosen and best width: {NAMES[arm]}", "-", 1.0)
     estimate = interval(row, RANK)
     return SwarmClaim(
-        f"rank correlation of chosen and best width at least {WANTED}: {NAMES[arm]}",
+        f"rank correlation of chosen and best width at least {MIN_CORRELATION}: {NAMES[arm]}",
         spread(row, RANK),
-        chance_beyond(estimate, WANTED),
-        "in the mean" if estimate.mean >= WANTED else "not held",
+        chance_beyond(estimate, MIN_CORRELATION),
+        "in the mean" if estimate.mean >= MIN_CORRELATION else "not held",
     )
 
 
-def _fewer(results: Results) -> SwarmClaim | None:
+def _judge_steps_claim(results: Results) -> SwarmClaim | None:
     """Return whether eight workers take a third of one worker's steps, and finish all."""
     rows = results.rows(arm=EIGHT, shape="independent")
     if not rows:
         return None
     share = _ratio(rows[0], "critical_steps", "serial_critical_steps")
-    whole = chance_beyond(interval(rows[0], "return"), 1 - WITHIN)
+    whole = chance_beyond(interval(rows[0], "return"), 1 - TOLERANCE)
     return SwarmClaim(
         "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
-        f"and {1 - WITHIN:.0%} are finished",
+        f"and {1 - TOLERANCE:.0%} are finished",
         f"{interval_text(share)} of the steps; finished {spread(rows[0], 'return')}",
-        max(chance_beyond(share, SAVED, above=False), whole),
+        max(chance_beyond(share, MAX_STEPS_SHARE, above=False), whole),
     )
 
 
@@ -169,22 +170,22 @@ def _ratio(row: Row, above: str, below: str) -> Interval:
     return mean_interval([upper / lower for upper, lower in pairs])
 
 
-def teams(results: Results) -> str:
-    """Return the figures of teams whose workers are models, by who of them learns by play."""
+def table_of_teams(results: Results) -> str:
+    """Return the figures of teams whose workers are models, by which of them learn."""
     names = ("return", "success", "width", "optimal_width", "finished_share", "critical_steps")
     head = ("learns", "sub-tasks", "finished", "all finished", "width", "best width")
     more = ("calls that finish", "critical steps", "million tokens sampled", "minutes")
     lines = []
     for arm in TEAMS:
         for row in results.rows(arm=arm):
-            costs = (f"{mean(row, TOKENS) / 1e6:.2f}", f"{mean(row, 'seconds') / 60:.1f}")
+            costs = (f"{mean(row, TOKENS_FIGURE) / 1e6:.2f}", f"{mean(row, 'seconds') / 60:.1f}")
             cells = (*(spread(row, name) for name in names), *costs)
-            lines.append((WHO[arm], row["shape"], *cells))
+            lines.append((TEAM_NAMES[arm], row["shape"], *cells))
     return markdown((*head, *more), lines)
 
 
-def both(results: Results) -> str:
-    """Return how far a team of which both parts learn is ahead of the others, by shape."""
+def table_of_both(results: Results) -> str:
+    """Return the lead of a team in which both parts learn over other teams, by shape."""
     head = ("sub-tasks", "both, less", "finished", "verdict")
     lines, gaps = [], []
     for shape in SHAPES:
@@ -192,20 +193,20 @@ def both(results: Results) -> str:
             for arm in (LEAD, WORKERS, START):
                 for other in results.rows(arm=arm, shape=shape):
                     gaps.append(paired_difference(row, other, "return"))
-                    lines.append((shape, WHO[arm], interval_text(gaps[-1])))
-    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
+                    lines.append((shape, TEAM_NAMES[arm], interval_text(gaps[-1])))
+    return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "swarm claims": claims,
     "swarm": figures_by_shape,
-    "swarm teams": teams,
-    "swarm both": both,
+    "swarm teams": table_of_teams,
+    "swarm both": table_of_both,
     "swarm source": Results.source,
 }
-SHOWN = {
+SECTIONS = {
     "Claim by claim": claims,
     "By shape": figures_by_shape,
-    "Who learns": teams,
-    "Both, or one": both,
+    "Who learns": table_of_teams,
+    "Both, or one": table_of_both,
 }

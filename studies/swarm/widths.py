@@ -1,6 +1,6 @@
-"""A lead over scripted workers: how wide it calls, against how wide the best schedule is.
+"""The width of a lead's calls to scripted workers, compared with the best schedule.
 
-Worlds are those of the other bank, which training never met.
+The worlds come from the other bank, whose worlds do not occur in training.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ MEANS = (
     *(CHOSEN, BEST, "critical_steps", "optimal_critical_steps", "serial_critical_steps"),
     *("success", "called", "finished_share", "waves"),
 )
-ALL = "all"  # the rank correlation over the plays of all environments
+ALL = "all"  # key of the rank correlation over all environments
 
 
 def figures(run: Path, plays: int) -> dict[str, dict[str, float | None]]:
     """Return the figures of a run's lead by environment; see ``figures_of_lead``.
 
     Args:
-        run: its folder.
-        plays: of each environment.
+        run: folder of the run.
+        plays: number of episodes in each environment.
     """
     _, engine, _ = load_run(run, threads=1)
     games = [game for game, _ in engine.environments]
@@ -52,7 +52,7 @@ def figures(run: Path, plays: int) -> dict[str, dict[str, float | None]]:
 def figures_of_lead(
     games: Sequence[Environment], lead: Agent, plays: int
 ) -> dict[str, dict[str, float | None]]:
-    """Return how a lead plays ``dag_search`` with workers that have no faults.
+    """Return the figures of a lead in ``dag_search`` with workers that have no faults.
 
     By environment the means of MEANS, the return, the share of plays whose width is the best
     schedule's, the share of best calls and the regret of a call as ``planning`` says, legal
@@ -61,11 +61,11 @@ def figures_of_lead(
 
     Args:
         games: environments of ``dag_search``.
-        lead: in seat 0.
-        plays: of each.
+        lead: player of seat 0.
+        plays: number of episodes in each environment.
 
     Raises:
-        ConfigError: an environment counts no best width.
+        ConfigError: an environment does not report the best width.
     """
     by_game: dict[str, dict[str, float | None]] = {}
     every: list[tuple[float, float]] = []
@@ -82,10 +82,10 @@ def figures_of_lead(
 def _measure_lead(
     game: Environment, lead: Agent, plays: int
 ) -> tuple[dict[str, float | None], list[tuple[float, float]]]:
-    """Return the figures of one environment, and the width and the best width of each play."""
+    """Return the figures of one environment, and the chosen and best width of each episode."""
     root = Stream.from_seed(0).child("swarm").child(game.name)
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
-    specs = [untrained_spec(game, number, seats, root.child(number)) for number in range(plays)]
+    specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
     episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
     counted = [
         figures for episode in episodes if (figures := figures_of(game, episode)) is not None
@@ -111,7 +111,7 @@ def _measure_lead(
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return a mean; 0 of nothing."""
+    """Return the mean of values; 0 if there are none."""
     return sum(values) / max(len(values), 1)
 
 

@@ -1,6 +1,7 @@
-"""Whom the credit of a team goes to: variance and bias of shared and per-worker pay, exactly.
+"""Exact variance and bias of shared and per-worker rewards in a team.
 
-A lead and its workers in the smallest worlds of ``wide_search``, which can be enumerated.
+The team is a lead and its workers, in the smallest worlds of ``wide_search``, which can be
+enumerated.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PAYS = {
     "own": "contribution by=own",
 }
 ESTIMATORS = "outcome,rloo,grpo"
-TRUE = ",exact_advantage,difference_rewards,coma"  # of the team's return
+TRUE = ",exact_advantage,difference_rewards,coma"  # estimators that read the team's return
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -67,7 +68,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
-    """Return what each comparison was of, beside the usual settings."""
+    """Return the settings of each comparison, besides the usual fields."""
     games = []
     for workers in setting["workers"]:
         for policy in setting["policies"]:

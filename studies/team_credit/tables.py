@@ -1,4 +1,4 @@
-"""The table of docs/team-credit.md on whom the credit of a team goes to."""
+"""The table of docs/team-credit.md on shared and per-worker rewards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURES = ("bias_scaled", "cosine", "variance_scaled", "batch_cosine")
 
 
 def credit(results: Results) -> str:
-    """Return bias, cosine and variance of each pay, the truth first."""
+    """Return bias, cosine and variance for each kind of reward; exact values come first."""
     rows = [row for row in results.rows() if row["estimator"] in SHOWN_OF]
     lines = [
         (
@@ -33,7 +33,7 @@ def credit(results: Results) -> str:
 
 
 def order(row: Row) -> tuple[int, bool, int, int]:
-    """Return what rows are sorted by: as the study ran them, the truth before all estimates."""
+    """Return the sort key of a row: the order of the study, with exact values before estimates."""
     return (
         row["workers"],
         row["policy"] != "random",
@@ -43,7 +43,7 @@ def order(row: Row) -> tuple[int, bool, int, int]:
 
 
 def figure_text(row: Row, name: str) -> str:
-    """Return a figure with its interval, where it has one."""
+    """Return a figure as text, with its interval if it has one."""
     mean = number(row["values"][name]["0"])
     if name not in row["intervals"] or name == "batch_cosine":
         return mean
@@ -51,5 +51,5 @@ def figure_text(row: Row, name: str) -> str:
     return f"{mean} [{number(low)}, {number(high)}]"
 
 
-MADE: dict[str, Maker] = {"team credit": credit, "team credit source": Results.source}
-SHOWN = {"Whom the credit goes to": "team credit"}
+MARKERS: dict[str, Maker] = {"team credit": credit, "team credit source": Results.source}
+SECTIONS = {"Whom the credit goes to": "team credit"}

@@ -1,7 +1,7 @@
-"""A table of logits that learns a small team's game from plays, paid in one way or another.
+"""A table of logits that learns a small team's game from episodes, with one of several rewards.
 
-Run by ``python -m studies.team_learning.learner GIVEN FILE``; what the table is worth is exact
-at every step.
+Run as ``python -m studies.team_learning.learner INPUTS FILE``. The expected return of the table is
+exact at every step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparring.measure.lab_episodes import TablePolicy, lab_episodes, play_table,
 
 
 def curves(inputs: dict[str, Any]) -> dict[str, list[float]]:
-    """Return what each seed has learnt, by seed; see ``learn``.
+    """Return the learning curve of each seed; see ``learn``.
 
     Args:
         inputs: ``environment`` as it is typed, number of ``seeds``, and the inputs of ``learn``.
@@ -48,9 +48,9 @@ def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> l
     Mathematics: logits <- logits + rate * gradient of the batch, as the credit lab has it.
 
     Args:
-        game: what is played.
+        game: the game.
         states: its information states.
-        seed: of the first table and of the plays.
+        seed: seed of the initial table and of the episodes.
         inputs: ``reward`` ("": the game's), ``estimator``, ``steps``, ``batch`` and ``group`` sizes
             and ``rate``.
     """
@@ -81,7 +81,7 @@ def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> l
 
 
 def stepped(policy: TablePolicy, change: FloatArray) -> TablePolicy:
-    """Return the table after a change of its logits, [D]."""
+    """Return the table after adding a change to its logits, [D]."""
     changes = np.split(change, policy.starts[1:-1])
     weights = [
         row * np.exp(logits - logits.max())

@@ -1,4 +1,4 @@
-"""Does it decide what a small team learns, whom the credit goes to? Exact returns, step by step."""
+"""Do shared or per-worker rewards decide what a small team learns? Exact returns at each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MODULE = "studies.team_learning.learner"
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells: all seeds of a number of workers, a rate and a pay."""
+    """Return a cell per number of workers, learning rate and reward; a cell has all seeds."""
     return [
         cell(workers, rate, pay, setting)
         for workers in setting["workers"]
@@ -20,7 +20,7 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def cell(workers: str, rate: float, pay: str, setting: Setting) -> Cell:
-    """Return the cell of a number of workers, a rate and a pay."""
+    """Return the cell of a number of workers, a learning rate and a reward."""
     inputs = {
         "environment": GAMES[workers],
         "reward": PAYS[pay],
@@ -32,7 +32,7 @@ def cell(workers: str, rate: float, pay: str, setting: Setting) -> Cell:
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return a row per cell: the return after parts of the steps, and over all of them."""
+    """Return a row per cell: the return at several steps, and its mean over all steps."""
     result = []
     for key in records:
         curves = records[key]["found"]["returns"]
@@ -50,7 +50,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 
 def marks(setting: Setting) -> list[int]:
-    """Return the steps after which returns are kept."""
+    """Return the steps after which returns are stored."""
     return sorted({setting["steps"] * part // 4 for part in range(5)})
 
 

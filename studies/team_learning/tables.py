@@ -1,4 +1,4 @@
-"""The table of docs/team-credit.md on what a small team learns by each pay."""
+"""The table of docs/team-credit.md on what a small team learns with each reward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ MEAN = "mean return"
 
 
 def learnt(results: Results) -> str:
-    """Return the exact returns on the way, with intervals over seeds, and what pay changes."""
+    """Return the exact returns during training, with intervals over seeds, and the gain of each
+    reward.
+    """
     rows = results.rows()
     marks = [name for _, name in points(rows[0], "return after ")]
     heads = ("workers", "rate", "paid by", *marks, MEAN, "less the team's, by seed")
@@ -36,12 +38,12 @@ def learnt(results: Results) -> str:
 
 
 def gain(results: Results, row: Row) -> str:
-    """Return how much more a pay earns over all steps than the team's return, seed by seed."""
+    """Return the gain of a reward over the team's return, averaged over steps, paired by seed."""
     if row["paid"] == "team":
         return ""
     team = results.row(workers=row["workers"], rate=row["rate"], paid="team")
     return interval_text(paired_difference(row, team, MEAN), 3)
 
 
-MADE: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}
-SHOWN = {"What a team learns by each pay": "team learning"}
+MARKERS: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}
+SECTIONS = {"What a team learns by each pay": "team learning"}

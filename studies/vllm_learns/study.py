@@ -1,8 +1,8 @@
 """Does SmolLM2 learn the same with vLLM's replies as with those of the training process?
 
-`mars/kuhn-smol` with either sampler and the same seeds. Their draws differ, so their plays do, and
-what is compared is how well they learn. Kept per seed: the share of legal replies in plays of steps
-6 to 10, the mean return of both seats against random play after the last step, and of all steps the
+`mars/kuhn-smol` is trained with each sampler and the same seeds. The samplers draw differently, so
+only the results of learning are compared. The results per seed are the share of legal replies in
+steps 6 to 10, the mean return of both seats against random play after the last step, and the
 largest difference between log-probabilities of the sampler and of the learner.
 """
 
@@ -15,13 +15,13 @@ from sparring.api.cells import Cell, CellRecords, Row, RunCommand, metrics, seed
 from studies.common.study import Setting, Study
 
 RECIPE = "mars/kuhn-smol"
-EARLY = 10  # the last half of so many steps tells how soon replies are legal
+EARLY = 10  # the second half of the first 10 steps shows how early replies are legal
 LEGAL = f"legal replies, steps {EARLY // 2 + 1} to {EARLY}"
 RETURN, ERROR = "return against random play", "largest difference of log-probabilities"
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         training_cell(
             (sampler, seed),

@@ -5,41 +5,46 @@ from __future__ import annotations
 from studies.common.result_figures import Maker, Results, markdown, seeds_of, values
 from studies.vllm_learns.study import ERROR, LEGAL, RETURN
 
-LEAST, APART, NEAR = 0.95, 0.2, 1e-4  # what was asked of legal replies, returns, log-probabilities
-HERE, THERE = "in_process", "vllm"
+# goals for legal replies, the difference of returns, and the error of log-probabilities
+MIN_LEGAL, MAX_DIFFERENCE, MAX_ERROR = 0.95, 0.2, 1e-4
+IN_PROCESS, VLLM = "in_process", "vllm"
 
 
-def learnt(results: Results) -> str:
-    """Return the figures of each seed with either sampler."""
+def table_by_seed(results: Results) -> str:
+    """Return the figures of each seed with each sampler."""
     head = ("sampler", "seed", LEGAL, RETURN, ERROR, "minutes")
     forms = {LEGAL: ".3f", RETURN: "+.3f", ERROR: ".1e"}
     lines = []
     for row in results.rows():
-        for place, seed in enumerate(seeds_of(row)):
-            cells = (f"{values(row, name)[place]:{form}}" for name, form in forms.items())
-            minutes = f"{values(row, 'seconds')[place] / 60:.0f}"
+        for index, seed in enumerate(seeds_of(row)):
+            cells = (f"{values(row, name)[index]:{form}}" for name, form in forms.items())
+            minutes = f"{values(row, 'seconds')[index] / 60:.0f}"
             lines.append((row["sampler"], seed, *cells, minutes))
     return markdown(head, lines)
 
 
-def verdict(results: Results) -> str:
+def verdict_text(results: Results) -> str:
     """Return the verdict on the study's questions."""
-    if not results.rows(sampler=THERE):
-        return f"Only {HERE} was run."
-    here, there = (results.row(sampler=name) for name in (HERE, THERE))
+    if not results.rows(sampler=VLLM):
+        return f"Only {IN_PROCESS} was run."
+    here, there = (results.row(sampler=name) for name in (IN_PROCESS, VLLM))
     legal = min(values(here, LEGAL) + values(there, LEGAL))
     ends = [*zip(values(here, RETURN), values(there, RETURN), strict=True)]
     apart = abs(sum(first - other for first, other in ends)) / len(ends)
     most = max(abs(first - other) for first, other in ends)
     error = max(values(here, ERROR) + values(there, ERROR))
     checks = (
-        (f"legal replies at least {LEAST}", legal >= LEAST, f"the least {legal:.3f}"),
+        (f"legal replies at least {MIN_LEGAL}", legal >= MIN_LEGAL, f"the least {legal:.3f}"),
         (
-            f"mean returns at most {APART} apart",
-            apart <= APART,
+            f"mean returns at most {MAX_DIFFERENCE} apart",
+            apart <= MAX_DIFFERENCE,
             f"{apart:.3f}; seed by seed at most {most:.3f}",
         ),
-        (f"log-probabilities at most {NEAR:g} apart", error <= NEAR, f"at most {error:.1e}"),
+        (
+            f"log-probabilities at most {MAX_ERROR:g} apart",
+            error <= MAX_ERROR,
+            f"at most {error:.1e}",
+        ),
     )
     parts = (
         f"{requirement}: {'held' if is_met else 'missed'} ({figure})"
@@ -48,9 +53,9 @@ def verdict(results: Results) -> str:
     return f"Asked for were {'; '.join(parts)}."
 
 
-MADE: dict[str, Maker] = {
-    "vllm learns": learnt,
-    "vllm learns verdict": verdict,
+MARKERS: dict[str, Maker] = {
+    "vllm learns": table_by_seed,
+    "vllm learns verdict": verdict_text,
     "vllm learns source": Results.source,
 }
-SHOWN = {"By seed": learnt, "In short": verdict}
+SECTIONS = {"By seed": table_by_seed, "In short": verdict_text}

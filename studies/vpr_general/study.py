@@ -1,4 +1,4 @@
-"""Sudoku with thousands of puzzles: what is learnt for new ones, by verdicts and by outcomes."""
+"""Sudoku with thousands of puzzles: how verdicts and outcomes generalise to new puzzles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from studies.common.study import Setting, Study
 from studies.vpr_methods.study import GAMES_PER_STEP, METHODS, evaluated
 
 RECIPE = "vpr/sudoku-tiny"
-PUZZLES = {1: 2000, 2: 10_000, 3: 10_000, 4: 10_000}  # empty cells: puzzles trained on
+PUZZLES = {
+    1: 2000,
+    2: 10_000,
+    3: 10_000,
+    4: 10_000,
+}  # number of empty cells -> number of training puzzles
 BLANKS = tuple(PUZZLES)
 ENVIRONMENTS = [
     {
@@ -23,7 +28,7 @@ ENVIRONMENTS = [
     }
     for blanks, puzzles in PUZZLES.items()
 ]
-CHANGES = [  # thousands of puzzles, of which a curriculum gives more often what is half learnt
+CHANGES = [  # thousands of puzzles; the curriculum prefers puzzles that are solved half of the time
     "steps=600",
     f"environments={json.dumps(ENVIRONMENTS)}",
     "curriculum={name: difficulty, target: 0.6, width: 0.2, floor: 0.2}",
@@ -39,7 +44,7 @@ LEARNS_BY = {"vpr": CHANGES, "outcome": [*CHANGES, *METHODS["outcome"]]}
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         training_cell(
             (name, seed),
@@ -54,7 +59,7 @@ def cells(setting: Setting) -> list[Cell]:
 
 
 def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
-    """Return by number of empty cells and by starts what a run solves at its evaluations."""
+    """Return the share solved at each evaluation, by number of empty cells and by ``starts``."""
     lines = [line for line in metrics(run) if any(key.startswith("match/") for key in line)]
     result: dict[str, Any] = {"games": lines[-1]["step"] * GAMES_PER_STEP}
     for blanks in BLANKS:

@@ -11,23 +11,26 @@ from studies.common.result_figures import (
     points,
     values,
 )
-from studies.common.vpr_figures import METHODS, part
+from studies.common.vpr_figures import METHODS, format_share
 
 
 def general(results: Results) -> str:
-    """Return what is solved of new puzzles by the recipe of thousands of puzzles."""
+    """Return the shares of new puzzles solved after training on thousands of puzzles."""
     head = ("learns by", "empty cells", "starts", "solved, first step", "solved, end", "by seed")
     lines = []
     for row in results.rows():
         seeds = ", ".join(f"{value:.2f}" for value in values(row, "solved"))
-        figures = (part(row, points(row, "solved after ")[0][1]), part(row, "solved"))
+        figures = (
+            format_share(row, points(row, "solved after ")[0][1]),
+            format_share(row, "solved"),
+        )
         labels = (METHODS[row["learns by"]], str(row["empty cells"]), row["starts"])
         lines.append((*labels, *figures, seeds))
     return markdown(head, lines)
 
 
 def general_paired(results: Results) -> str:
-    """Return VPR's share of unseen puzzles solved less that of outcomes, paired by seed."""
+    """Return the share of unseen puzzles solved by VPR minus that by outcomes, paired by seed."""
     head = ("empty cells", "VPR less outcome, unseen", "by seed")
     lines = []
     for row in results.rows(learns_by="vpr", starts="unseen"):
@@ -41,9 +44,9 @@ def general_paired(results: Results) -> str:
     return markdown(head, lines)
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vpr general": general,
     "vpr general source": Results.source,
     "vpr general paired": general_paired,
 }
-SHOWN = {"Puzzles solved": "vpr general", "Paired by seed": "vpr general paired"}
+SECTIONS = {"Puzzles solved": "vpr general", "Paired by seed": "vpr general paired"}

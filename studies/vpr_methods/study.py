@@ -1,9 +1,9 @@
-"""Turns rewarded against outcomes rewarded, with the tiny model, at equal games.
+"""Rewards for turns compared with rewards for outcomes, with the tiny model and equally many games.
 
-Verdicts, outcomes, values by playing on, and both. Figures while training (return, best moves) are
-of the games trained on: `seen`, or `all` where training draws from every start there is. Figures of
-the evaluation at the end (solved, best moves) are of puzzles that training never met: `unseen`;
-beside them those of training's puzzles.
+The methods are verdicts, outcomes, values by playouts, and combinations. Figures during training
+(return, best moves) have `starts` "seen", or "all" if training draws from all initial states.
+Figures of the final evaluation (solved, best moves) have "unseen" for puzzles that do not occur in
+training; those of training puzzles are also stored.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ METHODS: dict[str, list[str]] = {
 NEEDLESS = {("minesweeper-best", "outcome"), ("minesweeper-best", "playouts")}  # ask no oracle
 ONE_SEAT = "evaluation.opponents=[{name: random, games_per_seat: 500}]"
 RIVAL = "evaluation.opponents=[{name: random, games_per_seat: 2}]"  # returns are those wanted
-WINDOW, GAMES_PER_STEP = 15, 256  # steps to a point of a curve
+WINDOW, GAMES_PER_STEP = 15, 256  # steps per point of a curve; games per step
 
 
 def pairs(setting: Setting) -> list[tuple[str, str]]:
-    """Return (game, method) of what is trained."""
+    """Return (game, method) of every arm."""
     result = [(game, method) for method in setting["methods"] for game in setting["games"]]
     return [pair for pair in result if pair not in NEEDLESS]
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         cell((*pair, seed), setting) for seed in range(setting["seeds"]) for pair in pairs(setting)
     ]
@@ -60,21 +60,21 @@ def cell(key: tuple[str, str, int], setting: Setting) -> Cell:
     recipe, game_changes = GAMES[game]
     steps = [f"steps={setting['steps']}", f"evaluation.every={setting['steps']}"]
     more = [*game_changes, *METHODS[method], *steps, RIVAL if game == "tictactoe" else ONE_SEAT]
-    changes = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
+    overrides = [*more, *setting["changes"], f"seed={seed}", "threads=1"]
     return training_cell(
-        key, f"{game}-{method}-{seed}", recipe, changes, partial(run_figures, game=game)
+        key, f"{game}-{method}-{seed}", recipe, overrides, partial(run_figures, game=game)
     )
 
 
 def run_figures(
     run: Path, stdout: str, run_command: RunCommand, *, game: str
 ) -> dict[str, dict[str, float]]:
-    """Return the figures of a run, by what their starts are."""
+    """Return the figures of a run, by ``starts``."""
     return of_lines(metrics(run), game)
 
 
 def of_lines(lines: Sequence[Line], game: str) -> dict[str, dict[str, float]]:
-    """Return the figures of a run's metrics, by what their starts are."""
+    """Return the figures of a run's metrics, by ``starts``."""
     name, meets, training = game.removesuffix("-best"), MEETS[game], while_training(lines)
     if meets == "seen":
         unseen = evaluated(lines[-1], name, "match")
@@ -85,7 +85,7 @@ def of_lines(lines: Sequence[Line], game: str) -> dict[str, dict[str, float]]:
 
 
 def while_training(lines: Sequence[Line]) -> dict[str, float]:
-    """Return figures of the games trained on: by window, over the run, and at its end."""
+    """Return figures of the training games: by window, over the run, and at its end."""
     points = []
     for start in range(0, len(lines), WINDOW):
         part = lines[start : start + WINDOW]
@@ -101,12 +101,12 @@ def while_training(lines: Sequence[Line]) -> dict[str, float]:
 
 
 def values(line: Line, prefix: str) -> list[float]:
-    """Return the figures of a line of metrics whose names begin so."""
+    """Return the metrics of a line whose names begin with a prefix."""
     return [value for key, value in line.items() if key.startswith(prefix)]
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Return the mean of some figures; 0 of none."""
+    """Return the mean of numbers; 0 if there are none."""
     return sum(numbers) / max(len(numbers), 1)
 
 

@@ -13,7 +13,12 @@ from studies.common.result_figures import (
     paired_difference,
     values,
 )
-from studies.common.vpr_figures import METHODS, TRAINED, part, returns
+from studies.common.vpr_figures import (
+    METHODS,
+    TRAINED_STARTS,
+    format_share,
+    returns_at_half_and_end,
+)
 
 GAMES = {
     "sudoku": "Sudoku, 64 puzzles",
@@ -30,27 +35,27 @@ def cell(results: Results, game: str, method: str) -> Row | None:
     rows = [
         row
         for row in results.rows(game=game)
-        if row.get("learns by", row.get("method")) == method and row["starts"] in TRAINED
+        if row.get("learns by", row.get("method")) == method and row["starts"] in TRAINED_STARTS
     ]
     return rows[0] if rows else None
 
 
 def methods(results: Results) -> str:
-    """Return what the tiny model learns by each method, while training."""
+    """Return the figures of the tiny model with each method, during training."""
     head = ("game", "starts", "learns by", "return, half", "return, end", AHEAD)
     lines = []
     for game, title in GAMES.items():
         for method, name in METHODS.items():
             row = cell(results, game, method)
             if row is not None:
-                figures = (*returns(row, game), ahead(results, row, game, method))
+                figures = (*returns_at_half_and_end(row, game), ahead(results, row, game, method))
                 lines.append((title, row["starts"], name, *figures))
                 title = ""
     return markdown(head, lines)
 
 
 def ahead(results: Results, row: Row, game: str, method: str) -> str:
-    """Return by how much a method's return over the run is larger than the outcome run's."""
+    """Return a method's return over the run minus that of the outcome method."""
     if method == "outcome":
         return "-"
     if AHEAD in row.get("text", {}):
@@ -64,21 +69,21 @@ def ahead(results: Results, row: Row, game: str, method: str) -> str:
 
 
 def by_heart(results: Results) -> str:
-    """Return what the tiny model solves of training's 64 puzzles, and of others."""
+    """Return the shares of training puzzles and of other puzzles that the tiny model solves."""
     head = ("learns by", "starts", "solved", "best moves", "illegal replies")
     lines = []
     for method, name in METHODS.items():
         for row in results.rows(game="sudoku", learns_by=method):
-            figures = (part(row, figure) for figure in ("solved", "best moves", "illegal"))
+            figures = (format_share(row, figure) for figure in ("solved", "best moves", "illegal"))
             lines.append((name, row["starts"], *figures))
     return markdown(head, lines)
 
 
 def charts(results: Results) -> dict[str, str]:
-    """Return the mean return of each game while training, by method: a chart by file name."""
+    """Return a chart per game by file name: the mean return during training, by method."""
     files = {}
     for game in dict.fromkeys(row["game"] for row in results.rows()):
-        rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED]
+        rows = [row for row in results.rows(game=game) if row["starts"] in TRAINED_STARTS]
         files[f"vpr-methods-{game}.svg"] = line_chart(
             [Series(name=row["learns by"], points=curve(row, "return after ")) for row in rows],
             title=f"{game}: mean return while training, {rows[0]['starts']} starts",
@@ -89,9 +94,9 @@ def charts(results: Results) -> dict[str, str]:
     return files
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vpr methods": methods,
     "vpr by heart": by_heart,
     "vpr methods source": Results.source,
 }
-SHOWN = {"While training": "vpr methods", "Learnt by heart, and new puzzles": "vpr by heart"}
+SECTIONS = {"While training": "vpr methods", "Learnt by heart, and new puzzles": "vpr by heart"}

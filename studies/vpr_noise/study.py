@@ -1,4 +1,4 @@
-"""How much may an oracle err? Its true- and false-positive rates are varied apart, on a table."""
+"""How many errors may an oracle make? A table of logits learns with several error rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from studies.vpr_table import cells as table_cells
 from studies.vpr_table.cells import Labels, Lesson
 
 TASK = "sudoku4"
-RATES = (  # of true and of false positives
+RATES = (  # rates of true and of false positives
     *((1.0, 0.0), (0.8, 0.0), (0.9, 0.1), (1.0, 0.2)),  # TPR - FPR: 1, and three times 0.8
     *((0.6, 0.0), (0.8, 0.2), (1.0, 0.4)),  # 0.6
     *((0.4, 0.0), (0.6, 0.2), (0.8, 0.4), (1.0, 0.6)),  # 0.4
@@ -20,13 +20,13 @@ RATES = (  # of true and of false positives
 
 
 def noisy(tpr: float, fpr: float) -> dict[str, Any]:
-    """Return the task's oracle with these rates, erring afresh at every turn."""
+    """Return the task's oracle with these error rates; errors are independent at every turn."""
     rates = {"flip": 0.0, "tpr": tpr, "fpr": fpr, "per": "turn"}
     return {"name": "noisy", "oracle": "constraint", "options": {"lost": "solution"}, **rates}
 
 
 def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
-    """Return what is learnt, each with its labels."""
+    """Return the arguments of each run, with labels."""
     result: list[tuple[Labels, Lesson]] = []
     for tpr, fpr in setting["rates"]:
         lesson = table_cells.lesson(TASK, "vpr", 8, setting["steps"], noisy(tpr, fpr))

@@ -1,7 +1,7 @@
-"""Which states are visited, exactly: by a policy alone, and where the best of K replies is played.
+"""Exact visits of states by a policy alone, and if the best of K replies is played.
 
-Choosing among replies leads a policy to states that it would meet less often alone. For games of
-one seat that are small enough, the whole tree is enumerated and no play is drawn.
+Playing the best of several replies leads to states that the policy alone visits less often. For
+small games of one seat, the whole tree is enumerated, without sampling.
 
 Legend: I information states, K replies to a prompt.
 """
@@ -24,18 +24,18 @@ from sparring.methods.oracles.base import Oracle, verdicts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occupancy:
-    """How often each state is visited in a play, expected.
+    """The expected number of visits of each state in an episode.
 
-    A state is what the seat can see of a position, however it came about.
+    A state is the seat's view of a position, for any history.
     """
 
-    visits: Mapping[str, float]  # by view
-    success: float  # probability of the most that the game pays
-    illegal: float  # probability that a play ends by an illegal reply
+    visits: Mapping[str, float]  # expected visits, by view
+    success: float  # probability of the largest possible return
+    illegal: float  # probability that an episode ends by an illegal reply
 
     @property
     def decisions(self) -> float:
-        """Expected number of decisions of a play."""
+        """Expected number of decisions of an episode."""
         return sum(self.visits.values())
 
     def distance(self, other: Occupancy) -> float:
@@ -51,17 +51,17 @@ class Occupancy:
 
 
 def committed(chances: FloatArray, scores: FloatArray, count: int) -> FloatArray:
-    """Return the probability that each reply is the one that is played.
+    """Return the probability that each reply is played.
 
     Mathematics: with F(c) the probability that a reply scores at most c, and F(c-) less than c,
         P(played = a) = (F(c)^K - F(c-)^K) p(a) / p(score = c), with c the score of a
-    where one of the best is drawn uniformly, or the first of them played, which is the same, as
-    replies are drawn alike.
+    if one of the best replies is drawn uniformly. Playing the first of the best replies gives the
+    same probabilities, as replies are independent.
 
     Args:
-        chances: [A] of each reply; they sum to 1.
-        scores: [A] of each reply.
-        count: K, replies to a prompt.
+        chances: probability of each reply, [A]; they sum to 1.
+        scores: score of each reply, [A].
+        count: K, the number of replies to a prompt.
     """
     grades, place = np.unique(scores, return_inverse=True)
     mass = np.bincount(place, weights=chances, minlength=len(grades))
@@ -73,13 +73,13 @@ def committed(chances: FloatArray, scores: FloatArray, count: int) -> FloatArray
 
 
 class Enumeration:
-    """A game of one seat with its tree, and what an oracle pays for every reply.
+    """The tree of a game of one seat, with an oracle's score of every reply.
 
     Args:
-        game: of one seat.
-        info_states: of ``enumerate_info_states``.
-        oracle: whose values are the scores of replies; where it abstains all score alike.
-        illegal: score of a reply that is no legal action; None: below all legal ones.
+        game: a game of one seat.
+        info_states: from ``enumerate_info_states``.
+        oracle: its values are the scores of replies; if it abstains, all scores are equal.
+        illegal: score of an illegal reply; None: below all legal ones.
 
     Raises:
         GameError: the game has several seats.
@@ -113,12 +113,12 @@ class Enumeration:
             self._scores.append(np.append(values, worst))
 
     def visited(self, policy: ActionScorer, count: int = 1) -> Occupancy:
-        """Return what is visited where the best of so many replies of a policy is played.
+        """Return the visits if the best of ``count`` replies of a policy is played.
 
-        An illegal reply that is played ends the play.
+        An illegal reply that is played ends the episode.
 
         Args:
-            policy: gives the probability of each legal action; the rest is illegal.
+            policy: policy with the probability of each legal action; the rest is illegal.
             count: replies to each prompt; 1 is the policy alone.
         """
         legal, illegal = query_policy(policy, self.info_states)

@@ -1,8 +1,8 @@
-"""A run of the study of VPR as released: trained until its tokens are spent, then measured.
+"""One run of the study of VPR as in its authors' code: training with a token budget, and
+measurement.
 
-Arms sample differently much in a step, so a run ends with the step in which a number of sampled
-tokens is reached. All of them count: those of replies that were not played, and those of games that
-were only played on from a position.
+Arms sample different numbers of tokens in a step, so a run ends with the step in which it has
+sampled a number of tokens. Tokens of replies that were not played and of playouts also count.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sparring.run.warmup import warm_up
 from studies.vpr_released.occupancy import Enumeration
 
 Line = Mapping[str, Any]
-STATES = 20_000  # information states of a board whose visited states are enumerated, at most
+STATES = 20_000  # largest number of information states whose visits are enumerated
 
 
 class BudgetStop(GracefulStop):
@@ -52,8 +52,8 @@ class BudgetStop(GracefulStop):
 
     Args:
         metrics: file of the run's metrics.
-        games: of a step.
-        budget: tokens.
+        games: number of games of a step.
+        budget: number of tokens.
     """
 
     def __init__(self, metrics: Path, games: int, budget: int) -> None:
@@ -63,23 +63,23 @@ class BudgetStop(GracefulStop):
 
     @property
     def requested(self) -> bool:
-        """Whether the tokens are spent, or a signal has come."""
+        """Whether the tokens are spent, or a signal has requested the stop."""
         return self._asked or self.tokens >= self._budget
 
     @requested.setter
     def requested(self, value: bool) -> None:
-        """Note that a signal has come."""
+        """Record that a signal has requested the stop."""
         self._asked = value
 
     @property
     def tokens(self) -> float:
-        """What was sampled so far."""
+        """The number of tokens sampled so far."""
         lines = read_figures(self._metrics) if self._metrics.exists() else []
         return sum(tokens(line, self._games) for line in lines)
 
 
 def tokens(line: Line, games: int) -> float:
-    """Return what a step of so many plays of one seat sampled, whatever it was for."""
+    """Return the number of tokens that a step of one-seat games sampled for any purpose."""
     if "turns_per_game" not in line:
         return 0.0
     replies = line["reply_tokens"] * line["turns_per_game"] * games
@@ -101,10 +101,10 @@ def run(
 
     Args:
         recipe: its name.
-        changes: to it.
-        seed: of the run.
-        budget: tokens that are sampled; the step in which they are spent is the last.
-        plays: by which the policy is measured, on starts that training never met.
+        changes: overrides of the recipe.
+        seed: seed of the run.
+        budget: number of sampled tokens; the step in which they are spent is the last.
+        plays: number of measured episodes, from initial states that do not occur in training.
         counts: numbers of replies to a prompt for which visited states are enumerated; none on a
             board with more than STATES information states.
         folder: of the run.
@@ -130,7 +130,7 @@ def run(
     with run_folder, stop, CallWatch(config.call_seconds):
         train(config, engine, run_folder, resume=False, stop=stop)
     if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:
-        raise KeyboardInterrupt  # by a signal
+        raise KeyboardInterrupt  # requested by a signal
     _, engine, step = load_run(folder)
     agent: Any = engine.agent(PUBLISHED)
     return {
@@ -145,7 +145,7 @@ def run(
 
 
 def warmed(config: RunConfig, shared: Path) -> Path:
-    """Return the folder of a warm-up's weights and moments, which is made where it is not there.
+    """Return the folder of a warm-up's weights and moments; run the warm-up if there is no folder.
 
     Args:
         config: of a run. Runs share a warm-up where all that it goes by is alike: environment,
@@ -172,7 +172,7 @@ def warmed(config: RunConfig, shared: Path) -> Path:
 def play_starts(starts: Starts, agent: Any, plays: int) -> list[Episode]:
     """Play the evaluation episodes of a policy from fixed initial states."""
     stream = Stream.from_seed(0).child("state groups")
-    specs = [match_spec(starts, 0, number, plays, stream) for number in range(plays)]
+    specs = [match_spec(starts, 0, index, plays, stream) for index in range(plays)]
     return play_teams(specs, {AGENT: agent})
 
 
@@ -226,7 +226,7 @@ def moves_left(table: Any) -> tuple[int | None, int | None]:
 
 
 def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Return what a policy visits on its own board, by number of replies to a prompt, if any."""
+    """Return a policy's visits on its board, by number of replies to a prompt."""
     if not counts:
         return {}
     section = config.environments[0]

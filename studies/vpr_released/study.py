@@ -1,6 +1,6 @@
-"""VPR as released, beside its baselines and the older form, at equal sampled tokens.
+"""VPR as in its authors' code, its baselines and the older form, with equally many sampled tokens.
 
-Four replies to a prompt cost four. Every figure is of starts that training never met.
+Four replies to a prompt cost four times the tokens. All figures have unseen initial states.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MODULE = "studies.vpr_released.state_groups"
 GAMES = ("sudoku", "minesweeper", "sokoban")
 ONE_REPLY = ("rollout.candidates.count=1", "rewards=[]", "reorder_outcomes=false")
 BY_GROUP = ("rollout.games_per_step=256", "rollout.group_size=8")
-ARMS = {  # arm: what differs from VPR as released
+ARMS = {  # arm: overrides of VPR as in the authors' code
     "released": (),
     "random": ("rollout.candidates.commit=random",),
     "outcome": (*BY_GROUP, *ONE_REPLY, "credit={name: grpo}"),
@@ -25,13 +25,13 @@ ARMS = {  # arm: what differs from VPR as released
         "credit={name: vpr, preset: by_turn}",
     ),
 }
-JUDGES = {  # who says which turns are right in the older form
+JUDGES = {  # the judge of turns in the older form
     "sudoku": "{name: constraint}",
     "minesweeper": "{name: posterior}",
     "sokoban": "{name: constraint, lost: solution}",
 }
 FIGURES = ("success", "completion", "illegal", "decisions", "tokens", "steps")
-LONG = "steps=100000"  # tokens end a run, and nothing in the recipes depends on its length
+LONG = "steps=100000"  # tokens end a run; no schedule of the recipes depends on its length
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -69,7 +69,7 @@ def changes_of(game: str, arm: str) -> list[str]:
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return a row per game and arm; a game's first is its start, the warm-up of all its arms."""
+    """Return a row per game and arm; the first row of a game is the warm-up of all its arms."""
     result = []
     for game in setting["games"]:
         for arm in setting["arms"]:

@@ -8,11 +8,11 @@ from studies.common.result_figures import (
     interval_text,
     markdown,
     paired_difference,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
-from studies.common.vpr_figures import part
+from studies.common.vpr_figures import format_share
 
 ARMS = {
     "start": "nothing yet: after the warm-up",
@@ -25,18 +25,18 @@ ARMS = {
 
 
 def learnt(results: Results) -> str:
-    """Return what each arm solves at equal sampled tokens, on starts that training never met."""
+    """Return the figures of each arm at equal sampled tokens, on unseen initial states."""
     head = ("puzzle", "learns by", "starts", "solved", "completion", "illegal", "tokens", "steps")
     lines = []
     for row in results.rows():
         sums = (spread(row, name, 0) for name in ("tokens", "steps"))
-        parts = (part(row, name) for name in ("success", "completion", "illegal"))
+        parts = (format_share(row, name) for name in ("success", "completion", "illegal"))
         lines.append((row["game"], ARMS[row["arm"]], row["starts"], *parts, *sums))
     return markdown(head, lines)
 
 
 def claims(results: Results) -> str:
-    """Return the released form less each other arm, paired by seed, with a verdict for each."""
+    """Return the differences between VPR as released and each other arm, paired by seed."""
     head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
     lines, gains = [], []
     for row in results.rows():
@@ -46,12 +46,12 @@ def claims(results: Results) -> str:
         gains_of = [paired_difference(best, row, name) for name in ("success", "completion")]
         gains.append(gains_of[0])
         lines.append((row["game"], ARMS[row["arm"]], *map(interval_text, gains_of)))
-    return table_with_words(head, lines, sides(gains, "held", "refuted"))
+    return table_with_words(head, lines, words_of_differences(gains, "held", "refuted"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "vpr released": learnt,
     "vpr released claims": claims,
     "vpr released source": Results.source,
 }
-SHOWN = {"At equal sampled tokens": "vpr released", "Claim by claim": "vpr released claims"}
+SECTIONS = {"At equal sampled tokens": "vpr released", "Claim by claim": "vpr released claims"}

@@ -29,11 +29,11 @@ def lesson(
 
 
 def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
-    """Return the study of what a table learns, with seeds.
+    """Return a study with a table of logits and several seeds.
 
     Args:
-        lessons: what is learnt in a setting, each with its labels.
-        fields: the other fields of the study; see ``Study``.
+        lessons: function from a setting to the arguments of each run, with labels.
+        fields: other fields of the study; see ``Study``.
     """
     return Study(
         page="studies/vpr_methods/page.md",
@@ -44,18 +44,18 @@ def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
 
 
 def cells(labelled: Labelled, seeds: int) -> list[Cell]:
-    """Return the cells of lessons, seeds outermost."""
+    """Return the cells of all runs, ordered by seed."""
     return [cell(labels, lesson, seed) for seed in range(seeds) for labels, lesson in labelled]
 
 
 def cell(labels: Labels, lesson: Lesson, seed: int) -> Cell:
-    """Return the cell of a lesson with a seed."""
+    """Return the cell of a run."""
     name = "-".join(str(value) for value in (*labels.values(), seed))
     return module_cell(MODULE, {**lesson, "seed": seed}, key=(*labels.values(), seed), name=name)
 
 
 def rows(labelled: Labelled, seeds: int, records: CellRecords) -> list[Row]:
-    """Return the rows of all lessons."""
+    """Return the rows of all runs."""
     result = []
     for labels, _ in labelled:
         ran = [records[*labels.values(), seed]["found"] for seed in range(seeds)]
@@ -64,10 +64,11 @@ def rows(labelled: Labelled, seeds: int, records: CellRecords) -> list[Row]:
 
 
 def rows_of(labels: Labels, records: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return the rows of a lesson: on the starts of training, and on unseen ones if there are any.
+    """Return the rows of a run: on the initial states of training, and on unseen ones if there are
+    any.
 
     Args:
-        labels: what tells the lesson from others.
+        labels: labels of the run.
         records: results of ``learner.run``, by seed.
     """
     names = [name for name in records[0]["curve"][-1] if name != "games"]
@@ -80,7 +81,7 @@ def rows_of(labels: Labels, records: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def curve_of(curve: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
-    """Return the figures of a curve: returns by games played, those at half and over the run."""
+    """Return the figures of a curve: returns by number of games, at half, and over the run."""
     returns = [point["return"] for point in curve]
     later = returns[1:] or returns
     figures = {f"return after {point['games']}": point["return"] for point in curve}

@@ -1,10 +1,10 @@
-"""A table of logits that learns by any estimator, and what it is measured at.
+"""A table of logits that learns with any estimator, and its measurements.
 
 The policy is a softmax table over information states: nothing is shared between states, and only
 credit differs. The same rollout, oracles, rewards and estimators as in any run; the update is plain
-gradient ascent on the mean over turns of advantage * log pi. A table knows nothing of a start that
-it has not met, so its figures are of starts `seen`: how fast credit teaches what is to be known by
-heart. Beside them stand those on `unseen` starts.
+gradient ascent on the mean over turns of advantage * log pi. A table knows nothing of a new initial
+state, so its main figures have `starts` "seen": they show how fast credit teaches known states.
+Figures of "unseen" initial states are also stored.
 
     python -m studies.vpr_table.learner '{"task": "sudoku4", ...}' FILE
 
@@ -99,7 +99,7 @@ def specs(
     result = []
     for group in range(groups):
         stream, seat = root.child(step).child(group), (step * groups + group) % game.num_seats
-        learns = [number == seat or not opponent for number in range(game.num_seats)]
+        learns = [index == seat or not opponent for index in range(game.num_seats)]
         seats = tuple("table" if is_learner else "opponent" for is_learner in learns)
         for member in range(size):
             result.append(
@@ -122,8 +122,8 @@ class Lesson:
     Args:
         task: of TASKS.
         variant: of VARIANTS.
-        seed: of the run.
-        oracle: who judges what is learnt from, in place of the task's, which measures.
+        seed: seed of the run.
+        oracle: oracle for training; None: that of the task, which also measures.
     """
 
     def __init__(
@@ -212,16 +212,16 @@ def run(
     size: int,
     oracle: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Train one table; return what it was measured at.
+    """Train one table; return its measurements.
 
     Args:
         task: of TASKS.
         variant: of VARIANTS.
-        seed: of the run.
+        seed: seed of the run.
         steps: updates.
         groups: groups of a step.
         size: games of a group.
-        oracle: who judges what is learnt from, in place of the task's, which measures.
+        oracle: oracle for training; None: that of the task, which also measures.
 
     Returns:
         {"starts": what the training's starts are, "curve": measurements on them, "unseen": the

@@ -1,4 +1,4 @@
-"""Does rewarding each turn beat rewarding outcomes? A table of logits learns by both.
+"""Are rewards for each turn better than rewards for outcomes? A table of logits learns with both.
 
 Everything else is equal: games, rollout, oracles, rewards and step size.
 """
@@ -10,7 +10,7 @@ from studies.vpr_table import cells as table_cells
 from studies.vpr_table.cells import Labels, Lesson
 
 COMPARED = ("sudoku4", "minesweeper3", "minesweeper3-best", "tictactoe")
-ORACLES = ("minesweeper3-best",)  # tasks that differ from another by their oracle alone
+ORACLES = ("minesweeper3-best",)  # tasks that differ from another task only by the oracle
 BASELINES = ("vpr_state", "vpr_none", "vpr_loo", "vpr_to_go")
 Arm = tuple[str, tuple[str, ...], tuple[int, ...]]  # task, variants, sizes of groups
 PLAN: dict[str, list[Arm]] = {  # what is varied -> arms
@@ -27,7 +27,7 @@ PLAN: dict[str, list[Arm]] = {  # what is varied -> arms
 
 
 def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
-    """Return what is learnt, each with its labels."""
+    """Return the arguments of each run, with labels."""
     return [
         (
             {"varied": axis, "task": task, "learns by": variant, "group": size},

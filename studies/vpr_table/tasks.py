@@ -1,4 +1,4 @@
-"""What a table of logits learns, and by what: see ``learner``."""
+"""The tasks that a table of logits learns, and the variants of its training; see ``learner``."""
 
 from __future__ import annotations
 

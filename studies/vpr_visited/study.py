@@ -1,7 +1,7 @@
-"""Which states the best of K replies leads to, exactly, while VPR as released is learnt.
+"""The exact states to which the best of K replies leads, during training with VPR.
 
-Boards are small enough to enumerate what a policy visits with one reply to a prompt, and what it
-visits where one of the best of 2, 4 or 8 is played, as in training. Policies learn on these boards.
+Policies learn on boards that are small enough to enumerate the visits of a policy with one reply to
+a prompt, and with one of the best of 2, 4 or 8 replies, as in training.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def cell(game: str, arm: str, budget: int, seed: int, setting: Setting) -> Cell:
         "changes": [*changes_of(game, arm), LONG, f"warmup.updates={setting['warm-up']}", board],
         "seed": seed,
         "budget": budget,
-        "plays": 1,  # all starts were met; what is kept is enumerated
+        "plays": 1,  # all initial states occur in training; the figures are enumerated
         "counts": setting["counts"],
     }
     name = f"{game} {arm} {budget} {seed}"
@@ -57,12 +57,12 @@ def cell(game: str, arm: str, budget: int, seed: int, setting: Setting) -> Cell:
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return a row per game, arm, sampled tokens and replies to a prompt; the start's have none."""
+    """Return a row per game, arm, sampled tokens and number of replies; "start" has no tokens."""
     result = []
     for game in setting["games"]:
         for arm in (START, *setting["arms"]):
             for budget in setting["budgets"] if arm != START else (0,):
-                ran = _ran(setting, records, game, arm, budget)
+                ran = _visits_by_seed(setting, records, game, arm, budget)
                 for count in map(str, setting["counts"]):
                     labels = {"game": game, "arm": arm, "sampled": str(budget), "replies": count}
                     values = by_seed([record[count] for record in ran])
@@ -70,10 +70,10 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     return result
 
 
-def _ran(
+def _visits_by_seed(
     setting: Setting, records: CellRecords, game: str, arm: str, budget: int
 ) -> list[dict[str, dict[str, float]]]:
-    """Return by seed what was visited after so many tokens; before the first, of any arm."""
+    """Return the visits of each seed after a number of tokens; 0 tokens: those of any arm."""
     if arm == START:
         first = (setting["arms"][0], setting["budgets"][0])
         where, which = "start_occupancy", (game, *first)

@@ -1,9 +1,9 @@
-"""The table of studies/vpr_methods/page.md on the states that guiding leads to."""
+"""The table of studies/vpr_methods/page.md on the states that the best of K replies leads to."""
 
 from __future__ import annotations
 
 from studies.common.result_figures import Maker, Results, Row, markdown
-from studies.common.vpr_figures import part
+from studies.common.vpr_figures import format_share
 from studies.vpr_released.tables import ARMS
 from studies.vpr_visited.study import START
 
@@ -11,7 +11,9 @@ SIZES = {"sudoku": "four puzzles", "minesweeper": "2x3, six fields", "sokoban": 
 
 
 def visited(results: Results) -> str:
-    """Return what is solved with so many replies, and how far they lead from one's states."""
+    """Return the shares solved with K replies, and the distance of their visits from those of one
+    reply.
+    """
     sampled = sorted({int(arm_row["sampled"]) for arm_row in results.rows()})
     head = ("puzzle", "learns by", "K")
     names = [f"{what} after {number:,}" for what in ("solved", "shift") for number in sampled]
@@ -23,16 +25,16 @@ def visited(results: Results) -> str:
             ARMS[arm_row["arm"]],
             arm_row["replies"],
         )
-        solved = (part(row, "success") for row in at)
-        lines.append((*labels, *solved, *(part(row, "distance") for row in at)))
+        solved = (format_share(row, "success") for row in at)
+        lines.append((*labels, *solved, *(format_share(row, "distance") for row in at)))
     return markdown((*head, *names), lines)
 
 
 def _at(results: Results, row: Row, sampled: int) -> Row:
-    """Return the row of an arm and a number of replies after so many tokens, 0 for the start."""
+    """Return the row of an arm after a number of tokens; 0 tokens means the start."""
     arm = START if sampled == 0 else row["arm"]
     return results.row(game=row["game"], arm=arm, replies=row["replies"], sampled=str(sampled))
 
 
-MADE: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}
-SHOWN = {"Visited states": "vpr visited"}
+MARKERS: dict[str, Maker] = {"vpr visited": visited, "vpr visited source": Results.source}
+SECTIONS = {"Visited states": "vpr visited"}

@@ -60,16 +60,16 @@ def figure(end: str, team: str, step: int) -> str:
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     result = []
     for seed in range(setting["seeds"]):
         for players, arm in ARMS:
             if players in setting["players"]:
                 recipe, arm_changes = ARMS[players, arm]
-                changes = [f"seed={seed}", "threads=1", *arm_changes, *setting["changes"]]
+                overrides = [f"seed={seed}", "threads=1", *arm_changes, *setting["changes"]]
                 folder = f"{players}-{arm}-{seed}"
                 result.append(
-                    training_cell((players, arm, seed), folder, recipe, changes, run_figures)
+                    training_cell((players, arm, seed), folder, recipe, overrides, run_figures)
                 )
     return result
 

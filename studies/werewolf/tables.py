@@ -8,10 +8,10 @@ from studies.common.result_figures import (
     Results,
     interval_text,
     markdown,
-    sides,
     spread,
     table_with_words,
     values,
+    words_of_differences,
 )
 from studies.werewolf.study import ENDS, STEPS, TEAMS, WOLF, figure
 
@@ -49,12 +49,12 @@ def changes(results: Results) -> str:
                 gaps.append(estimate)
                 cells = (interval_text(estimate), f"{fell} of {len(grown)}")
                 lines.append((str(row["players"]), row["arm"], team, how, *cells))
-    return table_with_words(head, lines, sides(gaps, "rose", "fell"))
+    return table_with_words(head, lines, words_of_differences(gaps, "rose", "fell"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "werewolf gains": gains,
     "werewolf changes": changes,
     "werewolf source": Results.source,
 }
-SHOWN = {"Gains": gains, "Changes": changes}
+SECTIONS = {"Gains": gains, "Changes": changes}

@@ -11,9 +11,9 @@ from studies.common.result_figures import (
     interval,
     interval_text,
     markdown,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
 from studies.common.significance import holm, zero_probability
 from studies.werewolf_seven.study import MAIN, PARTS
@@ -89,7 +89,9 @@ def parts(results: Results) -> str:
         (arm, *map(interval_text, estimates), f"{chance:.2f}")
         for (arm, estimates), chance in zip(gaps.items(), chances, strict=True)
     ]
-    return table_with_words(head, lines, sides(both, "held", "not held: it wins more"))
+    return table_with_words(
+        head, lines, words_of_differences(both, "held", "not held: it wins more")
+    )
 
 
 def _gap(
@@ -158,11 +160,11 @@ def policies(results: Results) -> str:
     )
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "werewolf seven": matrix,
     "werewolf seven sides": villages,
     "werewolf seven parts": parts,
     "werewolf seven policies": policies,
     "werewolf seven source": Results.source,
 }
-SHOWN = {"Wolves win": matrix, "Sides": villages, "Parts": parts, "Policies": policies}
+SECTIONS = {"Wolves win": matrix, "Sides": villages, "Parts": parts, "Policies": policies}

@@ -31,12 +31,12 @@ def wins(results: Results) -> str:
     sides = [values(wolf, WON), [1.0 - share for share in values(village, WON)]]
     both = [sum(by_side) / 2 for by_side in zip(*sides, strict=True)]
     games, lines, chances = wolf["games"] // len(both), [], []
-    for place, seed in enumerate(seeds_of(wolf, WON)):
-        estimates = [_share(by_side[place], games) for by_side in sides] + [
-            _share(both[place], 2 * games)
+    for index, seed in enumerate(seeds_of(wolf, WON)):
+        estimates = [_share(by_side[index], games) for by_side in sides] + [
+            _share(both[index], 2 * games)
         ]
         lines.append((seed, *map(interval_text, estimates), str(2 * games)))
-        chances.append(share_probability(both[place], 2 * games, EVEN))
+        chances.append(share_probability(both[index], 2 * games, EVEN))
     estimates = [mean_interval(by_side) for by_side in (*sides, both)]
     count = 2 * games * len(both)
     lines.append(("all", *map(interval_text, estimates), str(count)))
@@ -92,10 +92,10 @@ def _minutes(row: Row) -> str:
     return " ".join(f"{seconds / 60:.0f}" for seconds in values(row, "seconds"))
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "werewolf smol": wins,
     "werewolf smol speeches": speeches,
     "werewolf smol took": took,
     "werewolf smol source": Results.source,
 }
-SHOWN = {"Who wins": wins, "Speeches": speeches, "What it took": took}
+SECTIONS = {"Who wins": wins, "Speeches": speeches, "What it took": took}

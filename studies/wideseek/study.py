@@ -17,13 +17,13 @@ from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed
 from studies.common.self_played import (
-    TOKENS,
+    TOKENS_FIGURE,
     UNTRAINED,
     Arm,
     arm_cell,
     freeze_change,
+    measure_self_play,
     sampled_tokens,
-    self_played,
     unfreeze_change,
 )
 from studies.common.study import Setting, Study
@@ -50,7 +50,7 @@ SHOWN = (
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+    """Return the cells, ordered by seed."""
     return [
         arm_cell(
             arm, seed, ARMS[arm], setting, partial(run_figures, plays=setting["plays"], seed=seed)
@@ -66,18 +66,19 @@ def run_figures(
     """Return the figures of a run by width.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
         run_command: runs the plays that are measured.
         plays: of the run's policies with each other, at each width.
         seed: of these plays.
     """
-    games, tokens = self_played(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
+    games, tokens = measure_self_play(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
         {
             "workers": int(game["game"].rpartition("-")[2]),
             "starts": game["starts"],
-            "figures": {name: game["figures"][name]["mean"] for name in FIGURES} | {TOKENS: tokens},
+            "figures": {name: game["figures"][name]["mean"] for name in FIGURES}
+            | {TOKENS_FIGURE: tokens},
         }
         for game in games
         if game["game"].startswith(SHOWN)
@@ -91,9 +92,9 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     for arm in setting["arms"]:
         ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
         seconds = [records[arm, seed]["seconds"] for seed in range(setting["seeds"])]
-        for place, game in enumerate(ran[0]):
+        for index, game in enumerate(ran[0]):
             figures = [
-                figures[place]["figures"] | {"seconds": each}
+                figures[index]["figures"] | {"seconds": each}
                 for figures, each in zip(ran, seconds, strict=True)
             ]
             labels = {"arm": arm, "workers": game["workers"], "starts": game["starts"]}

@@ -14,11 +14,11 @@ from studies.common.result_figures import (
     markdown,
     mean,
     paired_difference,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
-from studies.common.self_played import TOKENS
+from studies.common.self_played import TOKENS_FIGURE
 from studies.wideseek.study import (
     ALONE,
     ALONE_START,
@@ -65,7 +65,7 @@ def widths(results: Results) -> str:
             gains.append(ahead[0])
             workers = f"{more['workers']} less {fewer['workers']}"
             lines.append((NAMES[arm], workers, *map(interval_text, ahead)))
-    return table_with_words(head, lines, sides(gains, "rises", "falls"))
+    return table_with_words(head, lines, words_of_differences(gains, "rises", "falls"))
 
 
 def alone(results: Results) -> str:
@@ -83,7 +83,7 @@ def alone(results: Results) -> str:
                     cells = (NAMES[team], str(row["workers"]), what, turns)
                     gaps.append(ahead)
                     lines.append((*cells, interval_text(ahead)))
-    return table_with_words(head, lines, sides(gaps, "ahead", "behind"))
+    return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
 def both(results: Results) -> str:
@@ -96,7 +96,7 @@ def both(results: Results) -> str:
                 ahead = [paired_difference(row, other, name) for name in (F1, BARE)]
                 gains.append(ahead[0])
                 lines.append((str(row["workers"]), NAMES[arm], *map(interval_text, ahead)))
-    return table_with_words(head, lines, sides(gains, UP, DOWN))
+    return table_with_words(head, lines, words_of_differences(gains, UP, DOWN))
 
 
 def claims(results: Results) -> str:
@@ -125,7 +125,7 @@ def costs(results: Results) -> str:
     lines = []
     for arm in ARMS:
         for row in results.rows(arm=arm)[:1]:
-            minutes, tokens = mean(row, "seconds") / 60, mean(row, TOKENS) / 1e6
+            minutes, tokens = mean(row, "seconds") / 60, mean(row, TOKENS_FIGURE) / 1e6
             lines.append((NAMES[arm], f"{tokens:.2f}", f"{minutes:.1f}"))
     return markdown(head, lines)
 
@@ -156,7 +156,7 @@ def _count_text(outcomes: list[bool]) -> str:
     return f"{sum(outcomes)} of {len(outcomes)} comparisons" if outcomes else "not measured"
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "wideseek claims": claims,
     "wideseek": figures_by_width,
     "wideseek widths": widths,
@@ -165,7 +165,7 @@ MADE: dict[str, Maker] = {
     "wideseek costs": costs,
     "wideseek source": Results.source,
 }
-SHOWN = {
+SECTIONS = {
     "Claim by claim": claims,
     "By width": figures_by_width,
     "Is the wider team better?": widths,

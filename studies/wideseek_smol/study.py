@@ -20,14 +20,14 @@ from sparring.config.parts import to_option_text
 from sparring.config.recipe import load_recipe
 from sparring.environments.catalogue import make_game
 from studies.common.self_played import (
-    TOKENS,
+    TOKENS_FIGURE,
     UNTRAINED,
     Arm,
     arm_cell,
+    measure_self_play,
     parse_self_plays,
     sampled_tokens,
     self_play_options,
-    self_played,
 )
 from studies.common.study import Setting, Study
 
@@ -81,14 +81,14 @@ def run_figures(
     """Return the figures of a run's policy in all seats, non-key F1 with its interval over plays.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         stdout: standard output of training.
         run_command: runs the plays that are measured.
         plays: of the run's policy with itself.
         seed: of these plays.
     """
     return _figures(
-        self_played(run, run_command, plays=plays, seed=seed), tokens=sampled_tokens(run)
+        measure_self_play(run, run_command, plays=plays, seed=seed), tokens=sampled_tokens(run)
     )
 
 
@@ -104,7 +104,7 @@ def _figures(plays: list[dict[str, Any]], tokens: float) -> dict[str, Any]:
             f"{BARE} high": bare["high"],
             **{name: game["figures"][name]["mean"] for name in FIGURES},
             "legal": 1.0 - game["illegal"]["mean"],
-            TOKENS: tokens,
+            TOKENS_FIGURE: tokens,
         },
     }
 

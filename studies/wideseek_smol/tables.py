@@ -14,11 +14,11 @@ from studies.common.result_figures import (
     mean,
     paired_difference,
     seeds_of,
-    sides,
     spread,
     table_with_words,
+    words_of_differences,
 )
-from studies.common.self_played import TOKENS
+from studies.common.self_played import TOKENS_FIGURE
 from studies.wideseek_smol.study import (
     BARE,
     PRETRAINED,
@@ -45,7 +45,10 @@ def figures_by_model(results: Results) -> str:
     for arm_row in (row for arm in NAMES for row in results.rows(arm=arm)):
         shares = (spread(arm_row, name, low=0.0, high=1.0) for name in SHARES)
         counts = (spread(arm_row, name) for name in COUNTS)
-        costs = (f"{mean(arm_row, TOKENS) / 1e3:.0f}", f"{mean(arm_row, 'seconds') / 60:.0f}")
+        costs = (
+            f"{mean(arm_row, TOKENS_FIGURE) / 1e3:.0f}",
+            f"{mean(arm_row, 'seconds') / 60:.0f}",
+        )
         lines.append((NAMES[arm_row["arm"]], *shares, *counts, *costs))
     return markdown((*head, *more), lines)
 
@@ -64,7 +67,7 @@ def apart(results: Results) -> str:
             if paired:
                 gaps.append(paired_difference(after, before, BARE))
                 lines.append((name, "all: more by", "", interval_text(gaps[-1])))
-    return table_with_words(head, lines, sides(gaps, "above", "below"))
+    return table_with_words(head, lines, words_of_differences(gaps, "above", "below"))
 
 
 def _gap(first: Interval, other: Interval) -> Interval:
@@ -83,9 +86,9 @@ def _plays(row: Row, seed: str) -> Interval:
     return Interval(mean=at, low=low, high=high, count=row["plays"])
 
 
-MADE: dict[str, Maker] = {
+MARKERS: dict[str, Maker] = {
     "wideseek smol": figures_by_model,
     "wideseek smol apart": apart,
     "wideseek smol source": Results.source,
 }
-SHOWN = {"SmolLM2 before and after": figures_by_model, "Seed by seed": apart}
+SECTIONS = {"SmolLM2 before and after": figures_by_model, "Seed by seed": apart}

@@ -138,12 +138,12 @@ class BotWithoutProbabilities:
 
 
 def config_with(bots, held_out):
-    changes = [
+    overrides = [
         f"bots={bots}",
         "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}",
         f"evaluation.opponents={held_out}",
     ]
-    return resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
+    return resolve(apply_overrides(load_recipe("mage/rock-tiny"), overrides))
 
 
 def opponents_in(bots, held_out, *others):

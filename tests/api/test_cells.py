@@ -23,7 +23,7 @@ from sparring.api.cells import (
     training_cell,
 )
 from sparring.core.errors import LockedError, RunError
-from studies.common.study import QUICK, Study, reproduce
+from studies.common.study import QUICK_NOTE, Study, reproduce
 
 
 def store_stdout(folder, stdout, run_command):
@@ -334,7 +334,7 @@ def test_the_results_of_a_study_state_command_commit_and_machine(tmp_path):
     assert {"commit", "date", "machine"} <= results.keys() and "torch" in results["versions"]
     assert "note" not in results
     quick = reproduce(study, {"names": ["agents"]}, tmp_path, command="x", quick=True)
-    assert quick["setting"] == {"names": ["agents"], "quick": True} and quick["note"] == QUICK
+    assert quick["setting"] == {"names": ["agents"], "quick": True} and quick["note"] == QUICK_NOTE
     # the state after a kill: one cell is stored, the other has no result
     modified_at = (tmp_path / "agents" / "cell.json").stat().st_mtime_ns
     (tmp_path / "oracles" / "cell.json").unlink()

@@ -104,9 +104,9 @@ def import_cycle(sources):
 
 
 def games_named(path, source):
-    """Return the lines that import the class of OpenSpiel's games in a module that is no game over OpenSpiel itself.
+    """Return the lines that import OpenSpiel's game classes in a module that is not a game of OpenSpiel.
 
-    ``path`` is relative to the package. Everything else says Environment, Searchable or Play (environments/base.py).
+    ``path`` is relative to the package. Other modules use Environment, Searchable or Play (environments/base.py).
     """
     tree = parsed(source)
     is_game = any(
@@ -140,7 +140,7 @@ def layering(module_name, source):
 
 
 def non_mathematical_imports(source):
-    """Return the imports of a mathematical module that are not mathematical."""
+    """Return the imports of a mathematical module that belong to other packages."""
     breaches = []
     for module, line in imports(parsed(source)):
         top, is_ours = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
@@ -174,7 +174,7 @@ def documented_methods(sources):
 def undocumented(source, interface=frozenset()):
     """Return public functions, classes and methods without a docstring or with missing annotations.
 
-    A method named in ``interface``, which says what such methods give, needs no docstring of its own.
+    A method whose name is in ``interface`` needs no docstring, as the interface documents it.
     """
     tree, missing = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
@@ -277,7 +277,7 @@ def forbidden_calls(module_name, called, node):
 
 
 def named_methods(source, names):
-    """Return string literals and imports that name a plug-in: the loop must not know any method."""
+    """Return string literals and imports that name a plug-in; the training loop must not name methods."""
     tree, docstrings = parsed(source), set()
     plugins = {f"sparring.methods.{slot}.{name}" for slot in METHOD_SLOTS for name in names}
     breaches = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
@@ -293,15 +293,15 @@ def named_methods(source, names):
 
 
 def openspiel_named(path, text):
-    """Return the lines of a file of the package that name OpenSpiel's modules or states, although only the OpenSpiel package may.
+    """Return the lines of a file that name OpenSpiel's modules or states, which only its package may.
 
     ``path`` is relative to the package. Comments, docstrings and files of data count as well.
     """
     if path.startswith("environments/openspiel/"):
         return []
     return [
-        f"line {number}: {match[0]}"
-        for number, line in enumerate(text.splitlines(), 1)
+        f"line {index}: {match[0]}"
+        for index, line in enumerate(text.splitlines(), 1)
         if (match := OPENSPIEL.search(line))
     ]
 
@@ -317,7 +317,7 @@ FRAGMENT = re.compile(r"(?:[.:)]\s+|\n\s*\n\s*)(It|They|Whose|Of|Its|Which)\b")
 
 
 def vague_names(source, allowed=frozenset()):
-    """Return the variables, parameters and classes that are named by what was done to them.
+    """Return the variables, parameters and classes whose names are participles.
 
     ``left`` needs a ``right`` or a ``top`` in its module. ``allowed`` holds names of options.
     """
@@ -337,7 +337,7 @@ def vague_names(source, allowed=frozenset()):
 
 
 def fragments(source):
-    """Return the lines of docstrings whose second sentence is a part of the first or leans on it."""
+    """Return the lines of docstrings that have a sentence fragment."""
     scopes = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Module | ast.ClassDef | FUNCTION))
     texts = ((getattr(node, "lineno", 1), (ast.get_docstring(node) or "").partition("\nArgs:")[0]) for node in scopes)
     return [f"line {line}: ... {match[1]}" for line, text in texts if (match := FRAGMENT.search(text))]

@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ENVIRONMENTS = SOURCE / "environments"
 BASES = [ENVIRONMENTS / name for name in ("base.py", "bank.py", "combining.py", "question.py", "drawing/canvas.py")]
 INTERFACE = rules.documented_methods(path.read_text() for path in [*BASES, *(ENVIRONMENTS / "openspiel").glob("*.py")])
-LONGEST = 1000  # lines of a file: where an idea needs more, it is two
+MAX_LINES = 1000  # largest number of lines of a file
 
 
 def module(path):
@@ -27,21 +27,21 @@ def module(path):
 
 
 @every_case("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)), parts=16)
-def test_a_file_keeps_the_laws(path):
+def test_every_file_keeps_the_rules(path):
     source = path.read_text()
     if module(path):
         assert rules.layering(module(path), source) == []
     assert rules.undocumented(source, INTERFACE if path.is_relative_to(ENVIRONMENTS) else frozenset()) == []
     assert rules.forbidden_uses(module(path), source) == []
     lines = source.count("\n")
-    assert lines <= LONGEST, f"{lines} lines"
+    assert lines <= MAX_LINES, f"{lines} lines"
     for node in rules.functions(rules.parsed(source)):
         assert rules.length(node) <= 80, f"{node.name} has {rules.length(node)} lines"
 
 
 def test_no_line_has_more_than_a_hundred_columns():
     files = {str(path.relative_to(SOURCE)): path.read_text().splitlines() for path in FILES}
-    wide = [(name, number) for name, lines in files.items() for number, line in enumerate(lines, 1) if len(line) > 100]
+    wide = [(name, index) for name, lines in files.items() for index, line in enumerate(lines, 1) if len(line) > 100]
     assert wide == []
 
 
@@ -61,7 +61,7 @@ def test_nobody_waits_with_a_timeout_on_a_simple_queue():
     ] == []
 
 
-def test_only_the_room_of_openspiel_names_it():
+def test_only_the_openspiel_package_names_openspiel():
     files = (path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc")
     assert {
         str(path): lines
@@ -111,8 +111,8 @@ def test_only_games_over_openspiel_name_their_class():
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_no_modules_import_each_other_in_a_circle():
-    """Imports for types alone count: who needs another's type needs the other."""
+def test_no_modules_import_each_other_in_a_cycle():
+    """Imports under TYPE_CHECKING count too."""
     project = SOURCE.parents[1]
     studies = {
         ".".join(path.relative_to(project).with_suffix("").parts): path.read_text()
@@ -131,18 +131,18 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 @every_case("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
-def test_ops_is_mathematics_alone(path):
+def test_ops_imports_only_mathematics(path):
     assert rules.non_mathematical_imports(path.read_text()) == []
 
 
 @pytest.mark.parametrize(
     "source", ["import os", "from pathlib import Path", "from sparring.core.files import parse_json", "import torch"]
 )
-def test_machinery_in_ops_is_noticed(source):
+def test_other_imports_in_ops_are_noticed(source):
     assert rules.non_mathematical_imports(source) != []
 
 
-def test_the_loop_names_no_method():
+def test_the_training_loop_names_no_method():
     names = {name for slot in ("credit", "losses", "rewards", "selection") for name in registry.names(slot)}
     for part in ("run", "learn", "engine"):
         for path in sorted((SOURCE / part).glob("*.py")):
@@ -164,11 +164,11 @@ def test_the_loop_names_no_method():
         ("report.page", "from sparring.models.samplers.base import Sampler"),
     ],
 )
-def test_layering_notices(where, source):
+def test_an_import_of_a_higher_layer_is_noticed(where, source):
     assert rules.layering(where, source)
 
 
-def test_layering_allows_what_is_above_and_type_checking():
+def test_imports_of_lower_layers_and_for_types_are_allowed():
     assert rules.layering("learn", "import torch\nfrom sparring.methods.credit.base import component") == []
     assert rules.layering("environments", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
 
@@ -203,11 +203,11 @@ def test_layering_allows_what_is_above_and_type_checking():
         "eval('1')",
     ],
 )
-def test_sins_are_noticed(source):
+def test_forbidden_uses_are_noticed(source):
     assert rules.forbidden_uses("ops", source)
 
 
-def test_what_is_no_sin():
+def test_allowed_uses_are_not_reported():
     assert rules.forbidden_uses("cli", "print(1)") == []
     assert rules.forbidden_uses("models", "torch.rand(3, generator=g)\nweight.normal_(generator=g)") == []
     assert rules.forbidden_uses("core.rng", "import numpy as np\nnp.random.Generator(np.random.Philox(key=1))") == []
@@ -224,11 +224,11 @@ def test_what_is_no_sin():
         "x = 1",
     ],
 )
-def test_missing_words_are_noticed(source):
+def test_missing_docstrings_are_noticed(source):
     assert rules.undocumented(source)
 
 
-def test_a_method_of_an_interface_needs_no_words_of_its_own():
+def test_a_method_of_an_interface_needs_no_docstring():
     source = '"""m"""\nclass A:\n    """d"""\n    def f(self) -> None:\n        pass'
     assert rules.undocumented(source, {"f"}) == [] != rules.undocumented(source, {"g"})
     assert rules.undocumented('"""m"""\ndef f(x: int) -> int:\n    return x', {"f"})
@@ -243,7 +243,7 @@ def test_a_named_method_is_noticed():
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
+def test_the_library_imports_no_study_and_studies_use_only_public_names():
     known = [
         str(path)
         for path in FILES
@@ -260,7 +260,7 @@ def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
     assert len(studies) > 60 and private == []
 
 
-def test_rooms_without_torch_do_not_bring_it_in_through_others():
+def test_packages_without_torch_do_not_import_it_indirectly():
     modules = [
         path
         for path in FILES

@@ -1,4 +1,4 @@
-"""A test of many cases checks each of them and reports every breach by name."""
+"""A test of many cases checks each case and reports every failed case by name."""
 
 import inspect
 
@@ -15,7 +15,7 @@ def reported(check, **others):
     return str(failure.value).splitlines()
 
 
-def test_every_breach_is_reported_by_the_name_of_its_case_and_no_other_case():
+def test_exactly_the_failed_cases_are_reported_by_name():
     checked = []
 
     @every_case(("left", "right"), [(1, 1), (1, 2), pytest.param(3, 4, id="large"), (5, 5)])
@@ -34,7 +34,7 @@ def test_every_breach_is_reported_by_the_name_of_its_case_and_no_other_case():
     assert "large: ValueError: three" in lines and len(lines) > 4
 
 
-def test_what_raises_nothing_where_it_should_is_a_breach():
+def test_a_case_without_its_expected_error_fails():
     @every_case("value", [0, 1], ids={"none": 0, "one": 1})
     def check(value):
         with pytest.raises(ZeroDivisionError):
@@ -43,7 +43,7 @@ def test_what_raises_nothing_where_it_should_is_a_breach():
     assert reported(check)[1].startswith("one: Failed: DID NOT RAISE")
 
 
-def test_nothing_is_said_where_all_cases_are_right():
+def test_nothing_is_reported_if_all_cases_pass():
     @every_case("value", [1, 2])
     @every_case("other", "ab")
     def check(value, other):
@@ -67,7 +67,7 @@ def test_parts_share_the_cases_and_other_arguments_are_those_of_pytest():
     assert checked == [0, 2, 4, 1, 3]
 
 
-def test_a_check_of_hypothesis_is_marked_as_one_and_shows_its_example():
+def test_a_hypothesis_check_is_marked_and_shows_its_example():
     @every_case("limit", [10, 1000])
     @given(number=st.integers(0, 100))
     def check(limit, number):

@@ -1,4 +1,4 @@
-"""A quick test is quick where `make` runs it, what tests/slow.txt lists is slow, and slow tests take turns."""
+"""Quick tests have a time limit under `make`, tests/slow.txt lists slow tests, and slow tests take turns."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def output_of(folder, *options, **environment):
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_a_quick_test_that_takes_long_fails_where_make_runs_it(tmp_path):
+def test_a_quick_test_that_takes_long_fails_under_make(tmp_path):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "long_to_import.py").write_text(LONG)
@@ -77,7 +77,7 @@ def test_a_quick_test_that_takes_long_fails_where_make_runs_it(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_what_took_long_is_listed_by_the_dearest_case(tmp_path):
+def test_long_tests_are_listed_by_their_longest_case(tmp_path):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_it.py").write_text(
         TESTS.replace("2.3", "0.3")
@@ -124,7 +124,7 @@ def test_quick():
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_slow_tests_take_turns_and_one_that_fails_says_how_to_repeat_it(tmp_path):
+def test_slow_tests_take_turns_and_a_failure_prints_how_to_repeat_it(tmp_path):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_it.py").write_text(TURNS)
     seen, repeats = [], []
@@ -139,7 +139,7 @@ def test_slow_tests_take_turns_and_one_that_fails_says_how_to_repeat_it(tmp_path
     assert "SPARRING_ROTATION='main/5' is no COMMIT/N" in output_of(tmp_path, SPARRING_ROTATION="main/5")
 
 
-def test_every_place_has_its_turn(monkeypatch):
+def test_every_part_of_the_rotation_has_its_turn(monkeypatch):
     taken = []
     for commit in range(0x1A2B30, 0x1A2B35):
         monkeypatch.setenv("SPARRING_ROTATION", f"{commit:x}/7")
@@ -153,8 +153,8 @@ def test_every_place_has_its_turn(monkeypatch):
     )
 
 
-def test_what_is_listed_is_there():
-    """A name that no test has any more would mark nothing."""
+def test_every_listed_test_exists():
+    """The name of a removed test would mark no test."""
     for name in conftest.listed():
         path, _, test = name.partition("[")[0].partition("::")
         text = (CONFTEST.parents[1] / path).read_text(encoding="utf-8")

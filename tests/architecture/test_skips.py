@@ -1,4 +1,4 @@
-"""Where `make` has installed what tests need, a test that is skipped has failed."""
+"""A skipped test counts as failed if `make` has installed everything that tests need."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def test_is_known_to_fail():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("forbidden", "failed"), [("1", {"test_a.py::test_skips", "test_b.py"}), ("", set())])
-def test_a_skip_fails_where_it_is_forbidden(tmp_path, forbidden, failed):
+def test_a_skip_fails_if_skips_are_forbidden(tmp_path, forbidden, failed):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(TESTS)
     (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such_package')\n")

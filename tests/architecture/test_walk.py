@@ -1,4 +1,4 @@
-"""A training run stays within few files: one step of kuhn-tiny is followed, and the files counted."""
+"""A training run executes few files: a step of kuhn-tiny is traced, and its files are counted."""
 
 import json
 import os
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-MOST_IN_A_STEP, MOST_IN_A_RUN, MOST_IMPORTED = 60, 180, 250
-FOLLOW = """
+MAX_FILES_OF_A_STEP, MAX_FILES_OF_A_RUN, MAX_FILES_IMPORTED = 60, 180, 250
+TRACE_PROGRAM = """
 import json, os, sys, threading
 from sparring.cli import main
 import sparring.cli.train
@@ -41,9 +41,9 @@ print(json.dumps({"imported": imported, "run": short(run), "step": short(steps[2
 
 @pytest.mark.slow
 @pytest.mark.always
-def test_a_run_and_a_step_enter_few_files(tmp_path):
+def test_a_run_and_a_step_execute_few_files(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", FOLLOW],
+        [sys.executable, "-c", TRACE_PROGRAM],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -53,6 +53,8 @@ def test_a_run_and_a_step_enter_few_files(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     entered = json.loads(done.stdout.splitlines()[-1])
     assert "run/step.py" in entered["step"] and "methods/credit/mars.py" in entered["step"]
-    assert len(entered["step"]) <= MOST_IN_A_STEP, f"{len(entered['step'])} files in a step: {entered['step']}"
-    assert len(entered["run"]) <= MOST_IN_A_RUN, f"{len(entered['run'])} files in a run: {entered['run']}"
-    assert len(entered["imported"]) <= MOST_IMPORTED, f"{len(entered['imported'])} modules imported by `sparring train`"
+    assert len(entered["step"]) <= MAX_FILES_OF_A_STEP, f"{len(entered['step'])} files in a step: {entered['step']}"
+    assert len(entered["run"]) <= MAX_FILES_OF_A_RUN, f"{len(entered['run'])} files in a run: {entered['run']}"
+    assert len(entered["imported"]) <= MAX_FILES_IMPORTED, (
+        f"{len(entered['imported'])} modules imported by `sparring train`"
+    )

@@ -1,4 +1,4 @@
-"""Names say what a thing is, in the words of the field, and a class name is used once."""
+"""Names are nouns of the field, and a class name occurs only once."""
 
 import ast
 from collections import defaultdict
@@ -16,15 +16,15 @@ STORED = {  # options and fields that people have typed or that decide random dr
     "src/sparring/environments/wide_search/world.py": {"asked"},
     "src/sparring/league/matchmakers/meta_strategy.py": {"own"},
 }
-TWICE = {"Engine"}  # the one of vLLM's processes is found by this name
-TWICE_MODULES = {
+REPEATED_CLASSES = {"Engine"}  # vLLM's processes find their Engine by this name
+REPEATED_MODULES = {
     "base",
     "__init__",
     "load",
     "loop",
     "play",
     "solvers",
-}  # a command and what it calls, or a slot's plug-in
+}  # a command and the module that it calls, or a plug-in of a slot
 CATALOGUES = ("environments/", "methods/", "play/players/", "play/plans/", "league/", "cli/")
 pytestmark = [pytest.mark.slow, pytest.mark.always]
 
@@ -49,7 +49,7 @@ def test_no_module_is_named_by_a_participle_or_like_another():
     stems = defaultdict(list)
     for path, _ in sources("src"):
         inside = path.removeprefix("src/sparring/")
-        if Path(path).stem not in TWICE_MODULES and not inside.startswith(CATALOGUES):
+        if Path(path).stem not in REPEATED_MODULES and not inside.startswith(CATALOGUES):
             stems[Path(path).stem].append(inside)
     assert {stem: paths for stem, paths in stems.items() if len(paths) > 1} == {}
 
@@ -60,7 +60,7 @@ def test_a_class_name_is_used_once():
         for node in ast.walk(rules.parsed(source)):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(path)
-    assert {name for name, paths in classes.items() if len(paths) > 1} == TWICE
+    assert {name for name, paths in classes.items() if len(paths) > 1} == REPEATED_CLASSES
 
 
 def test_no_docstring_has_a_fragment():

@@ -117,14 +117,14 @@ def test_adaptation_that_cannot_be_measured_is_refused_before_any_game(options, 
 
 
 def test_bots_of_the_training_are_trained_opponents_and_others_held_out(tmp_path):
-    changes = [
+    overrides = [
         "environments=[{name: trial, options: {environment: {name: kuhn_poker}, attempts: 2, reflect: false}}]",
         "bots={bets: {name: scripted, preference: [bet]}, unused: {name: random}}",
         "matchmaker={name: mixed, past: 0, bots: {bets: 1.0}}",
         "evaluation={exact: false, opponents: [{name: scripted, preference: [bet]}, {name: random, games_per_seat: 2}]}",
         "model.context=64",
     ]
-    succeed("train", "kuhn-tiny", *QUICK, *changes, "--run", tmp_path / "run", "--json")
+    succeed("train", "kuhn-tiny", *QUICK, *overrides, "--run", tmp_path / "run", "--json")
     measure = (tmp_path / "run", "--games", 2, "--oracle", "none", "--adaptation")
     rows = evaluate_json(*measure)["adaptation"]
     assert all(len(row["exact"]["returns"]) == len(row["exact"]["illegal"]) == 2 for row in rows)

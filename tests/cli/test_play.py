@@ -9,23 +9,23 @@ from sparring.api.human_play import InteractiveSession, Lobby, store_episode
 from tests.cli.builders import assert_refused, call, succeed
 from tests.run_with_members import run_of
 
-SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]
-SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
+SMALL_OVERRIDES = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]
+SMALL_OVERRIDES += ["evaluation.exact=false", "evaluation.opponents=[]"]
 
 
 @pytest.fixture(scope="module")
 def poker_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("play") / "run"
-    succeed("train", "kuhn-tiny", *SMALL, "environments.0.options.style=brief", "--run", path)
+    succeed("train", "kuhn-tiny", *SMALL_OVERRIDES, "environments.0.options.style=brief", "--run", path)
     return path
 
 
-def output_of(*arguments, text):
-    return succeed("play", *arguments, text=text).output
+def output_of(*arguments, typed):
+    return succeed("play", *arguments, text=typed).output
 
 
 def test_an_episode_of_poker_from_the_rules_to_the_showdown(poker_run):
-    output = output_of(poker_run, "--seed", 3, text="what\nbet\nn\n")
+    output = output_of(poker_run, "--seed", 3, typed="what\nbet\nn\n")
     assert "We play Kuhn poker with 2 players." in output
     assert "You are first. The deal is --seed 3." in output
     assert "Your card is the Queen." in output and "Betting so far: none." in output
@@ -39,7 +39,7 @@ def test_an_episode_of_poker_from_the_rules_to_the_showdown(poker_run):
 
 def test_the_board_and_the_result_are_printed():
     output = output_of(
-        "--environment", "tic_tac_toe", "--against", "random", text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2
+        "--environment", "tic_tac_toe", "--against", "random", typed="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2
     )
     assert "  a b c\n1 . . .\n2 . . .\n3 . . .\n" in output
     assert re.search(r"The player 'O' chose [abc][123]\.", output)
@@ -48,38 +48,38 @@ def test_the_board_and_the_result_are_printed():
 
 @pytest.mark.parametrize("word", ["?", "help"])
 def test_help_shows_the_rules_again(poker_run, word):
-    assert output_of(poker_run, text=f"{word}\nq\n").count("We play Kuhn poker") == 2
+    assert output_of(poker_run, typed=f"{word}\nq\n").count("We play Kuhn poker") == 2
 
 
 def test_each_episode_has_a_new_deal_unless_a_seed_is_given(poker_run):
-    output = output_of(poker_run, "--seed", 3, text="bet\ns\nbet\nbet\nbet\ny\n")
+    output = output_of(poker_run, "--seed", 3, typed="bet\ns\nbet\nbet\nbet\ny\n")
     assert "You are first. The deal is --seed 3." in output
     assert "You are second. The deal is --seed 4." in output
-    deals = {re.search(r"--seed (\d+)", output_of(poker_run, text="")).group(1) for _ in range(4)}
+    deals = {re.search(r"--seed (\d+)", output_of(poker_run, typed="")).group(1) for _ in range(4)}
     assert len(deals) > 1
-    assert output_of(poker_run, "--seed", 5, text="bet\n") == output_of(poker_run, "--seed", 5, text="bet\n")
+    assert output_of(poker_run, "--seed", 5, typed="bet\n") == output_of(poker_run, "--seed", 5, typed="bet\n")
 
 
 @pytest.mark.parametrize("text", ["", "?", "bet\n", "bet\npass\n", "bet\nbet\n\n"])
-def test_the_end_of_input_ends_the_session(poker_run, text):
-    assert output_of(poker_run, text=text).endswith("You left the game.\n")
+def test_the_session_ends_when_the_input_ends(poker_run, text):
+    assert output_of(poker_run, typed=text).endswith("You left the game.\n")
 
 
-def test_a_person_plays_against_bots_and_answers_of_a_run(poker_run, tmp_path):
+def test_opponents_are_bots_checkpoints_and_mixtures_of_a_run(poker_run, tmp_path):
     output = output_of(
-        "--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n"
+        "--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, typed="b2\nq\n"
     )
     assert "tic_tac_toe, against scripted preference=[c3]." in output
     assert "The player 'O' chose c3." in output
-    assert "urn, alone." in output_of("--environment", "urn", text="q\n")
-    assert "against policy, step 1, of" in output_of(poker_run, "--against", "1", text="q\n")
-    assert "against random, of" in output_of(poker_run, "--against", "random", text="q\n")
+    assert "urn, alone." in output_of("--environment", "urn", typed="q\n")
+    assert "against policy, step 1, of" in output_of(poker_run, "--against", "1", typed="q\n")
+    assert "against random, of" in output_of(poker_run, "--against", "random", typed="q\n")
     path, _ = run_of(tmp_path / "run")
-    assert "against policy, step 2, of" in output_of(path, text="q\n")
-    assert "against mixture of 3 members, step 2, of" in output_of(path, "--answer", "uniform", text="q\n")
-    output = output_of(path, "--answer", "delta_uniform delta=1", text="bet\nbet\nn\n")
+    assert "against policy, step 2, of" in output_of(path, typed="q\n")
+    assert "against mixture of 3 members, step 2, of" in output_of(path, "--answer", "uniform", typed="q\n")
+    output = output_of(path, "--answer", "delta_uniform delta=1", typed="bet\nbet\nn\n")
     assert "Drawn from the mixture for this episode: past-000002." in output
-    assert "against learner, step 2, of" in output_of(path, "--answer", "last", text="q\n")
+    assert "against learner, step 2, of" in output_of(path, "--answer", "last", typed="q\n")
     assert "this run has none" in str(call("play", path, "--answer", "average", text="q\n").exception)
 
 
@@ -102,7 +102,7 @@ def test_a_wrong_play_command_is_refused_with_one_line(poker_run, arguments, mes
     )
 
 
-def test_episodes_of_people_are_shown(poker_run, tmp_path):
+def test_show_lists_the_episodes_that_people_played(poker_run, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(poker_run, run)
     outcome = call("show", run, "--played")

@@ -55,7 +55,7 @@ def test_the_console_prints_long_errors_and_codes(monkeypatch):
             return True
 
     monkeypatch.setenv("COLUMNS", "40")
-    names = ", ".join(f"mars/ablations/name-{number}" for number in range(20))
+    names = ", ".join(f"mars/ablations/name-{index}" for index in range(20))
     lines = wrap_to_terminal(f"error: Known: {names}", Stream()).splitlines()
     assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
     assert wrap_to_terminal(names, io.StringIO()) == names

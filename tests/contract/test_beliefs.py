@@ -56,7 +56,7 @@ def test_equal_information_has_equal_judgements(name, prior):
         if num_repeated >= 20:
             break
         # the same random actions in every episode
-        state, draws = (
+        state, stream = (
             game.reset(root.child("deal").child(episode)),
             root.child("draws"),
         )
@@ -66,7 +66,7 @@ def test_equal_information_has_equal_judgements(name, prior):
             worlds.add(str(state.spiel))
             assert judgements.setdefault(key, judgement) == judgement
             legal = state.legal_actions()
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[stream.integer(state.plies, len(legal))])
     assert num_repeated >= 20 and len(worlds) > len(judgements)
 
 

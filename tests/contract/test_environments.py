@@ -33,9 +33,9 @@ BANKED = {name: {} for name in NAMES if is_banked(make_game(name))} | dict.fromk
 
 def random_play(rules, seed):
     """Yield a play and its random replies before each step, then the finished play with no replies."""
-    play, draws, moment = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), 0
+    play, stream, moment = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), 0
     while not play.done:
-        replies = {seat: random().choose(play, seat, draws.child(moment).child(seat)) for seat in play.due()}
+        replies = {seat: random().choose(play, seat, stream.child(moment).child(seat)) for seat in play.due()}
         yield play, replies
         play.step(replies)
         moment += 1

@@ -66,11 +66,11 @@ WITH_WORDING = [pytest.param(name, options, id=f"{name}-{options}") for name, op
 
 def positions(game, seed, choose=None):
     """Yield the states of one random episode before every action, then the final one."""
-    state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+    state, stream = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
     while not state.done:
         yield state
         legal = state.legal_actions()
-        state.apply(legal[draws.integer(state.plies, len(legal))])
+        state.apply(legal[stream.integer(state.plies, len(legal))])
     yield state
 
 

@@ -69,13 +69,13 @@ def test_pictures_of_long_episodes_and_large_boards_keep_the_contract(name, opti
 @pytest.mark.parametrize("name", ["matrix_pd", "goofspiel", "phantom_ttt", "oware"])
 def test_any_game_of_openspiel_has_a_picture(name):
     game = make_game(name)
-    play, draws = game.reset(Stream.from_seed(0)), Stream.from_seed(1)
-    for number in range(5):
+    play, stream = game.reset(Stream.from_seed(0)), Stream.from_seed(1)
+    for index in range(5):
         for seat in (None, 0, 1):
             check_svg(play.draw(seat, "dark"), name)
             assert play.described(seat).strip()
         if not play.done:
-            play.step({play.seat: play.legal_actions()[draws.integer(number, len(play.legal_actions()))]})
+            play.step({play.seat: play.legal_actions()[stream.integer(index, len(play.legal_actions()))]})
 
 
 def new_play(name, **options):

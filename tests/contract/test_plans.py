@@ -20,8 +20,8 @@ def random_game(origin, games, stream, trained):
     """Return a game of random length and log-probabilities that shares the turns of its origin's parent."""
     shared = games[origin.parent].episode.turns[: origin.turn] if origin.turn else ()
     turns = [*shared]
-    for number in range((1 if shared else 0) + stream.integer(0, 4)):
-        tokens = tuple(-stream.child(number).uniform(token) for token in range(stream.child(number).integer(9, 3)))
+    for index in range((1 if shared else 0) + stream.integer(0, 4)):
+        tokens = tuple(-stream.child(index).uniform(token) for token in range(stream.child(index).integer(9, 3)))
         segments = (Segment(kind="sampled", ids=(1,) * len(tokens), logprobs=tokens),)
         turns.append(
             Turn(
@@ -61,8 +61,8 @@ def test_a_plan_branches_at_existing_turns_and_is_deterministic(name, preset, se
             break
         games_before, trained = list(games), (True, stream.child("trained").uniform(0) < 0.5)
         games += [
-            random_game(origin, games_before, stream.child(len(games_before) + number), trained)
-            for number, origin in enumerate(origins[:num_missing])
+            random_game(origin, games_before, stream.child(len(games_before) + index), trained)
+            for index, origin in enumerate(origins[:num_missing])
         ]
 
 

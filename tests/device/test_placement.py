@@ -84,15 +84,15 @@ def engine(folder, **changes):
 def tensors(run):
     for name, policy in run.policies.items():
         models = [policy.model, *(copied.model for copied in policy.snapshots)]
-        for number, model in enumerate(models):
+        for index, model in enumerate(models):
             for prefix, module in model.modules():
                 yield from (
-                    (f"{name}.{number}.{prefix}.{key}", tensor)
+                    (f"{name}.{index}.{prefix}.{key}", tensor)
                     for key, tensor in (*module.named_parameters(), *module.named_buffers())
                 )
         for learner in (policy.learner, policy.process):
-            for number, state in enumerate(learner.optimizer.state.values() if learner is not None else ()):
-                yield from ((f"{name}.optimizer.{number}.{key}", tensor) for key, tensor in state.items())
+            for index, state in enumerate(learner.optimizer.state.values() if learner is not None else ()):
+                yield from ((f"{name}.optimizer.{index}.{key}", tensor) for key, tensor in state.items())
 
 
 def plays(run, step, others=()):
@@ -107,13 +107,13 @@ def plays(run, step, others=()):
         progress=0.0,
     )
     game = run.environments[0][0]
-    for number, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
-        root = run.root.child("against").child(number)  # both move first, so both are sampled in one call
+    for index, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
+        root = run.root.child("against").child(index)  # both move first, so both are sampled in one call
         specs.append(
             EpisodeSpec(
                 game=game,
-                episode_id=number,
-                group_id=number,
+                episode_id=index,
+                group_id=index,
                 deal=root,
                 stream=root.child("play"),
                 seats=(LEARNER, other)[::place],
@@ -196,12 +196,12 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         torch.manual_seed(0)
         FAMILIES[family](len(AutoTokenizer.from_pretrained(folder))).save_pretrained(folder)
     lora = {"rank": 2, "targets": ["c_attn"]} if family == "gpt2" else {"rank": 2}
-    for number, adapter in enumerate((None, lora) if family != "whole" else (None,)):
+    for index, adapter in enumerate((None, lora) if family != "whole" else (None,)):
         run = engine(folder, model={"lora": adapter})
         run_all_stages(run, engine(folder, model={"lora": adapter}), tmp_path)
-        run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
+        run.model.save(tmp_path / f"saved{index}", adapter=adapter is not None)
         reloaded = load_saved_model(
-            tmp_path / f"saved{number}",
+            tmp_path / f"saved{index}",
             base=str(folder) if adapter else None,
             lora=adapter and {"alpha": 32.0, "targets": [], **adapter},
             device="cuda",

@@ -207,7 +207,7 @@ def test_a_worker_process_that_dies_is_a_failure(try_commands):
 
 
 def commits(parts):
-    return [f"{0x1A2B3C4D + number:x}/{parts}" for number in range(parts)]
+    return [f"{0x1A2B3C4D + index:x}/{parts}" for index in range(parts)]
 
 
 def rows_of(*lines, page="docs/a.md"):
@@ -220,7 +220,7 @@ def lines_of(groups):
 
 @pytest.mark.parametrize("parts", [1, 5, 7])
 def test_every_case_is_due_at_one_of_n_commits(parts):
-    cases = [f"tests/test_a.py::test_b[{number}]" for number in range(100)]
+    cases = [f"tests/test_a.py::test_b[{index}]" for index in range(100)]
     due_cases = [[case for case in cases if rotation.is_due(case, commit)] for commit in commits(parts)]
     assert sorted(itertools.chain(*due_cases)) == sorted(cases)
     assert all(rotation.is_due(case, "") for case in cases)

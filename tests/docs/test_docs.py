@@ -257,8 +257,8 @@ def test_the_environment_of_the_readme_trains(tmp_path, monkeypatch):
     (tmp_path / "matching.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    changes = ("environments=[matching.matching]", "steps=2", "rollout.games_per_step=32", "threads=1")
-    run = sparring.train("kuhn-tiny", *changes, run="runs/matching")
+    overrides = ("environments=[matching.matching]", "steps=2", "rollout.games_per_step=32", "threads=1")
+    run = sparring.train("kuhn-tiny", *overrides, run="runs/matching")
     assert run.metrics()[-1]["step"] == 2
 
 

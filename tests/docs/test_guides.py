@@ -42,7 +42,7 @@ def recipes(name):
 @pytest.mark.parametrize("name", ["my-model", "stronger-opponent"])
 def test_the_recipes_of_a_guide_are_valid(name, tmp_path):
     assert recipes(name)
-    for number, recipe in enumerate(recipes(name)):
-        path = tmp_path / f"{number}.yaml"
+    for index, recipe in enumerate(recipes(name)):
+        path = tmp_path / f"{index}.yaml"
         path.write_text(yaml.safe_dump({"extends": "kuhn-tiny", **yaml.safe_load(recipe)}))
         config.resolve(load_recipe(str(path)))

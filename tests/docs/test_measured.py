@@ -70,7 +70,7 @@ def test_every_generated_table_is_on_a_page():
 
 @every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_a_results_file_names_the_source_of_its_figures(path):
-    assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
+    assert published.errors_of(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
 @every_case(
@@ -86,7 +86,7 @@ def test_a_results_file_names_the_source_of_its_figures(path):
     ],
 )
 def test_a_figure_of_skill_without_initial_states_or_seeds_is_refused(row, message):
-    assert message in " ".join(published.faults({**GOOD, "rows": [row]}))
+    assert message in " ".join(published.errors_of({**GOOD, "rows": [row]}))
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_a_figure_of_skill_without_initial_states_or_seeds_is_refused(row, messa
     ],
 )
 def test_skill_with_initial_states_and_speed_without_are_accepted(row):
-    assert published.faults({**GOOD, "rows": [row]}) == []
+    assert published.errors_of({**GOOD, "rows": [row]}) == []
 
 
 @every_case("key", published.KEYS)
 def test_a_results_file_without_a_source_is_refused(key):
     document = {**GOOD, "rows": []}
     del document[key]
-    assert published.faults(document)
+    assert published.errors_of(document)
 
 
 def parser():
@@ -159,7 +159,7 @@ def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeyp
     ],
 )
 def test_a_stored_command_contains_no_local_path(words, portable):
-    assert published.portable(words) == portable
+    assert published.without_local_paths(words) == portable
 
 
 def test_record_and_check_refuse_the_same_files(tmp_path, monkeypatch):

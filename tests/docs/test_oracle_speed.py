@@ -25,7 +25,7 @@ def test_judging_time_is_read_from_the_first_steps_of_a_run(tmp_path):
         for step in range(1, 60)
     ]
     (tmp_path / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert judging.shares(tmp_path) == [0.25] * 40
+    assert judging.judging_shares_of_run(tmp_path) == [0.25] * 40
 
 
 @every_case("recipe", [*oracles.RECIPES, *RELEASED])

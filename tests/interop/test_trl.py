@@ -28,7 +28,7 @@ def one_thread():
 
 
 def tokenizer():
-    core = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[PAD]"))
+    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[PAD]"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="[PAD]", eos_token="[EOS]", padding_side="left")
 
@@ -271,7 +271,7 @@ def test_roles_split_a_group_and_unscored_completions_get_zero(tmp_path):
     assert sorted(sparring_trainer.credit_state) == ["game/black", "game/white"]
 
     def partial_reward(completions, **_):
-        return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
+        return [None if index % 4 == 0 else float(index) for index in range(len(completions))]
 
     sparring_trainer = trainer(tmp_path / "b", credit="rloo", funcs=[partial_reward])
     generations = watched(sparring_trainer)

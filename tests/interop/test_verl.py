@@ -87,10 +87,10 @@ def by_hand(rewards, mask, uid, tensors, columns):
     lines = []
     for row in range(len(mask)):
         runs = runs_of(mask[row].numpy())
-        for number, (start, stop) in enumerate(runs):
-            first = 0 if number == 0 else start
-            last = runs[number + 1][0] if number + 1 < len(runs) else mask.shape[1]
-            lines.append((row, number, start, stop, float(rewards[row, first:last].double().sum())))
+        for index, (start, stop) in enumerate(runs):
+            first = 0 if index == 0 else start
+            last = runs[index + 1][0] if index + 1 < len(runs) else mask.shape[1]
+            lines.append((row, index, start, stop, float(rewards[row, first:last].double().sum())))
     role = columns.get("sparring_role", ["player"] * len(mask))
     roles = sorted(set(role))
     episode = columns.get("sparring_episode", range(len(mask)))
@@ -115,8 +115,8 @@ def by_hand(rewards, mask, uid, tensors, columns):
     component_values = np.array(turn("component_best_action")) if columns else None
     group_role = sorted({(uid[line[0]], role[line[0]]) for line in lines})
     plain_states = [
-        group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + number
-        for number, line in enumerate(lines)
+        group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + index
+        for index, line in enumerate(lines)
     ]
     trajectory = ints(line[0] for line in lines)
     table = TurnTable(

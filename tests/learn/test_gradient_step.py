@@ -30,11 +30,11 @@ BASE = {
 
 
 def gradients_of(**changes):
-    run = LocalEngine(resolve({**BASE, **changes}))
-    episodes = episodes_of(run)
+    engine = LocalEngine(resolve({**BASE, **changes}))
+    episodes = episodes_of(engine)
     data = pack(episodes)
     advantages = np.linspace(-1, 1, len(data.turn_of))
-    return run.learner.update(data, advantages, None, turns=turn_table(episodes), progress=0.0, stream=run.root)
+    return engine.learner.update(data, advantages, None, turns=turn_table(episodes), progress=0.0, stream=engine.root)
 
 
 class Data:
@@ -114,9 +114,9 @@ def test_a_parameter_used_in_no_leaf_has_no_gradient():
     used, unused, late = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
     tree = GradientTree([used, unused, late], 2)
     data = Data([(0,), (1,)], [0, 1])
-    for number, _ in enumerate(tree.leaves(data, np.arange(2))):
+    for index, _ in enumerate(tree.leaves(data, np.arange(2))):
         used.grad = torch.ones(2)
-        late.grad = torch.full((2,), 3.0) if number else None
+        late.grad = torch.full((2,), 3.0) if index else None
         tree.add()
     tree.finish()
     assert unused.grad is None

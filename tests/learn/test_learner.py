@@ -34,7 +34,7 @@ BASE = {
 }
 
 
-def engine(**changes):
+def make_engine(**changes):
     return LocalEngine(resolve({**BASE, "threads": 1, **changes}))
 
 
@@ -74,34 +74,34 @@ def naive_gradient(model, episodes, advantages, temperature=1.0):
 
 @pytest.mark.parametrize("micro_tokens", [32768, 40])
 def test_update_equals_one_row_per_game(micro_tokens):
-    run = engine()
-    episodes = episodes_of(run)
+    engine = make_engine()
+    episodes = episodes_of(engine)
     data, rows = pack(episodes), len(turn_table(episodes).reward)
     assert len(data.sequences) < len(data.distinct)  # some games are equal
     advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
-    expected = naive_gradient(run.model, episodes, advantages)
+    expected = naive_gradient(engine.model, episodes, advantages)
     learner = Learner(
-        run.model,
+        engine.model,
         LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens),
         losses(("policy_gradient", 1.0, {})),
         temperature=1.0,
     )
     metrics = learner.update(data, advantages[data.turn_of], None, progress=0.0, stream=Stream.from_seed(0))
-    for name, parameter in run.model.network.named_parameters():
+    for name, parameter in engine.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name
     assert metrics["logprob_difference_max"] < 1e-5
 
 
 def test_equal_games_keep_the_token_sets_they_were_sampled_from():
-    run = engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
-    episodes = episodes_of(run)
+    engine = make_engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
+    episodes = episodes_of(engine)
     full_sets = [with_token_sets(episode, 100 + episode.episode_id, lambda token: ()) for episode in episodes]
     last = [with_token_sets(episode, 200 + episode.episode_id, lambda token: ((token,),)) for episode in episodes]
     data = pack([*episodes, *full_sets, *last])
-    logprobs, count = run.learner._logprobs(data, run.model), len(data.turn_of) // 3
+    logprobs, count = engine.learner._logprobs(data, engine.model), len(data.turn_of) // 3
     assert logprobs[:count] == pytest.approx(data.logprobs[:count], abs=1e-5)
     assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # one token to choose from
-    full_logprobs = run.learner._logprobs(pack(full_sets), run.model)
+    full_logprobs = engine.learner._logprobs(pack(full_sets), engine.model)
     assert logprobs[count : 2 * count] == pytest.approx(full_logprobs, abs=1e-6)
     assert (logprobs[:count] - full_logprobs).min() > 0.01  # a smaller set to choose from
 
@@ -117,43 +117,45 @@ def with_token_sets(episode, number, sets):
 
 
 def test_fresh_games_beside_older_ones_keep_the_samplers_log_probs():
-    run = engine(
+    engine = make_engine(
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         rollout={"games_per_step": 64, "top_p": 0.5},
         learner={"learning_rate": 0.03},
     )
-    old_episodes = episodes_of(run)
+    old_episodes = episodes_of(engine)
     data = pack(old_episodes)
-    update(run, data, np.where(data.turn_of % 2, 1.0, -1.0), step=0, progress=0.0)
-    fresh_episodes = [replace(episode, episode_id=1000 + episode.episode_id) for episode in episodes_of(run, 1)]
+    update(engine, data, np.where(data.turn_of % 2, 1.0, -1.0), step=0, progress=0.0)
+    fresh_episodes = [replace(episode, episode_id=1000 + episode.episode_id) for episode in episodes_of(engine, 1)]
     data = pack([*old_episodes, *fresh_episodes])
     is_fresh = np.repeat(data.episode, data.tokens) >= 1000
-    logprobs = run.learner._logprobs(data, run.model)
+    logprobs = engine.learner._logprobs(data, engine.model)
     assert logprobs[is_fresh] == pytest.approx(data.logprobs[is_fresh], abs=1e-5)
     assert np.abs(logprobs - data.logprobs)[~is_fresh].max() > 0.1  # the weights have moved
 
 
 def test_minibatches_and_epochs_take_as_many_updates():
-    run = engine(learner={"minibatches": 3, "epochs": 2})
-    data = pack(episodes_of(run))
-    update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
-    steps = {int(state["step"]) for state in run.learner.optimizer.state.values()}
+    engine = make_engine(learner={"minibatches": 3, "epochs": 2})
+    data = pack(episodes_of(engine))
+    update(engine, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
+    steps = {int(state["step"]) for state in engine.learner.optimizer.state.values()}
     assert steps == {6}
-    assert run.model.version == 1
+    assert engine.model.version == 1
 
 
 def test_the_learning_rate_follows_its_schedule():
-    run = engine(learner={"learning_rate": {"schedule": "linear", "start": 0.1, "end": 0.0}})
-    data = pack(episodes_of(run))
-    assert update(run, data, np.ones(len(data.turn_of)), step=5, progress=0.5)["learning_rate"] == pytest.approx(0.05)
+    engine = make_engine(learner={"learning_rate": {"schedule": "linear", "start": 0.1, "end": 0.0}})
+    data = pack(episodes_of(engine))
+    assert update(engine, data, np.ones(len(data.turn_of)), step=5, progress=0.5)["learning_rate"] == pytest.approx(
+        0.05
+    )
 
 
 def test_a_loss_weight_of_zero_removes_the_term():
     def trained(terms):
-        run = engine(losses=terms)
-        data = pack(episodes_of(run))
-        update(run, data, np.linspace(-1, 1, len(data.turn_of)), step=0, progress=0.0)
-        return torch.cat([p.detach().flatten() for p in run.model.parameters()])
+        engine = make_engine(losses=terms)
+        data = pack(episodes_of(engine))
+        update(engine, data, np.linspace(-1, 1, len(data.turn_of)), step=0, progress=0.0)
+        return torch.cat([p.detach().flatten() for p in engine.model.parameters()])
 
     without_term = trained([{"name": "ppo_clip"}])
     assert torch.equal(without_term, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.0}]))
@@ -162,36 +164,36 @@ def test_a_loss_weight_of_zero_removes_the_term():
 
 def test_importance_weights_multiply_the_policy_loss_in_any_order():
     def gradient(terms):
-        run = engine(losses=terms)
-        data = pack(episodes_of(run))
+        engine = make_engine(losses=terms)
+        data = pack(episodes_of(engine))
         object.__setattr__(
             data, "logprobs", data.logprobs + np.log(2.0)
         )  # the sampler's probabilities are too large by a factor of two
-        update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
-        return torch.cat([p.grad.flatten() for p in run.model.parameters()])
+        update(engine, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
+        return torch.cat([p.grad.flatten() for p in engine.model.parameters()])
 
     weighted = [{"name": "policy_gradient"}, {"name": "truncated_is"}]
     assert torch.allclose(gradient(weighted), gradient(weighted[::-1]), atol=1e-7)
 
 
 def test_imitation_lowers_the_loss():
-    run = engine(warmup={"updates": 1, "games": 32})
-    demonstrations = run.play([replace(spec, seats=("demonstrator",) * 2) for spec in specs_of(run)]).episodes
-    losses = [run.imitate(demonstrations) for _ in range(8)]
+    engine = make_engine(warmup={"updates": 1, "games": 32})
+    demonstrations = engine.play([replace(spec, seats=("demonstrator",) * 2) for spec in specs_of(engine)]).episodes
+    losses = [engine.imitate(demonstrations) for _ in range(8)]
     assert losses[-1] < 0.6 * losses[0]
-    warm_up(run.config, run)
-    assert run.model.version == 9
+    warm_up(engine.config, engine)
+    assert engine.model.version == 9
 
 
 def test_a_vocabulary_feature_is_read_at_the_sampled_token():
-    run = engine()
-    episodes = episodes_of(run)
+    engine = make_engine()
+    episodes = episodes_of(engine)
     data = pack(episodes)
-    learner = Learner(run.model, LearnerConfig(), losses(("neurd", 1.0, None)), temperature=1.0)
+    learner = Learner(engine.model, LearnerConfig(), losses(("neurd", 1.0, None)), temperature=1.0)
     (part,) = learner._parts(data, np.arange(len(data.distinct)))
     with torch.no_grad():
-        logprobs, extra = learner._forward(run.model, part)
-        logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.prefixes)).float()
+        logprobs, extra = learner._forward(engine.model, part)
+        logits = engine.model.logits(engine.model.hidden(part.tree).index_select(0, part.prefixes)).float()
     for k, (position, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
         assert extra["centred_logit"][k].item() == pytest.approx(
             (logits[position, token] - logits[position].mean()).item(), abs=1e-5
@@ -210,15 +212,15 @@ def test_ratio_tails_by_hand():
 
 
 def test_ratio_tails_cover_all_updates_and_both_directions():
-    one_update = play_round((run := engine()).config, run, Methods.of(run.config), RunState()).metrics
+    one_update = play_round((engine := make_engine()).config, engine, Methods.of(engine.config), RunState()).metrics
     assert one_update["ratio_tail"] == 0.0 and one_update["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
-    run = engine(learner={"epochs": 4, "learning_rate": 0.05})
-    often = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
+    engine = make_engine(learner={"epochs": 4, "learning_rate": 0.05})
+    often = play_round(engine.config, engine, Methods.of(engine.config), RunState()).metrics
     assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
 
 
 def test_without_shared_prefixes_padded_chunks_stay_within_the_limit():
-    run = engine()
+    run = make_engine()
     data = pack(episodes_of(run))
     rows, longest = np.arange(len(data.sequences)), max(map(len, data.sequences))
     for chunk in chunks(data, rows, 3 * longest, padded=1):
@@ -236,7 +238,7 @@ def masked(run, data, advantages, is_trained):
 @pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean"])
 def test_masked_tokens_are_in_no_gradient_and_in_no_mean(reduction):
     losses = [{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.1}]
-    runs = [engine(losses=losses, learner={"reduction": reduction, "minibatches": 2}) for _ in range(3)]
+    runs = [make_engine(losses=losses, learner={"reduction": reduction, "minibatches": 2}) for _ in range(3)]
     episodes = episodes_of(runs[0])
     data = pack(episodes)
     rng = np.random.default_rng(0)
@@ -252,16 +254,16 @@ def test_masked_tokens_are_in_no_gradient_and_in_no_mean(reduction):
 
 
 def test_the_mean_of_the_loss_is_over_unmasked_tokens():
-    run = engine(losses=[{"name": "policy_gradient"}])
-    data = pack(episodes_of(run))
+    engine = make_engine(losses=[{"name": "policy_gradient"}])
+    data = pack(episodes_of(engine))
     rng = np.random.default_rng(1)
     advantages, is_trained = rng.normal(size=len(data.turn_of)), rng.random(len(data.turn_of)) < 0.3
     sums = -(advantages * data.logprobs)[is_trained].mean()
-    assert masked(run, data, advantages, is_trained)["loss"] == pytest.approx(sums, abs=1e-4)
+    assert masked(engine, data, advantages, is_trained)["loss"] == pytest.approx(sums, abs=1e-4)
 
 
 def test_masking_whole_games_equals_removing_them():
-    runs = [engine() for _ in range(2)]
+    runs = [make_engine() for _ in range(2)]
     episodes = episodes_of(runs[0])
     data = pack(episodes)
     advantages = np.random.default_rng(2).normal(size=len(data.turn_of))
@@ -288,7 +290,7 @@ def gpt2_folder(tmp_path_factory):
     return folder
 
 
-def engine_exact(folder, **changes):
+def make_exact_engine(folder, **changes):
     model = {"name": str(folder), "device": "cpu", "lora": LORA, **changes.pop("model", {})}
     return LocalEngine(resolve({**SETTING, "model": model, "renderer": {"name": "plain"}, **changes}))
 
@@ -299,7 +301,7 @@ def one_step(run):
 
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
 def test_adapters_on_an_exported_gpt2_learn(gpt2_folder, changes):
-    run = engine_exact(gpt2_folder, learner={"learning_rate": 0.01, "epochs": 2}, **changes)
+    run = make_exact_engine(gpt2_folder, learner={"learning_rate": 0.01, "epochs": 2}, **changes)
     tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     warm_up(run.config, run)
     one_step(run)
@@ -311,7 +313,7 @@ def test_adapters_on_an_exported_gpt2_learn(gpt2_folder, changes):
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
 def test_adapters_that_the_forward_pass_does_not_call_are_refused(gpt2_folder, monkeypatch, changes):
     monkeypatch.setattr(language_model, "architecture", Gpt2)  # a forward pass that uses only the base weights
-    run = engine_exact(gpt2_folder, **changes)
+    run = make_exact_engine(gpt2_folder, **changes)
     tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     with pytest.raises(ModelError, match=r"4 of [46] trained.*c_attn\.lora_A.*and 1 more.*model\.lora\.targets"):
         warm_up(run.config, run)
@@ -320,18 +322,18 @@ def test_adapters_that_the_forward_pass_does_not_call_are_refused(gpt2_folder, m
 
 
 def test_a_parameter_without_gradient_is_named():
-    run = LocalEngine(resolve({**SETTING, "model": TINY}))
-    run.model.network.register_parameter("spare", nn.Parameter(torch.zeros(3)))
+    engine = LocalEngine(resolve({**SETTING, "model": TINY}))
+    engine.model.network.register_parameter("spare", nn.Parameter(torch.zeros(3)))
     with pytest.raises(ModelError, match=r"1 of \d+ trained parameters.*network\.spare\. Train adapters"):
-        one_step(run)
+        one_step(engine)
 
 
 def test_an_unused_value_head_is_reported_once_and_the_run_continues(caplog, monkeypatch):
     monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # an external estimator may omit it
-    run = LocalEngine(resolve({**SETTING, "model": TINY, "credit": {"name": "gae"}}))
+    engine = LocalEngine(resolve({**SETTING, "model": TINY, "credit": {"name": "gae"}}))
     with caplog.at_level(logging.WARNING):
-        one_step(run)
-        one_step(run)
+        one_step(engine)
+        one_step(engine)
     assert caplog.text.count("The value head is not trained") == 1
 
 
@@ -357,7 +359,7 @@ def test_losses_that_depend_on_no_parameter_are_refused():
 
 
 def test_frozen_parameters_need_no_gradient():
-    run = LocalEngine(resolve({**SETTING, "model": TINY}))
-    run.model.network.transformer.wpe.weight.requires_grad_(False)
-    assert isinstance(run.model, LanguageModel)
-    one_step(run)
+    engine = LocalEngine(resolve({**SETTING, "model": TINY}))
+    engine.model.network.transformer.wpe.weight.requires_grad_(False)
+    assert isinstance(engine.model, LanguageModel)
+    one_step(engine)

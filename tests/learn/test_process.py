@@ -38,7 +38,7 @@ CHAIN = {
 }
 
 
-def engine(**changes):
+def make_engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
@@ -67,7 +67,7 @@ def test_the_gradient_is_that_of_the_loss_for_any_order_of_pairs(seed, order):
     )
     leaf.requires_grad_(True)
     scores = 0.3 * (leaf - torch.tensor(turns.old_logprob))
-    means = torch.stack([scores[torch.tensor(turns.trajectory == number)].mean() for number in range(5)])
+    means = torch.stack([scores[torch.tensor(turns.trajectory == index)].mean() for index in range(5)])
     (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), leaf)
     mean = mean_scores(leaf.detach().numpy(), turns, 0.3)
     assert mean == pytest.approx(means.detach().numpy())
@@ -86,7 +86,7 @@ def test_extreme_margins_stay_finite():
 @pytest.mark.parametrize("pairs", ["one_to_one", "all"])
 def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
     micro = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
-    run = engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
+    run = make_engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
     with torch.no_grad():
         for parameter in run.policies["main"].process.model.parameters():
             parameter.mul_(1.1)  # otherwise all Q are 0
@@ -139,10 +139,10 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
 
 
 def test_before_training_it_equals_the_policy_and_adds_nothing():
-    run = engine(process={"learning_rate": 0.0})
-    run.imitate(episodes_of(run))
-    assert torch.equal(weights(run.policies["main"].process.model), weights(run.model))
-    outcome = run.batch(episodes_of(run), progress=0.0)
+    engine = make_engine(process={"learning_rate": 0.0})
+    engine.imitate(episodes_of(engine))
+    assert torch.equal(weights(engine.policies["main"].process.model), weights(engine.model))
+    outcome = engine.batch(episodes_of(engine), progress=0.0)
     turns, metrics = outcome.turns, outcome.metrics
     assert metrics["process/pairs"] > 0
     assert (metrics["process/loss"], metrics["process/accuracy"]) == (pytest.approx(math.log(2)), 0.5)
@@ -151,30 +151,30 @@ def test_before_training_it_equals_the_policy_and_adds_nothing():
 
 
 def test_training_it_keeps_the_policy_and_raises_winning_games():
-    run = engine()
-    episodes = episodes_of(run)
-    weights_before = weights(run.model).clone()
+    engine = make_engine()
+    episodes = episodes_of(engine)
+    weights_before = weights(engine.model).clone()
     for _ in range(5):
-        outcome = run.batch(episodes, progress=0.0)
+        outcome = engine.batch(episodes, progress=0.0)
     metrics = outcome.metrics
-    assert torch.equal(weights(run.model), weights_before)
+    assert torch.equal(weights(engine.model), weights_before)
     assert metrics["process/accuracy"] > 0.6
     assert metrics["process/loss"] < math.log(2)
     assert not np.array_equal(outcome.turns.process_logprob, outcome.turns.old_logprob)
 
 
 def test_without_pairs_it_does_not_change():
-    run = engine(rollout={"games_per_step": 8, "group_size": 1})
-    weights_before = weights(run.policies["main"].process.model).clone()
-    outcome = run.batch(episodes_of(run), progress=0.0)
+    engine = make_engine(rollout={"games_per_step": 8, "group_size": 1})
+    weights_before = weights(engine.policies["main"].process.model).clone()
+    outcome = engine.batch(episodes_of(engine), progress=0.0)
     turns = outcome.turns
     groups = len(set(zip(turns.group, turns.role, strict=True)))
     assert outcome.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
-    assert torch.equal(weights(run.policies["main"].process.model), weights_before)
-    assert not run.policies["main"].process.optimizer.state
+    assert torch.equal(weights(engine.policies["main"].process.model), weights_before)
+    assert not engine.policies["main"].process.optimizer.state
     assert np.array_equal(turns.process_logprob, turns.old_logprob)
     assert not bind("credit", "oprl")(turns, {}).advantages.any()
-    outcome = run.batch([], progress=0.0)
+    outcome = engine.batch([], progress=0.0)
     assert (len(outcome.turns.process_logprob), outcome.metrics["process/pairs"]) == (0, 0.0)
 
 
@@ -188,11 +188,11 @@ def test_it_has_separate_updates_and_learning_rate():
         "slow": {"learning_rate": 0.001},
         "schedule": {"learning_rate": schedule},
     }.items():
-        run = engine(process=process)
-        episodes = episodes_of(run)
-        weights_before = weights(run.policies["main"].process.model).clone()
-        run.batch(episodes, progress=0.5)
-        change[name] = (weights(run.policies["main"].process.model) - weights_before).norm().item()
+        engine = make_engine(process=process)
+        episodes = episodes_of(engine)
+        weights_before = weights(engine.policies["main"].process.model).clone()
+        engine.batch(episodes, progress=0.5)
+        change[name] = (weights(engine.policies["main"].process.model) - weights_before).norm().item()
     assert change["plain"] == change["same"]
     assert change["twice"] > 1.2 * change["plain"]
     assert change["slow"] == pytest.approx(change["schedule"], rel=1e-3)
@@ -200,12 +200,12 @@ def test_it_has_separate_updates_and_learning_rate():
 
 
 def test_estimators_without_it_have_no_process_model(saved):
-    assert engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
-    run = engine(credit={"name": "rloo"})
-    outcome = run.batch(episodes_of(run), progress=0.0)
-    assert run.policies["main"].process is None
+    assert make_engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
+    engine = make_engine(credit={"name": "rloo"})
+    outcome = engine.batch(episodes_of(engine), progress=0.0)
+    assert engine.policies["main"].process is None
     assert (outcome.turns.process_logprob, outcome.metrics) == (None, {})
-    assert "process.safetensors" not in saved(run)
+    assert "process.safetensors" not in saved(engine)
 
 
 def test_an_estimator_without_beta_is_refused():
@@ -213,7 +213,7 @@ def test_an_estimator_without_beta_is_refused():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin, "NEEDS", {"process_logprob"}, raising=False)
         with pytest.raises(ConfigError, match="'rloo' NEEDS 'process_logprob' but has no option beta"):
-            engine(credit={"name": "rloo"})
+            make_engine(credit={"name": "rloo"})
 
 
 def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, tmp_path):
@@ -225,30 +225,30 @@ def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, 
         ],
         "rollout": {"games_per_step": 8, "group_size": 8, "max_new_tokens": 2},
     }
-    run = engine(**changes)
+    engine = make_engine(**changes)
     pairs = list(
-        zip(run.model.network.parameters(), run.policies["main"].process.model.network.parameters(), strict=True)
+        zip(engine.model.network.parameters(), engine.policies["main"].process.model.network.parameters(), strict=True)
     )
     assert all((a is b) == (not a.requires_grad) for a, b in pairs)
-    methods = Methods.of(run.config)
-    outcome = play_round(run.config, run, methods, RunState())
+    methods = Methods.of(engine.config)
+    outcome = play_round(engine.config, engine, methods, RunState())
     assert outcome.metrics["process/pairs"] > 0
-    assert not torch.equal(weights(run.model), weights(run.policies["main"].process.model))
-    run.save(tmp_path)
-    restored = engine(**changes)
+    assert not torch.equal(weights(engine.model), weights(engine.policies["main"].process.model))
+    engine.save(tmp_path)
+    restored = make_engine(**changes)
     restored.restore(tmp_path)
-    assert torch.equal(weights(restored.policies["main"].process.model), weights(run.policies["main"].process.model))
-    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (run, restored))
+    assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
+    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (engine, restored))
     assert first.metrics == second.metrics
-    assert torch.equal(weights(restored.policies["main"].process.model), weights(run.policies["main"].process.model))
+    assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
 
 
 def test_in_a_chain_it_learns_which_step_decides():
-    run = engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
-    warm_up(run.config, run)
+    engine = make_engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
+    warm_up(engine.config, engine)
     for step in range(8):
-        episodes = episodes_of(run, step)
-        outcome = run.batch(episodes, progress=0.0)
+        episodes = episodes_of(engine, step)
+        outcome = engine.batch(episodes, progress=0.0)
     turns, metrics = outcome.turns, outcome.metrics
     is_won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob

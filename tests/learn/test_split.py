@@ -135,8 +135,8 @@ def test_a_file_written_tensor_by_tensor_has_the_bytes_of_the_library(shapes, tm
     folder = tmp_path_factory.mktemp("files")
     draw = torch.Generator().manual_seed(len(shapes))
     tensors = {
-        f"{number % 2}.{'é' * number}{number}": torch.randn(shape, generator=draw).to(dtype)
-        for number, (dtype, shape) in enumerate(shapes)
+        f"{index % 2}.{'é' * index}{index}": torch.randn(shape, generator=draw).to(dtype)
+        for index, (dtype, shape) in enumerate(shapes)
     }
     safetensors.torch.save_file(tensors, folder / "library")
     order = []

@@ -35,13 +35,13 @@ ALL = {
 }
 
 
-def engine(**changes):
+def make_engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
 def test_a_snapshot_is_a_copy_that_follows_on_request():
     """An average of decay 0.75 goes a quarter of the way: from 0 to 1 that is 0.25, then 0.4375."""
-    model = engine().model
+    model = make_engine().model
     snapshot = Snapshot.of(model, "average")
     with torch.no_grad():
         for copy, current in zip(snapshot.model.parameters(), model.parameters(), strict=True):
@@ -57,7 +57,7 @@ def test_a_snapshot_is_a_copy_that_follows_on_request():
 
 
 def test_only_saved_snapshots_are_restored(tmp_path):
-    first, other_run = engine(), engine(seed=1)
+    first, other_run = make_engine(), make_engine(seed=1)
     first.model.version = 7
     path = tmp_path / "x.safetensors"
     Snapshot.of(first.model, "past").save(path)
@@ -68,17 +68,17 @@ def test_only_saved_snapshots_are_restored(tmp_path):
     with pytest.raises(CheckpointError, match="not a count of updates"):
         snapshot.restore(path, -1)
     with pytest.raises(ModelError, match="of another model"):
-        Snapshot.of(engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)
+        Snapshot.of(make_engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)
 
 
 def test_the_plan_counts_the_weights_of_the_engine():
     config = resolve({**BASE, **ALL})
-    run = LocalEngine(config)
+    engine = LocalEngine(config)
     for step in (1, 2):
-        run.take_member(snapshot(step))
-    snapshots = run.policies["main"].snapshots
+        engine.take_member(snapshot(step))
+    snapshots = engine.policies["main"].snapshots
     assert {s.purpose for s in snapshots} == set(COPIES) == set(planned_snapshots(config))
-    trained_bytes = sum(p.numel() * 4 for p in run.model.parameters())
+    trained_bytes = sum(p.numel() * 4 for p in engine.model.parameters())
     size = sum(
         COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values())
         for copy in snapshots
@@ -98,7 +98,7 @@ def learn(run, step):
 
 def test_ema_weights_contain_almost_no_initial_weights():
     """With a constant decay, 0.998 ** 8 = 98 % of the EMA weights would be the random initial weights."""
-    run = engine(**AVERAGED)
+    run = make_engine(**AVERAGED)
     start, weights_by_update = weights(run.model), []
     apply = run.learner._apply
 
@@ -112,10 +112,10 @@ def test_ema_weights_contain_almost_no_initial_weights():
         learn(run, step)
     assert len(weights_by_update) == num_updates(run.learner.optimizer) == 8
     average, expected = weights(run.learner.average.model), start
-    for number, weights_after in enumerate(weights_by_update, 1):
-        expected = torch.lerp(weights_after, expected, number / (number + 4))
+    for index, weights_after in enumerate(weights_by_update, 1):
+        expected = torch.lerp(weights_after, expected, index / (index + 4))
     assert torch.allclose(average, expected, atol=1e-6)
-    share = torch.tensor([number / (number + 4) for number in range(1, 9)]).prod()
+    share = torch.tensor([index / (index + 4) for index in range(1, 9)]).prod()
     assert share == pytest.approx(24 / (9 * 10 * 11 * 12))  # the share of the initial weights
 
 
@@ -125,18 +125,18 @@ def test_the_decay_warms_up_to_the_configured_value():
 
 
 def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
-    run = engine(**AVERAGED)
+    engine = make_engine(**AVERAGED)
     for step in range(2):
-        learn(run, step)
-    assert run.learner.average.model.version == run.model.version == 2
+        learn(engine, step)
+    assert engine.learner.average.model.version == engine.model.version == 2
     tmp_path.joinpath("saved").mkdir()
-    run.save(tmp_path / "saved")
-    resumed = engine(**AVERAGED)
+    engine.save(tmp_path / "saved")
+    resumed = make_engine(**AVERAGED)
     resumed.restore(tmp_path / "saved")
-    for each_run in (run, resumed):
+    for each_run in (engine, resumed):
         learn(each_run, 2)
         assert each_run.learner.average.model.version == each_run.model.version == 3
-    assert torch.equal(weights(run.learner.average.model), weights(resumed.learner.average.model))
-    run.learner.restart(Snapshot.of(run.model, "past"))
-    assert run.learner.average.model.version == run.model.version == 4
-    assert num_updates(run.learner.optimizer) == 0  # the EMA weights start again as well
+    assert torch.equal(weights(engine.learner.average.model), weights(resumed.learner.average.model))
+    engine.learner.restart(Snapshot.of(engine.model, "past"))
+    assert engine.learner.average.model.version == engine.model.version == 4
+    assert num_updates(engine.learner.optimizer) == 0  # the EMA weights start again as well

@@ -27,7 +27,7 @@ from tests.engine.builders import episodes_of, weights
 
 @pytest.fixture(scope="module")
 def run_and_episodes():
-    run = LocalEngine(
+    engine = LocalEngine(
         resolve(
             {
                 "environments": [{"name": "kuhn_poker"}],
@@ -37,9 +37,9 @@ def run_and_episodes():
             }
         ),
     )
-    warm_up(run.config, run)
-    episodes = episodes_of(run)
-    return run, pack(episodes, LegalReplies(run.policies["main"].renderer.reply)), turn_table(episodes)
+    warm_up(engine.config, engine)
+    episodes = episodes_of(engine)
+    return engine, pack(episodes, LegalReplies(engine.policies["main"].renderer.reply)), turn_table(episodes)
 
 
 def learner_with(run, function, requirements=("whole",), **config):
@@ -298,15 +298,17 @@ def test_for_one_turn_games_the_order_has_no_effect():
         "threads": 1,
         "model": {"hidden_size": 16, "heads": 2},
     }
-    run = LocalEngine(resolve(config))
-    episodes = episodes_of(run)
+    engine = LocalEngine(resolve(config))
+    episodes = episodes_of(engine)
     for episode in episodes:  # truncate every game after each seat's first turn
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
     data, turns = pack(episodes), turn_table(episodes)
 
     def trained(order):
-        learner = learner_with(run, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order)
-        update(learner, (run, data, turns))
+        learner = learner_with(
+            engine, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order
+        )
+        update(learner, (engine, data, turns))
         return weights(learner.model)
 
     assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)

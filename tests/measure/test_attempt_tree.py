@@ -297,7 +297,7 @@ def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeyp
         queries.clear()
         attempt_returns(game, agent, role=role, opponents={"bot": bot})
         player = RandomByIds(renderer)
-        specs = [match_spec(all_starts(game), seat, number, 1500, Stream.from_seed(1)) for number in range(1500)]
+        specs = [match_spec(all_starts(game), seat, index, 1500, Stream.from_seed(1)) for index in range(1500)]
         play_teams(specs, {AGENT: player, OPPONENT: bot})
         assert player.prompts <= {*queries} and len(player.prompts) > 0.8 * len({*queries})
 
@@ -334,7 +334,7 @@ def of_styles(shares, role, **options):
 def against_moves(moves, **options):
     """Return the ceiling in rock, paper, scissors against opponents with these weights."""
     return adaptation_ceiling(
-        RPS, role="left", opponents={str(n): biased(weights=w) for n, w in enumerate(moves)}, **options
+        RPS, role="left", opponents={str(index): biased(weights=w) for index, w in enumerate(moves)}, **options
     )
 
 
@@ -419,13 +419,13 @@ def brute_force_ceiling(seat, pool, reveal):
     results = []
     for plan in POLICIES:
         earned, weights = np.zeros(len(pool)), {}
-        for number, style in enumerate(pool):
+        for index, style in enumerate(pool):
             bot = [*STYLES[style][0], *STYLES[style][1]]
             for cards in DEALS:
                 acts, first, open_cards = one_play(cards, (plan, bot) if seat == 0 else (bot, plan))
-                earned[number] += (first if seat == 0 else -first) / 6
+                earned[index] += (first if seat == 0 else -first) / 6
                 observation = (cards[seat], acts, first, cards[1 - seat] if open_cards and reveal else None)
-                weights.setdefault(observation, np.zeros(len(pool)))[number] += 1 / 6
+                weights.setdefault(observation, np.zeros(len(pool)))[index] += 1 / 6
         results.append((earned, weights))
     return results
 

@@ -83,7 +83,7 @@ def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weigh
     figures_of_mixture = figures_of_teams(mixture(scorers, shares.tolist()))
     profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
-        rows = [profiles[i if query.seat < 2 else j][n] for n, query in enumerate(STATES.queries)]
+        rows = [profiles[i if query.seat < 2 else j][index] for index, query in enumerate(STATES.queries)]
         reach_of_draw = history_reach(STATES, rows)
         mean += shares[i] * shares[j] * (reach_of_draw[STATES.tree.terminal] @ STATES.tree.returns)
     assert figures_of_mixture.values == pytest.approx(tuple(mean), abs=1e-9)

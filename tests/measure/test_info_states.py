@@ -398,16 +398,16 @@ def test_a_match_plays_as_few_games_at_once_as_the_run():
     """With 200 games at once a small KV cache would evict every game before its next turn; results are equal."""
     model = {"hidden_size": 16, "layers": 1, "heads": 1}
     changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
-    run = LocalEngine(
+    engine = LocalEngine(
         resolve({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "model": model, **changes})
     )
-    agent, results = run.agent("policy"), {}
+    agent, results = engine.agent("policy"), {}
     for in_flight in (agent.in_flight, None):
         agent.in_flight = in_flight
         agent.sampler.refresh()
         tokens_before = agent.sampler.tokens_computed
         report = play_matches(
-            run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0)
+            engine.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0)
         )
         results[in_flight] = agent.sampler.tokens_computed - tokens_before, report
     assert results[8][1] == results[None][1] and results[8][0] < 0.7 * results[None][0]

@@ -37,7 +37,7 @@ def initial_states_of(*games, **changes):
 
 def starts_of(column, count=60, seed=0):
     root, game = Stream.from_seed(seed), column.game
-    return [game.start_of(game.reset(column.deal(root.child(number), number))) for number in range(count)]
+    return [game.start_of(game.reset(column.deal(root.child(index), index))) for index in range(count)]
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -49,7 +49,7 @@ def test_no_unseen_initial_state_occurs_in_training(name, bank, seed):
     columns = measured_starts(game, SeenInitialStates(training, [game]))
     assert tuple(column.label for column in columns) == labels
     training_states = {
-        game.start_of(game.reset(Stream.from_seed(seed).child("own").child(number))) for number in range(300)
+        game.start_of(game.reset(Stream.from_seed(seed).child("own").child(index))) for index in range(300)
     }
     assert training_states <= game.starts()
     assert not game.starts() & set(starts_of(columns[0], seed=seed))

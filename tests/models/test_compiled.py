@@ -224,9 +224,9 @@ def test_code_is_cached_and_compiled_again_if_damaged(monkeypatch, tmp_path):
     forward_pass._library.cache_clear()
     library(shape)
     assert file.stat().st_mtime_ns == modified_at
-    for number, damage in enumerate((b"", b"no code", file_bytes[:-300], file_bytes[:2000] + b"x" + file_bytes[2001:])):
-        monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / f"damaged {number}"))
-        damaged_file = tmp_path / f"damaged {number}" / "compiled" / file.name
+    for index, damage in enumerate((b"", b"no code", file_bytes[:-300], file_bytes[:2000] + b"x" + file_bytes[2001:])):
+        monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / f"damaged {index}"))
+        damaged_file = tmp_path / f"damaged {index}" / "compiled" / file.name
         damaged_file.parent.mkdir(parents=True)
         damaged_file.write_bytes(damage)
         assert not isinstance(library(shape), str)

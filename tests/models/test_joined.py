@@ -115,7 +115,7 @@ def test_a_joint_reply_has_the_bits_of_its_model_sampled_separately(name):
     models = league(name)
     samplers, separate_samplers = ([in_process(model) for model in models] for _ in "ab")
     assert all(sampler.invariant for sampler in samplers)
-    requests = [make_requests(number % 3) for number in range(len(models))]
+    requests = [make_requests(index % 3) for index in range(len(models))]
     for turn in range(1, 4):
         expected = [
             sampler.sample(batch, PARAMS, STOP) for sampler, batch in zip(separate_samplers, requests, strict=True)
@@ -131,7 +131,7 @@ def test_a_joint_reply_has_the_bits_of_its_model_sampled_separately(name):
 
 
 def test_a_reply_does_not_depend_on_the_other_models_in_the_call():
-    samplers, requests = ([in_process(model) for model in league()], [make_requests(number) for number in range(5)])
+    samplers, requests = ([in_process(model) for model in league()], [make_requests(index) for index in range(5)])
     expected = sample_jointly(samplers, requests)
     for chosen_members in ([4, 0], [2, 1, 3], [3, 3], [1]):
         for sampler in samplers:

@@ -78,8 +78,8 @@ def test_no_point_and_no_centre_can_improve_the_inertia(rows, k):
     clusters = k_means(points, weights, k, STREAM, starts=4)
     assert len(clusters.centres) == min(k, len(np.unique(points, axis=0)))
     assert np.array_equal(nearest(points, clusters.centres)[0], clusters.of)
-    for number, centre in enumerate(clusters.centres):
-        is_member = clusters.of == number
+    for index, centre in enumerate(clusters.centres):
+        is_member = clusters.of == index
         assert centre == pytest.approx(weights[is_member] @ points[is_member] / weights[is_member].sum())
     assert clusters.inertia == pytest.approx(inertia(points, weights, clusters.of.tolist()), abs=1e-9)
     best = min(inertia(points, weights, assignment) for assignment in itertools.product(range(k), repeat=len(points)))

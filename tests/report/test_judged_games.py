@@ -69,7 +69,7 @@ def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
     assert regrets(text) == ["2", "0", "-"] and "not judged" in text
     text = page(tmp_path / "b", [episode(turn(None, {"a": 1.0, "b": -0.5}, event="illegal"))])
     assert "zzz (illegal)" in text and regrets(text) == ["1.5"] and "0 of 1 judged" in text
-    values = {f"w{number}": float(number) for number in range(20)}
+    values = {f"w{index}": float(index) for index in range(20)}
     text = page(tmp_path / "c", [episode(turn("w3", values, certainty=0.5, bound=0.25, entropy=1.5))])
     assert len(re.findall(r"w\d+ \d", text)) == ACTIONS + 1 and "<u>w3 3</u>" in text
     assert "(and 11 more; certainty 0.5; values within 0.25; 1.50 nats hidden)" in text
@@ -79,7 +79,7 @@ def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
 def test_the_newest_verdicts_are_shown_once_and_matches_by_figure(tmp_path):
     cases = ((1.0, "g"), (2.0, "g"), (3.0, "h"))
     judged_episodes = [
-        episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)
+        episode(turn("a", {"a": value}), game=game, number=index) for index, (value, game) in enumerate(cases)
     ]
     text = page(tmp_path, [episode(turn("stale", {"stale": 0.0}))], judged_episodes, [episode(turn("a", None))])
     assert text.count("<h2>") == 2 and "Step 20" in text and "a 1" in text and "a 3" in text

@@ -239,13 +239,13 @@ def legend_of(names):
 @pytest.mark.parametrize("length", [5, 36, 60, 200])
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, count):
-    labels, height = legend_of([f"{number}" + "x" * length for number in range(count)])
+    labels, height = legend_of([f"{index}" + "x" * length for index in range(count)])
     assert len(labels) == count
     boxes = [(x, y, x + LETTER * len(text)) for x, y, text in labels]
     assert all(right <= WIDTH and y <= height for _, y, right in boxes)
-    for number, (x, y, right) in enumerate(boxes):
+    for index, (x, y, right) in enumerate(boxes):
         assert all(
-            other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:number]
+            other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:index]
         )
     assert all(text.endswith("= 0.25") for _, _, text in labels)
 
@@ -276,7 +276,7 @@ def run(path, seed, values, extra=""):
 
 def test_several_seeds_are_means_or_lines_in_order(tmp_path):
     values = [(0.9, 0.5, 0.2), (0.8, 0.4), (0.7, 0.1, 0.3)]
-    seeds = seeds_of([run(tmp_path / str(n), n, figures) for n, figures in enumerate(values)])
+    seeds = seeds_of([run(tmp_path / str(index), index, figures) for index, figures in enumerate(values)])
     (line,) = series_over_seeds("nash_conv/kuhn_poker", seeds)
     assert line.points == [(1, pytest.approx(0.8)), (2, pytest.approx(1 / 3))]  # steps that all seeds have
     interval = mean_interval([0.5, 0.4, 0.1])

@@ -141,7 +141,7 @@ def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_
 
 def test_long_episodes_are_cut_and_partial_characters_are_joined():
     many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
-    turns = tuple(turn(index=number, reply="x" * 10_000, segments=(many,)) for number in range(200))
+    turns = tuple(turn(index=index, reply="x" * 10_000, segments=(many,)) for index in range(200))
     page = play_html(ChosenPlay(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
     assert f"{200 - FIRST - LAST} turns are left out here." in page and page.count('class="who"') == FIRST + LAST
     assert f"and {100 - TOKENS} more" in page and len(page) < 120_000

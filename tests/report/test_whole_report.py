@@ -112,7 +112,7 @@ def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
         and "No episodes are stored" in text
         and "provenance.json is missing" in text
     )
-    rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
+    rows = [ratings.RateInterval(f"<{index}>" + "x" * 99, 0.5, 0.25, 0.75) for index in range(99)]
     chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
     assert chart.count("<circle") == ratings.MAX_ROWS and "<0>" not in chart and "nan" not in chart
 

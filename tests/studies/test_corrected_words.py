@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from sparring.ops.statistics import mean_interval, wilson_ends
-from studies.common.result_figures import CORRECTED, Results, chance_beyond, decide_comparisons, sides, table_with_words
+from studies.common.result_figures import (
+    CORRECTION_NOTE,
+    Results,
+    chance_beyond,
+    decide_comparisons,
+    table_with_words,
+    words_of_differences,
+)
 from studies.common.significance import share_probability, zero_probability
-from studies.common.study import names, published
+from studies.common.study import published_path, study_names
 from studies.common.study_tables import module_of
 
 ROOT = Path(__file__).parents[2]
@@ -21,11 +28,14 @@ def test_verdict_words_by_hand():
     sure, open_interval, no_difference = ([0.4, 0.5, 0.6, 0.3], [0.9, 0.1, 0.5, 0.0], [0.1, -0.2, 0.15, 0.0])
     gains = [mean_interval(values) for values in (sure, open_interval, no_difference)]
     assert zero_probability(gains[0]) < 0.05 / 3
-    assert sides(gains, "up", "down") == ["up", "not decided", "not decided"]
-    assert sides([mean_interval([-value for value in sure])], "up", "down") == ["down"]
+    assert words_of_differences(gains, "up", "down") == ["up", "not decided", "not decided"]
+    assert words_of_differences([mean_interval([-value for value in sure])], "up", "down") == ["down"]
     weak = mean_interval([0.2, 0.5, 0.5])
-    assert 0.05 / 3 < zero_probability(weak) < 0.06 and sides([weak, *gains[1:]], "up", "down") == ["not decided"] * 3
-    assert decide_comparisons([]) == [] and sides([], "up", "down") == []
+    assert (
+        0.05 / 3 < zero_probability(weak) < 0.06
+        and words_of_differences([weak, *gains[1:]], "up", "down") == ["not decided"] * 3
+    )
+    assert decide_comparisons([]) == [] and words_of_differences([], "up", "down") == []
 
 
 def test_beyond_a_level_by_hand():
@@ -42,22 +52,22 @@ def test_a_share_is_decided_if_wilsons_interval_excludes_the_level(share, count)
 
 
 def test_an_empty_table_has_no_note_on_correction():
-    assert CORRECTED not in table_with_words(("a", "verdict"), [], []) and table_with_words(
+    assert CORRECTION_NOTE not in table_with_words(("a", "verdict"), [], []) and table_with_words(
         ("a", "verdict"), [("b",)], ["held"]
-    ).endswith(CORRECTED)
+    ).endswith(CORRECTION_NOTE)
 
 
-STUDIES = [name for name in names() if module_of(name) is not None]
+STUDIES = [name for name in study_names() if module_of(name) is not None]
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_table_with_verdicts_says_that_they_are_corrected(name):
-    page, path = module_of(name), published(name)
+    page, path = module_of(name), published_path(name)
     results = Results(json.loads(path.read_text(encoding="utf-8")))
-    for table in page.MADE.values():
+    for table in page.MARKERS.values():
         text = table(results)
         if re.search(r"\| verdict \|\n", text):
-            assert CORRECTED in text, text[:200]
+            assert CORRECTION_NOTE in text, text[:200]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: f"{path.parent.name}-{path.name}")

@@ -12,10 +12,10 @@ from sparring.environments.choose import ChooseEnvironment
 from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from studies.common import crossed
-from studies.common.cross_play import Base, Needs, game_for, match, matrix, pairs_of, read
+from studies.common.cross_play import Base, Needs, game_for, pairs_of, play_match, play_matrix, read_needs
 from studies.common.crossed import MATRIX
 from studies.common.result_figures import Results
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.werewolf_seven import study
 from studies.werewolf_seven import tables as page
 from tests.run_with_members import run
@@ -42,14 +42,14 @@ def config_of(*, choose=None, deduce=False, **options):
 
 
 def test_the_needs_of_a_policy_are_read_from_its_environment():
-    assert read(config_of()) == (BASE, Needs())
-    assert read(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
-    assert read(config_of(deduce=True)) == (BASE, Needs(None, True))
-    assert read(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
+    assert read_needs(config_of()) == (BASE, Needs())
+    assert read_needs(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
+    assert read_needs(config_of(deduce=True)) == (BASE, Needs(None, True))
+    assert read_needs(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
     throws = resolve(
         {**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]}
     )  # choose wraps its example environment
-    assert read(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
+    assert read_needs(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
 
 
 def test_each_team_gets_what_its_player_needs():
@@ -77,11 +77,11 @@ def test_two_kinds_of_candidates_in_one_game_are_refused():
 def test_the_share_of_wins_is_of_the_first_team():
     game = game_for(BASE, [Needs(), Needs()])
     silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
-    result = match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
+    result = play_match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
     assert result.won == 1.0 and result.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
-    against = match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
+    against = play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
     assert 0.0 < against < 1.0  # the seer names the wolf, and two votes are enough
-    assert match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
+    assert play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
     assert {speech.texts for speech in result.speeches} == {0}  # without words in the options no speech has a text
 
 
@@ -90,7 +90,7 @@ def test_texts_are_counted_without_the_names_in_them():
         Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}),
         [Needs(), Needs()],
     )
-    result = match(
+    result = play_match(
         game,
         [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)],
         games=30,
@@ -110,11 +110,11 @@ def test_runs_play_each_other_and_bots(tmp_path):
     runs = {"chooser": tmp_path / "chooser", "plain": tmp_path / "plain"}
     pairs = pairs_of(["chooser", "plain", "bot"], [])
     assert len(pairs) == 9
-    rows = matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+    rows = play_matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
     assert [(row["first"], row["second"]) for row in rows] == pairs
     assert all(0.0 <= row["won"] <= 1.0 for row in rows)
     assert next(row for row in rows if row["first"] == row["second"] == "bot")["legal"] == [1.0, 1.0]
-    assert rows == matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
+    assert rows == play_matrix(runs, {"bot": "werewolf_bot"}, pairs, games=3, seed=1)
 
 
 def test_a_run_plays_its_initial_weights(tmp_path):
@@ -133,7 +133,7 @@ def test_a_run_plays_its_initial_weights(tmp_path):
                 }
             ),
         )
-        return matrix({"own": tmp_path / folder}, {}, pairs, games=20, seed=1, starts={"start": "own"})
+        return play_matrix({"own": tmp_path / folder}, {}, pairs, games=20, seed=1, starts={"start": "own"})
 
     still = rows_of("still", learner={"learning_rate": 0.0})
     assert [(row["first"], row["second"]) for row in still] == pairs
@@ -143,14 +143,14 @@ def test_a_run_plays_its_initial_weights(tmp_path):
     assert trained_rows[0]["legal"] != trained_rows[3]["legal"] != trained_rows[1]["legal"]
     run(tmp_path / "none", config_of())
     with pytest.raises(UnknownNameError, match="past-000000"):
-        matrix({"own": tmp_path / "none"}, {}, pairs, games=2, seed=1, starts={"start": "own"})
+        play_matrix({"own": tmp_path / "none"}, {}, pairs, games=2, seed=1, starts={"start": "own"})
 
 
 def test_runs_of_two_games_are_refused(tmp_path):
     run(tmp_path / "one", config_of())
     run(tmp_path / "two", config_of(rounds=2))
     with pytest.raises(ConfigError, match=r"cross play: two was trained in .*'rounds': 2.* and one in .*'rounds': 1"):
-        matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
+        play_matrix({"one": tmp_path / "one", "two": tmp_path / "two"}, {}, [("one", "two")], games=2, seed=0)
 
 
 def test_arms_can_begin_from_other_arms_and_play_initial_weights():
@@ -193,7 +193,7 @@ def test_matches_are_split_into_cells_and_each_row_gets_its_own(shares):
         setting, results, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]}
     )
     values = {row["pair"]: row["values"]["won"] for row in rows if "pair" in row}
-    assert values == {pair: {"0": place, "1": place + 0.5} for place, pair in enumerate(pairs)}
+    assert values == {pair: {"0": index, "1": index + 0.5} for index, pair in enumerate(pairs)}
 
 
 def test_all_arms_play_one_game_equally_often():
@@ -201,7 +201,7 @@ def test_all_arms_play_one_game_equally_often():
     cells = {cell.key: cell for cell in study.cells(study.STUDY.setting)}
     for arm, (recipe, overrides) in study.ARMS.items():
         config = resolve(apply_overrides(load_recipe(recipe), [*study.ALWAYS, *overrides]))
-        environment, player_needs = read(config)
+        environment, player_needs = read_needs(config)
         bases.append(environment)
         if arm in (study.START, study.CHOOSING):
             assert config.learner.learning_rate == 0.0 and config.steps == 1
@@ -243,7 +243,7 @@ def results(shares, seeds=2):
             ]
         }
     rows = study.rows(setting, cells)
-    assert not any(row_faults(row) for row in rows)
+    assert not any(errors_of_row(row) for row in rows)
     return Results({"rows": rows})
 
 

@@ -83,13 +83,15 @@ def test_a_run_is_measured_in_a_separate_process(tmp_path, monkeypatch):
 
     def ask(words):
         commands.extend(words)
-        (tmp_path / study.FOUND).write_text(json.dumps({rounds.BOTH: 0.9}))
+        (tmp_path / study.ROUNDS_FILE).write_text(json.dumps({rounds.BOTH: 0.9}))
         return ""
 
     figures = study.run_figures(tmp_path, "", ask, plays=7)
     assert figures == {rounds.BOTH: 0.9, "points a round after 10": 1.25, "points a round after 20": 1.5}
     assert commands[:3] == ["python", "-m", "studies.dilemma.rounds"]
-    assert json.loads(commands[3]) == {"run": str(tmp_path), "plays": 7} and commands[4] == str(tmp_path / study.FOUND)
+    assert json.loads(commands[3]) == {"run": str(tmp_path), "plays": 7} and commands[4] == str(
+        tmp_path / study.ROUNDS_FILE
+    )
 
 
 def row(arm, **figures):
@@ -111,7 +113,7 @@ def row(arm, **figures):
     [({}, (2, 2, 2)), ({"both": 0.8}, (1, 2, 1)), ({"lost": 0.1}, (2, 2, 2)), ({"lost": 0.11}, (2, 1, 1))],
 )
 def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, counts):
-    text = page.verdict(Results({"rows": [row(study.NAIVE, neither=0.8), row(study.ALIGNED, **figures)]}))
+    text = page.verdict_text(Results({"rows": [row(study.NAIVE, neither=0.8), row(study.ALIGNED, **figures)]}))
     num_cooperating, num_not_exploited, num_all = counts
     assert (
         f"**alignment**: cooperation in {num_cooperating}, at most so much lost in {num_not_exploited}, both in {num_all} of 2 seeds."

@@ -40,6 +40,6 @@ def row(arm, *shares):
     ("shares", "num_reached"), [((0.97, 0.97, 0.9, 0.9), 2), ((0.97, 0.96, 0.9, 0.9), 1), ((1.0, 1.0, 1.0, 0.89), 1)]
 )
 def test_the_verdict_counts_seeds_in_which_both_roles_reach_the_goal(shares, num_reached):
-    text = page.verdict(Results({"rows": [row("league", *shares)]}))
+    text = page.verdict_text(Results({"rows": [row("league", *shares)]}))
     assert f"by the league: {num_reached} of 2 seeds" in text
     assert f"{min(shares[:2]):.3f} against random play, {min(shares[2:]):.3f} against MCTS" in text

@@ -110,7 +110,7 @@ def row(arm, *, differ=33, legal=0.95, x=0.75):
 def test_the_verdict_counts_seeds_per_goal_and_for_all_goals(figures, counts):
     start = row(study.START)
     start["values"]["X against random, win_or_draw"] = {"0": 0.5, "1": 0.5}
-    text = page.verdict(Results({"rows": [start, row("league", **figures)]}))
+    text = page.verdict_text(Results({"rows": [start, row("league", **figures)]}))
     num_different, num_legal, num_share, num_all = counts
     assert (
         f"**league**: different plays in {num_different}, legal replies in {num_legal}, share as X in {num_share}, all three in {num_all} of 2 seeds."

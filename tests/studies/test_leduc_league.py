@@ -25,7 +25,7 @@ def test_the_arms_differ_only_in_the_league_with_equal_games(arm):
     assert {key: config[key] for key in config if key not in KEYS_THAT_DIFFER} == {
         key: mirror[key] for key in mirror if key not in KEYS_THAT_DIFFER
     }
-    assert study.plays(config["steps"], config) == 614_400
+    assert study.num_plays(config["steps"], config) == 614_400
     assert config["matchmaker"]["name"] == {"mirror": "mirror", "PFSP": "pfsp", "exploiters": "alphastar"}.get(
         arm, "meta_strategy"
     )
@@ -36,16 +36,16 @@ def test_answers_are_measured_after_the_same_games_in_all_arms(arm):
     config = config_of(arm)
     interval, keep = config["checkpoint"]["every"], config["checkpoint"]["keep"]
     assert interval == config["league"]["every"] and config["steps"] == interval * keep
-    assert [study.plays(interval * number, config) for number in (1, 2)] == [40_960, 81_920]
+    assert [study.num_plays(interval * number, config) for number in (1, 2)] == [40_960, 81_920]
 
 
 def test_arms_without_a_league_play_all_games_that_they_learn_from():
-    assert study.plays(7, {"league": {"every": 0, "plays": 9}, "rollout": {"games_per_step": 10}}) == 70
-    assert study.plays(7, {"league": {"every": 3, "plays": 9}, "rollout": {"games_per_step": 10}}) == 88
+    assert study.num_plays(7, {"league": {"every": 0, "plays": 9}, "rollout": {"games_per_step": 10}}) == 70
+    assert study.num_plays(7, {"league": {"every": 3, "plays": 9}, "rollout": {"games_per_step": 10}}) == 88
 
 
 def test_deterministic_tabular_methods_run_once():
-    names = [cell.key for cell in study.cells(study.STUDY.setting) if cell.key[0] in study.TABLES]
+    names = [cell.key for cell in study.cells(study.STUDY.setting) if cell.key[0] in study.TABULAR_ALGORITHMS]
     assert [seed for name, seed in names if name == "CFR"] == [0]
     assert [seed for name, seed in names if name == "XDO"] == [0, 1, 2]
 
@@ -112,7 +112,7 @@ def test_answers_along_a_run_equal_the_evaluations(tiny_league):
 def tiny_league(tmp_path):
     from sparring import train
 
-    changes = [
+    overrides = [
         "steps=2",
         "threads=1",
         "warmup.updates=2",
@@ -128,7 +128,7 @@ def tiny_league(tmp_path):
         "checkpoint.every=1",
         "checkpoint.keep=4",
     ]
-    return train("kuhn-tiny", *changes, *league, run=tmp_path / "run").path
+    return train("kuhn-tiny", *overrides, *league, run=tmp_path / "run").path
 
 
 def row(arm, answer, *gaps, policy="model"):
@@ -149,8 +149,8 @@ MIRROR = [row("mirror", "average", 0.9, 1.0, 1.1), row("mirror", "last", 2.0, 2.
 )
 def test_the_verdict_compares_an_answer_with_the_mirror_arm(gaps, words):
     results = Results({"rows": [*MIRROR, row("PSRO", "last", *gaps), row("PSRO", answers_along.BEST, 0.1, 0.1, 0.1)]})
-    assert words in page.verdict(results).replace(": less", "; less") and "(Holm)" in page.verdict(results)
-    assert "exact payoffs" not in page.verdict(results)
+    assert words in page.verdict_text(results).replace(": less", "; less") and "(Holm)" in page.verdict_text(results)
+    assert "exact payoffs" not in page.verdict_text(results)
 
 
 def test_below_a_mark_means_below_it_in_every_seed():
@@ -160,6 +160,6 @@ def test_below_a_mark_means_below_it_in_every_seed():
         row("FSP", "last", 0.6, 0.71, 0.65),
         row("CFR", "its own", 0.62, policy="table"),
     ]
-    lines = page.beside(Results({"rows": rows})).splitlines()
+    lines = page.comparison_text(Results({"rows": rows})).splitlines()
     assert lines[2] == "| `leduc-tiny` | 0.7 | FSP (all members alike) |"
     assert lines[3] == "| CFR, 50 passes, by tables | 0.620 | none |"

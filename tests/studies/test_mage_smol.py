@@ -4,7 +4,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from sparring.run import checkpoint
-from studies.common.result_figures import CORRECTED, Results
+from studies.common.result_figures import CORRECTION_NOTE, Results
 from studies.mage_smol import study
 from studies.mage_smol import tables as page
 from tests.run_with_members import run
@@ -120,11 +120,11 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
     ],
 )
 def test_the_effect_of_reward_is_compared_seed_by_seed(ends, words):
-    table = page.learns(results(ends))
-    assert words in table and table.endswith(CORRECTED)
+    table = page.table_of_gains(results(ends))
+    assert words in table and table.endswith(CORRECTION_NOTE)
 
 
 def test_without_the_arms_of_the_full_setting_nothing_is_compared():
     (arm,) = study.STUDY.quick["arms"]
     few = Results({"rows": [row for row in results((0.5, 0.6, 0.7)).rows() if row["arm"] == arm]})
-    assert len(page.learns(few).splitlines()) == 2 and len(page.attempts(few).splitlines()) == 2 + 4
+    assert len(page.table_of_gains(few).splitlines()) == 2 and len(page.table_of_headroom(few).splitlines()) == 2 + 4

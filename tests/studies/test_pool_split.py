@@ -43,7 +43,7 @@ def scripted_claims(*claims):
 
 def config_of(arm, seed=0):
     return resolve(
-        recipe.apply_overrides(recipe.load_recipe(study.RECIPE), study.changes(arm, seed, study.STUDY.setting))
+        recipe.apply_overrides(recipe.load_recipe(study.RECIPE), study.overrides_of_arm(arm, seed, study.STUDY.setting))
     )
 
 
@@ -173,7 +173,7 @@ def test_both_learners_are_trained_and_play_each_other(tmp_path, monkeypatch):
 
     def ask(words):
         commands.append(list(words))
-        (run / study.FOUND).write_text(json.dumps({arm: {rounds.SUM: 0.9} for arm in study.ARMS}))
+        (run / study.ROUNDS_FILE).write_text(json.dumps({arm: {rounds.SUM: 0.9} for arm in study.ARMS}))
         return ""
 
     figures = study.run_figures(run, "", ask, seed=3, setting={**study.STUDY.setting, "plays": 7})
@@ -222,6 +222,6 @@ def row(arm, **figures):
 )
 def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, words):
     results = Results({"rows": [row(study.NAIVE), row(study.ALIGNED, **figures)]})
-    assert words in page.verdict(
+    assert words in page.verdict_text(
         results
-    ) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict(results)
+    ) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict_text(results)

@@ -1,7 +1,7 @@
 """The page of tabular self-play: recipes in words, and verdicts that follow from the figures."""
 
 from studies.common.result_figures import Results
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.self_play import claims, study
 from studies.self_play import tables as self_play
 from studies.self_play.algorithms import ALGORITHMS
@@ -94,7 +94,7 @@ def test_rows_keep_every_value_by_algorithm_game_and_seed():
         "starts": "all",
         "values": {"NashConv, end": {"0": 0.0, "1": 0.1}},
     }
-    assert row_faults(kept_row) == []
+    assert errors_of_row(kept_row) == []
 
 
 def test_deterministic_solvers_have_one_seed():

@@ -14,7 +14,7 @@ from sparring.environments.catalogue import make_game
 from sparring.run.checkpoint import load_step
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.vpr_released.state_groups import BudgetStop, completion, run, tokens, warmed
 from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of
 from studies.vpr_visited import study as vpr_visited
@@ -129,7 +129,7 @@ def test_arms_of_a_game_can_share_their_warm_up():
 
 
 def test_a_shared_warm_up_gives_the_same_run_as_a_separate_one(tmp_path):
-    changes = [
+    overrides = [
         "steps=2",
         "warmup.updates=3",
         "rollout.games_per_step=8",
@@ -140,12 +140,12 @@ def test_a_shared_warm_up_gives_the_same_run_as_a_separate_one(tmp_path):
     ]
     weights = []
     for arm in ("outcome", "released"):
-        config = resolve(apply_overrides(recipe("sudoku", arm), changes))
+        config = resolve(apply_overrides(recipe("sudoku", arm), overrides))
         warmed(config, tmp_path / "warm")
     folder = RunFolder.create(tmp_path / "own", to_yaml(config))
     with folder:
         train(config, LocalEngine(config), folder)
-    run("vpr/sudoku-tiny-released", changes[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
+    run("vpr/sudoku-tiny-released", overrides[:-3], 1, 10**9, 5, [1], tmp_path / "shared", tmp_path / "warm")
     for name in ("own", "shared"):
         weights.append((load_step(tmp_path / name, 2).path / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]
@@ -154,8 +154,8 @@ def test_a_shared_warm_up_gives_the_same_run_as_a_separate_one(tmp_path):
 
 
 def test_a_run_stops_when_tokens_are_spent_and_is_tested_on_unseen_states(tmp_path):
-    changes = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
-    result = run("vpr/sudoku-tiny-released", changes, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
+    overrides = ["steps=1000", "warmup.updates=2", "rollout.games_per_step=8", "environments.0.options.puzzles=200"]
+    result = run("vpr/sudoku-tiny-released", overrides, 0, 150, 10, [], tmp_path / "run", tmp_path / "warm")
     assert result["start"].keys() < result.keys() and result["start_occupancy"] == {}
     assert result["starts"] == "unseen" and 150 <= result["tokens"] < 400 and 1 <= result["steps"] < 10
     assert result["occupancy"] == {} and 0 <= result["success"] <= result["completion"] <= 1
@@ -163,13 +163,13 @@ def test_a_run_stops_when_tokens_are_spent_and_is_tested_on_unseen_states(tmp_pa
 
 def test_states_visited_with_several_replies_are_enumerated(tmp_path):
     for game in GAMES:
-        changes = [
+        overrides = [
             f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}",
             "steps=1000",
             "warmup.updates=2",
             "rollout.games_per_step=8",
         ]
-        result = run(f"vpr/{game}-tiny-released", changes, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
+        result = run(f"vpr/{game}-tiny-released", overrides, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
         for occupancy in (result["start_occupancy"], result["occupancy"]):
             assert occupancy["1"]["distance"] == 0.0 < occupancy["4"]["distance"]
             assert occupancy["4"]["illegal"] < occupancy["1"]["illegal"] < 1
@@ -181,9 +181,9 @@ def test_visited_states_have_a_row_per_training_point_and_reply_count():
     cells = vpr_visited.cells(setting)
     assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
     results = {}
-    for number, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         results_by_cell = {
-            str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1}
+            str(count): {"decisions": index + count, "success": 0.5, "illegal": 0.0, "distance": 0.1}
             for count in (1, 4)
         }
         results[cell.key] = {
@@ -195,7 +195,7 @@ def test_visited_states_have_a_row_per_training_point_and_reply_count():
             }
         }
     rows = vpr_visited.rows(setting, results)
-    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
+    assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(errors_of_row(row) for row in rows)
     assert rows[0] == {
         "game": "sudoku",
         "arm": "start",

@@ -8,7 +8,7 @@ from sparring.config import recipe
 from sparring.core.errors import UnknownNameError
 from sparring.report import credit_page
 from studies.common import study as studies
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.credit_lab import study as credit_lab
 from studies.demo_seeds import study as demo_seeds
 from studies.fxp_tiny import study as fxp_tiny
@@ -19,7 +19,7 @@ from studies.vpr_table import cells as table_cells
 from studies.vpr_table import learner as table_learner
 from tests.cases import every_case
 
-SETTINGS = [(name, quick) for name in studies.names() for quick in (False, True)]
+SETTINGS = [(name, quick) for name in studies.study_names() for quick in (False, True)]
 
 
 def setting_of(name, quick):
@@ -47,7 +47,7 @@ def test_an_unknown_study_suggests_the_nearest():
 
 
 def test_a_study_can_be_written_as_json():
-    for name in studies.names():
+    for name in studies.study_names():
         study = studies.load(name)
         assert json.loads(json.dumps(study.setting)) == study.setting
         assert json.loads(json.dumps(study.quick)) == study.quick
@@ -76,7 +76,7 @@ def test_seeds_keeps_every_value_by_recipe_and_seed():
     rows = demo_seeds.rows({}, cells)
     values = {"nash_conv": {"0": 0.0, "1": 0.1}, "seconds": {"0": 9.0, "1": 9.0}}
     assert rows == [{"recipe": "demo", "level": 0.10, "starts": "all", "values": values}]
-    assert row_faults(rows[0]) == []
+    assert errors_of_row(rows[0]) == []
 
 
 def test_ablations_keep_every_value_by_arm_and_seed():
@@ -87,7 +87,7 @@ def test_ablations_keep_every_value_by_arm_and_seed():
     (row,) = mars.rows({}, cells)
     assert row["values"]["kuhn_poker-exact"] == {"0": 0.2, "1": 0.2}
     assert row["values"]["held out"] == {"0": 40.0, "1": 40.0}
-    assert row_faults(row) == []
+    assert errors_of_row(row) == []
 
 
 def test_the_labs_rows_keep_every_figure_and_interval():
@@ -103,7 +103,7 @@ def test_the_labs_rows_keep_every_figure_and_interval():
     assert first["values"]["seconds"] == {"0": 0.01} and "seconds" not in first["intervals"]
     assert "zeros" not in first["values"]
     assert (second["refused"], second["starts"]) == ("why", "all")
-    assert row_faults(first) == row_faults(second) == []
+    assert errors_of_row(first) == errors_of_row(second) == []
 
 
 def test_all_team_arms_have_equal_games_including_those_of_members():
@@ -133,7 +133,7 @@ def test_team_rows_keep_each_answers_gains_and_the_runs_curve(tmp_path):
     rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": result, "seconds": 9.0}})
     assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
     assert rows[0]["values"]["team after 16"] == {"0": 1.5} and "team after 16" not in rows[1]["values"]
-    assert [fault for row in rows for fault in row_faults(row)] == []
+    assert [fault for row in rows for fault in errors_of_row(row)] == []
 
 
 def lines_of_vpr(solved):
@@ -157,7 +157,7 @@ def test_solved_new_puzzles_are_in_rows_of_unseen_states():
     assert by_starts["seen"]["solved"] == {"0": 1.0, "1": 1.0}
     assert by_starts["seen"]["return over the run"] == {"0": 0.5, "1": 0.5}
     assert all("return, end" not in row["values"] for row in rows if row["starts"] == "unseen")
-    assert [fault for row in rows for fault in row_faults(row)] == []
+    assert [fault for row in rows for fault in errors_of_row(row)] == []
 
 
 def test_shares_of_solved_puzzles_are_stored_by_number_of_blanks(tmp_path):
@@ -174,7 +174,7 @@ def test_shares_of_solved_puzzles_are_stored_by_number_of_blanks(tmp_path):
     assert len(rows) == 16 and rows[0]["games"] == 600 * 256
     assert (rows[0]["starts"], rows[0]["values"]["solved"]) == ("unseen", {"0": 0.25})
     assert rows[1]["values"][f"solved after {300 * 256}"] == {"0": 0.25}
-    assert [fault for row in rows for fault in row_faults(row)] == []
+    assert [fault for row in rows for fault in errors_of_row(row)] == []
 
 
 def test_a_table_of_logits_does_not_generalise_to_new_puzzles(monkeypatch):
@@ -186,4 +186,4 @@ def test_a_table_of_logits_does_not_generalise_to_new_puzzles(monkeypatch):
     seen_share, unseen_share = (row["values"]["best moves, end"]["0"] for row in rows)
     assert seen_share > 0.5
     assert unseen_share < 0.4  # one digit of four is right, so chance is 0.25
-    assert [fault for row in rows for fault in row_faults(row)] == []
+    assert [fault for row in rows for fault in errors_of_row(row)] == []

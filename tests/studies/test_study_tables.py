@@ -8,7 +8,7 @@ import pytest
 from sparring.core.errors import ConfigError
 from studies.common import study, study_tables
 from studies.common.result_figures import Results
-from studies.common.study import QUICK, load, names
+from studies.common.study import QUICK_NOTE, load, study_names
 
 ROOT = Path(__file__).parents[2]
 STUDY = load("demo-seeds")
@@ -25,10 +25,10 @@ DOCUMENT = {
 
 
 def published(name):
-    return json.loads(study.published(name).read_text(encoding="utf-8"))
+    return json.loads(study.published_path(name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", study_names())
 def test_a_study_writes_the_tables_of_its_page(name, tmp_path):
     files = study_tables.write(name, published(name), tmp_path)
     assert json.loads((tmp_path / "results.json").read_text()) == published(name)
@@ -49,7 +49,7 @@ def test_the_charts_are_those_of_the_page(name, tmp_path):
 
 
 def test_a_study_without_tables_gets_one_of_all_figures():
-    text = study_tables.text("no-such-study", Results(DOCUMENT))
+    text = study_tables.tables_page("no-such-study", Results(DOCUMENT))
     assert "| demo, 0.1, all | nash_conv | 0.150 [-0.485, 0.785] |" in text
     assert "Made by `sparring reproduce x` at commit 0123abc, 2026-11-22; python 3.11." in text
 
@@ -66,25 +66,27 @@ def root(monkeypatch, tmp_path):
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(DOCUMENT))
     monkeypatch.setattr(study_tables, "ROOT", tmp_path)
-    monkeypatch.setattr(study_tables, "published", lambda name: tmp_path / "studies" / name / "results.json")
+    monkeypatch.setattr(study_tables, "published_path", lambda name: tmp_path / "studies" / name / "results.json")
     return tmp_path
 
 
 def test_equal_values_are_counted_and_the_largest_difference_is_named(root):
-    assert study_tables.comparison("x", DOCUMENT)[1].startswith("2 of 2 values per seed are equal")
+    assert study_tables.compare_with_published("x", DOCUMENT)[1].startswith("2 of 2 values per seed are equal")
     values = {"nash_conv": {"0": 0.1, "1": 0.5, "2": 0.3}, "seconds": {"0": 9.0}}
-    lines = study_tables.comparison("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
+    lines = study_tables.compare_with_published("x", {**DOCUMENT, "rows": [{**ROW, "values": values}]})
     assert lines[0] == "Beside the published figures (studies/x/results.json of 2026-11-22, commit 0123abc):"
     assert lines[1].startswith("1 of 2 values")
     assert lines[2:] == ["demo, 0.1, all: nash_conv (seed 1) 0.5, published 0.2"]
 
 
 def test_results_without_common_rows_are_not_compared(root):
-    (quick,) = study_tables.comparison("x", {**DOCUMENT, "note": QUICK})
+    (quick,) = study_tables.compare_with_published("x", {**DOCUMENT, "note": QUICK_NOTE})
     assert "none compared, as a quick run's figures measure nothing" in quick
     other_document = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
-    assert study_tables.comparison("x", other_document)[1] == "no value per seed is in both."
-    assert study_tables.comparison("y", DOCUMENT) == ["No figures of this study are published yet; none compared."]
+    assert study_tables.compare_with_published("x", other_document)[1] == "no value per seed is in both."
+    assert study_tables.compare_with_published("y", DOCUMENT) == [
+        "No figures of this study are published yet; none compared."
+    ]
 
 
 def test_publishing_replaces_only_the_file_of_the_full_setting(root):

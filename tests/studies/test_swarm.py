@@ -4,7 +4,7 @@ import pytest
 
 from sparring.config import recipe, resolve
 from studies.common import self_played
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.swarm import study
 from tests.studies.builders import Commands, stub_run
 
@@ -43,10 +43,10 @@ def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
         [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}],
         {"rollout": {"games_per_step": 8}},
     )
-    figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
+    figures = {name: {"mean": index / 10} for index, name in enumerate(study.TEAM_FIGURES)}
     self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
     commands = Commands({"self_plays": self_plays})
-    result = study.as_team(tmp_path, "", commands, plays=5, seed=3)
+    result = study.team_figures(tmp_path, "", commands, plays=5, seed=3)
     assert (
         commands.words[:5] == ["sparring", "evaluate", str(tmp_path), "--self-plays", "5"]
         and "--seed=3" in commands.words
@@ -58,7 +58,7 @@ def test_a_row_has_the_self_play_figures_of_each_seed(tmp_path, monkeypatch):
         rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75}
         and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
     )
-    assert not any(row_faults(row) for row in rows)
+    assert not any(errors_of_row(row) for row in rows)
 
 
 def test_every_cell_begins_with_the_same_seed_and_one_thread():

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from studies.common.cross_play import read
+from studies.common.cross_play import read_needs
 from studies.common.crossed import MATRIX
-from studies.common.result_figures import CORRECTED, Results
-from studies.common.results_file import row_faults
+from studies.common.result_figures import CORRECTION_NOTE, Results
+from studies.common.results_file import errors_of_row
 from studies.werewolf_smol import study
 from studies.werewolf_smol import tables as page
 from tests.studies.builders import config_of
@@ -18,7 +18,7 @@ def test_the_start_arm_ends_after_warm_up_and_lspo_has_one_iteration():
     assert lspo.warmup.updates and lspo.warmup.player.options["sentences"]
     assert lspo.league.start and lspo.matchmaker.options == {"past": 0.75}
     assert lspo.rollout.candidates.count == 3 and lspo.credit.name == "candidate_value"
-    environment, _ = read(lspo)
+    environment, _ = read_needs(lspo)
     assert environment.options["players"] == 4 and environment.options["speech"] == "text"
     assert lspo.rollout.max_new_tokens == 16  # of a speech
     assert lspo.knowledge.options["every"] == lspo.steps and lspo.knowledge.options["iterations"] == 1
@@ -51,7 +51,7 @@ def results(as_wolf, against_wolf, seeds=3):
             }
             cells[MATRIX, seed, share] = {"found": [match]}
     rows = study.rows({**study.STUDY.setting, "seeds": seeds}, cells)
-    assert not [fault for row in rows for fault in row_faults(row)]
+    assert not [fault for row in rows for fault in errors_of_row(row)]
     return Results({"rows": rows})
 
 
@@ -74,4 +74,4 @@ def results(as_wolf, against_wolf, seeds=3):
 )
 def test_wins_are_counted_for_both_sides(as_wolf, against_wolf, first, last):
     lines = page.wins(results(as_wolf, against_wolf)).splitlines()
-    assert (lines[2], lines[5]) == (first, last) and lines[6:] == ["", CORRECTED]
+    assert (lines[2], lines[5]) == (first, last) and lines[6:] == ["", CORRECTION_NOTE]

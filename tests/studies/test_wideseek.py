@@ -30,7 +30,7 @@ def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name,
     assert not any(policy.frozen for policy in config.policies.values())  # a frozen one has no warm-up
     assert config.policies[learning_policy].learner.learning_rate == joint.learner.learning_rate
     assert config.policies[fixed_policy].learner.learning_rate == 0.0
-    assert config.roles == {"lead": "lead", **{f"worker {number}": "worker" for number in range(1, 9)}}
+    assert config.roles == {"lead": "lead", **{f"worker {index}": "worker" for index in range(1, 9)}}
     equal_sections = {"environments", "rollout", "warmup", "steps", "credit", "losses", "matchmaker"}
     dumped, joint_dump = config.model_dump(), joint.model_dump()
     assert {key: dumped[key] for key in equal_sections} == {key: joint_dump[key] for key in equal_sections}
@@ -95,7 +95,7 @@ def test_a_run_is_measured_by_self_play_per_width_and_its_tokens(tmp_path, monke
     )
     rows = study.run_figures(tmp_path, "", commands, plays=7, seed=3)
     assert [row["workers"] for row in rows] == [1, 8] and {row["starts"] for row in rows} == {"unseen"}
-    assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS: 300.0}
+    assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS_FIGURE: 300.0}
     assert (
         commands.words[:3] == ["sparring", "evaluate", str(tmp_path)]
         and commands.words[commands.words.index("--self-plays") + 1] == "7"
@@ -112,7 +112,7 @@ def document(f1, seeds=3):
                 {
                     "workers": width,
                     "starts": "unseen",
-                    "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS: 2e6},
+                    "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS_FIGURE: 2e6},
                 }
                 for width, value in zip(WIDTHS, values, strict=True)
             ],
@@ -150,6 +150,6 @@ def test_claims_count_comparisons_over_widths_paired_by_seed():
 
 def test_a_study_of_a_few_arms_has_tables_too():
     results = document({arm: GOOD[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
-    assert all(make(results) for make in page.SHOWN.values())
+    assert all(make(results) for make in page.SECTIONS.values())
     assert "| It is the worse one before training | not measured |" in page.claims(results)
     assert "held" not in page.both(results).replace("verdict", "")  # one seed decides nothing

@@ -7,7 +7,7 @@ import pytest
 from sparring.config.parts import parse_named
 from studies.common import self_played
 from studies.common.result_figures import Results
-from studies.common.results_file import row_faults
+from studies.common.results_file import errors_of_row
 from studies.wideseek_smol import study
 from studies.wideseek_smol import tables as page
 from tests.studies.builders import Commands, config_of, stub_run
@@ -72,7 +72,7 @@ def test_a_run_is_measured_by_self_play_with_intervals_over_games(tmp_path, monk
     bare_figures = {study.BARE: 0.25, f"{study.BARE} low": 0.15, f"{study.BARE} high": 0.35}
     assert result["starts"] == "unseen"
     assert result["figures"] == pytest.approx(
-        {**dict.fromkeys(study.FIGURES, 0.5), **bare_figures, "legal": 0.75, study.TOKENS: 300.0}
+        {**dict.fromkeys(study.FIGURES, 0.5), **bare_figures, "legal": 0.75, study.TOKENS_FIGURE: 300.0}
     )
     assert commands.words[commands.words.index("--self-plays") + 1] == "7" and "--seed=3" in commands.words
 
@@ -81,7 +81,7 @@ def test_the_teacher_arm_has_no_sampled_tokens():
     (cell,) = (cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == study.TEACHER)
     result = cell.measure(None, json.dumps(self_plays(0.0)), None)
     assert (
-        result["figures"][study.TOKENS] == 0.0
+        result["figures"][study.TOKENS_FIGURE] == 0.0
         and result["figures"][study.BARE] == 0.25
         and result["starts"] == "unseen"
     )
@@ -101,7 +101,7 @@ def results(**arms):
             }
             cells[arm.replace("_", "-"), seed] = {
                 "seconds": 600.0,
-                "found": {"starts": "unseen", "figures": {**figures, "legal": 1.0, study.TOKENS: 2e6}},
+                "found": {"starts": "unseen", "figures": {**figures, "legal": 1.0, study.TOKENS_FIGURE: 2e6}},
             }
     return Results({"rows": study.rows({**study.STUDY.setting, "arms": list(arms)}, cells)})
 
@@ -113,7 +113,7 @@ def test_rows_have_a_value_for_each_seed():
         ("trained", "unseen", 200),
     ]
     assert rows[1]["values"][study.BARE] == {"0": 0.5, "1": 0.6}
-    assert not [fault for row in rows for fault in row_faults(row)]
+    assert not [fault for row in rows for fault in errors_of_row(row)]
 
 
 @pytest.mark.parametrize(

@@ -63,4 +63,4 @@ def ceilings():
     return markdown(HEAD, rows)
 
 
-MADE = {"ceilings": ceilings}
+MARKERS = {"ceilings": ceilings}

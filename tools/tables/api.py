@@ -36,4 +36,4 @@ def estimators():
     return str(len(registry.built_in("credit")))
 
 
-MADE = {"api functions": functions, "api example": example, "estimators": estimators}
+MARKERS = {"api functions": functions, "api example": example, "estimators": estimators}

@@ -41,9 +41,9 @@ def picture() -> str:
         layers.setdefault(layer(package), []).append(package)
     height, width = 46 * len(layers) + 10, 640
     centre = {
-        package: (width * (2 * place + 1) / (2 * len(row)), height - 46 * level + 15)
+        package: (width * (2 * index + 1) / (2 * len(row)), height - 46 * level + 15)
         for level, row in layers.items()
-        for place, package in enumerate(row)
+        for index, package in enumerate(row)
     }
     lines, boxes = [], []
     for package, (x, y) in centre.items():
@@ -76,4 +76,4 @@ def table() -> str:
     return markdown(["layer", "package", "what it holds"], rows)
 
 
-MADE = {"packages": table, "docs/images/packages.svg": picture}
+MARKERS = {"packages": table, "docs/images/packages.svg": picture}

@@ -14,7 +14,7 @@ def tictactoe():
     return markdown(("opponent", "seat", "win", "win or draw"), cells)
 
 
-MADE = {
+MARKERS = {
     "tictactoe": tictactoe,
     "tictactoe source": lambda: source("tictactoe"),
 }

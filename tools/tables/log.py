@@ -46,4 +46,4 @@ def index():
     return markdown(("date", "what was tried", "verdict", "seeds", "commit"), rows)
 
 
-MADE = {"log": index}
+MARKERS = {"log": index}

@@ -29,4 +29,4 @@ def numbers():
     return markdown(("family", "numbers", "with a name"), lines)
 
 
-MADE = {"ordinal numbers": numbers}
+MARKERS = {"ordinal numbers": numbers}

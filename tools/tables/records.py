@@ -107,7 +107,7 @@ def example():
     return f"```python\n{text.rstrip()}\n```"
 
 
-MADE = {
+MARKERS = {
     "columns of episodes": partial(columns, store.SCHEMA, EPISODES),
     "columns of credit": partial(columns, store.CREDIT_SCHEMA, CREDIT),
     "reading episodes": example,

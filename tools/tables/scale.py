@@ -152,7 +152,7 @@ def ranks():
     return markdown(head, lines)
 
 
-MADE = {
+MARKERS = {
     "ranks": ranks,
     "ranks source": lambda: source("ranks"),
     "sharding": sharding,

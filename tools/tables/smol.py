@@ -29,7 +29,7 @@ def kuhn():
     )
 
 
-MADE = {
+MARKERS = {
     "smol kuhn": kuhn,
     "smol": smol,
     "smol source": lambda: source("smol"),

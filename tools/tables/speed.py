@@ -277,7 +277,7 @@ def payoffs():
     return markdown(head, cells)
 
 
-MADE = {
+MARKERS = {
     "payoffs": payoffs,
     "checkpoints": checkpoints,
     "peers": peers,

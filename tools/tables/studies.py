@@ -4,7 +4,7 @@ from functools import partial
 
 from measured import markdown, results
 
-from studies.common.study import load, names
+from studies.common.study import load, study_names
 from studies.common.study_tables import module_of
 
 
@@ -16,7 +16,7 @@ def filled(make, name):
 def experiments():
     """Return what there is to reproduce."""
     lines = []
-    for name in names():
+    for name in study_names():
         study = load(name)
         page = study.page.removeprefix("docs/") if study.page[:5] == "docs/" else f"../{study.page}"
         cells = str(len(study.cells(study.setting)))
@@ -25,11 +25,11 @@ def experiments():
     return markdown(("experiment", "what it finds out", "page", "cells", "hours"), lines)
 
 
-MADE = {
+MARKERS = {
     "experiments": experiments,
     **{
         marker: partial(filled, make, name)
-        for name in names()
-        for marker, make in module_of(name).MADE.items()
+        for name in study_names()
+        for marker, make in module_of(name).MARKERS.items()
     },
 }

@@ -28,7 +28,7 @@ def paint():
     return markdown(("page", "what", "median", "aim, at most"), lines)
 
 
-MADE = {
+MARKERS = {
     "view": view,
     "view paint": paint,
     "view source": lambda: source("view"),

@@ -22,4 +22,4 @@ def speed():
     return markdown((*head, "log-probabilities apart by"), lines)
 
 
-MADE = {"vllm": speed, "vllm source": lambda: source("vllm")}
+MARKERS = {"vllm": speed, "vllm source": lambda: source("vllm")}

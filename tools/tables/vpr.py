@@ -2,8 +2,8 @@
 
 from measured import interval_text, markdown, paired_difference, results, rows, source, spread
 
-from studies.common.result_figures import sides, table_with_words
-from studies.common.vpr_figures import TRAINED
+from studies.common.result_figures import table_with_words, words_of_differences
+from studies.common.vpr_figures import TRAINED_STARTS
 from studies.vpr_methods.tables import GAMES, OUTCOMES_OF, cell
 from studies.vpr_released.tables import ARMS
 from studies.vpr_table.tables import TASKS
@@ -90,7 +90,7 @@ def claims():
             gains.append(paired_difference(first, second, figure))
             lines.append((what, who, task, interval_text(gains[-1])))
 
-    of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED]
+    of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED_STARTS]
     for (method, other), what in COMPARED.items():
         for game, title in GAMES.items():
             pair = (
@@ -116,7 +116,9 @@ def claims():
             "solved",
         )
     return table_with_words(
-        ("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind")
+        ("compared", "learner", "task", "gain", "verdict"),
+        lines,
+        words_of_differences(gains, "ahead", "behind"),
     )
 
 
@@ -127,7 +129,7 @@ def _of_table(table_rows, task, method):
     return matches[0] if matches else None
 
 
-MADE = {
+MARKERS = {
     "vpr claims": claims,
     "judging in play": judging,
     "judging in play source": lambda: source("judging"),

@@ -28,7 +28,7 @@ def example(name):
     return f"```python\n{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8').rstrip()}\n```"
 
 
-MADE = {
+MARKERS = {
     "smallest environment": partial(example, "matching"),
     "picture of an environment": partial(example, "matching_drawn"),
     **{f"new {kind}": partial(written, kind) for kind in NAMES},

@@ -60,8 +60,8 @@ def test_a_trajectory_holds_the_turns_of_one_seat_in_one_episode(pairs):
     turns = sparring.turn_table(reward=[1.0] * len(pairs), episode=[e for e, _ in pairs], seat=[s for _, s in pairs])
     assert turns.done.sum() == len(set(pairs))
     assert (np.diff(turns.trajectory) >= 0).all()
-    for number in range(len(set(pairs))):
-        assert turns.turn_index[turns.trajectory == number].tolist() == list(range((turns.trajectory == number).sum()))
+    for index in range(len(set(pairs))):
+        assert turns.turn_index[turns.trajectory == index].tolist() == list(range((turns.trajectory == index).sum()))
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_columns_have_one_row_per_turn_of_a_trained_seat():
     game = game_of()
     for trained in ((True, True, True), (False, True, True), (True, False, False)):
         episodes = [
-            replace(episode_of(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))
+            replace(episode_of(game, lines, trained), episode_id=index) for index, lines in enumerate((GOOD, BAD))
         ]
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
@@ -174,8 +174,8 @@ def test_an_episode_without_its_environment_marks_no_failure():
 def test_grpo_masks_turns_in_the_loss_but_still_compares_them():
     game = game_of()
     episodes = [
-        replace(episode_of(game, lines), episode_id=number, returns=(number,) * 3)
-        for number, lines in enumerate((GOOD, BAD))
+        replace(episode_of(game, lines), episode_id=index, returns=(index,) * 3)
+        for index, lines in enumerate((GOOD, BAD))
     ]
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
@@ -209,20 +209,20 @@ def test_a_run_trains_only_the_marked_turns(trains):
             "threads": 1,
         }
     )
-    run = LocalEngine(config)
+    engine = LocalEngine(config)
     specs = step_specs(
         0,
-        games=run.environments,
+        games=engine.environments,
         rollout=config.rollout,
         matchmaker=config.matchmaker.bind("league.matchmakers"),
         members=(),
-        root=run.root,
+        root=engine.root,
         progress=0.0,
     )
-    episodes = run.play(specs).episodes
-    batch = run.batch(episodes, progress=0.0)
+    episodes = engine.play(specs).episodes
+    batch = engine.batch(episodes, progress=0.0)
     credit = config.credit.bind("credit")(batch.turns, {}, progress=0.0)
-    game = run.environments[0][0]
+    game = engine.environments[0][0]
     failed = {
         (episode.episode_id, conversation.seat, episode.turns[recorded_turn].turn_index)
         for episode in episodes
@@ -240,4 +240,4 @@ def test_a_run_trains_only_the_marked_turns(trains):
     assert expected == credit.trained.tolist()  # no answer is malformed here
     tokens = batch.trained(credit)
     assert tokens.sum() == batch.turns.n_tokens[credit.trained].sum() < len(tokens)
-    assert np.isfinite(run.learn(batch, credit, step=0, progress=0.0)["loss"])
+    assert np.isfinite(engine.learn(batch, credit, step=0, progress=0.0)["loss"])

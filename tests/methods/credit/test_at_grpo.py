@@ -114,14 +114,14 @@ def test_epsilon_is_added_to_the_deviation():
 
 def replies(team, local, seats=None):
     """Return a table with one trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
-    prompts = [number for number, rewards in enumerate(team) for _ in rewards]
+    prompts = [index for index, rewards in enumerate(team) for _ in rewards]
     flat_rewards = [value for rewards in team for value in rewards]
     turns = table(
         [[value] for value in flat_rewards], groups=[0] * len(flat_rewards), seats=seats
     )  # all from one initial state, so only prompts distinguish them
     rewards = np.array([value for values in local for value in values])
     components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat_rewards), 7.0)}
-    first = [number == 0 for values in team for number in range(len(values))]
+    first = [index == 0 for values in team for index in range(len(values))]
     return replace(
         turns,
         reward=turns.reward + rewards + 7.0,

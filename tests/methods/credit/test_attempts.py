@@ -59,9 +59,9 @@ def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
     courses = []
     for _ in range(int(draw.integers(1, 9))):
         course, count = [], int(draw.integers(1, 5))
-        for number in range(count):
+        for index in range(count):
             course.append((offset + scale * draw.normal(size=int(draw.integers(1, 4)))).tolist())
-            if notes and (number + 1 < count or draw.random() < 0.2):
+            if notes and (index + 1 < count or draw.random() < 0.2):
                 course += [(NOTE, draw.normal() if draw.random() < 0.2 else 0.0)] * int(
                     draw.integers(1, 3) if draw.random() < 0.3 else 1
                 )
@@ -101,8 +101,8 @@ def advantages_as_released(turns, gamma_step, gamma_traj, differential):
     """Return MAGE's and LaMer's credit in loops: returns per trial, then both normalisations over all steps of a group."""
     size = len(turns.reward)
     part, own_return = np.zeros(size), np.zeros(size)
-    for number in range(turns.trajectory.max() + 1):
-        steps = np.flatnonzero(turns.trajectory == number).tolist()
+    for index in range(turns.trajectory.max() + 1):
+        steps = np.flatnonzero(turns.trajectory == index).tolist()
         reward = {t: turns.components["game"][t] for t in steps}
         for place, t in enumerate(steps):  # a turn after a note belongs to the next attempt
             follow = [later for later in steps[place:] if not turns.note[later]]

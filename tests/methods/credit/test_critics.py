@@ -342,20 +342,20 @@ def test_spa_by_hand():
 @given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.5]), st.booleans())
 def test_spa_equals_plain_loops(seed, gamma, grounding, with_baseline):
     turns = spa_random_turns(seed)
-    rows = [np.flatnonzero(turns.trajectory == number) for number in range(6)]
+    rows = [np.flatnonzero(turns.trajectory == index) for index in range(6)]
     step = [c + (grounding if legal else 0.0) for c, legal in zip(turns.value_after, turns.legal, strict=True)]
     totals = [sum(step[row] for row in members) for members in rows]
     expected = []
-    for number, members in enumerate(rows):
+    for index, members in enumerate(rows):
         peer_returns = [
-            totals[j] for j in range(6) if j != number and turns.group[rows[j][0]] == turns.group[members[0]]
+            totals[j] for j in range(6) if j != index and turns.group[rows[j][0]] == turns.group[members[0]]
         ]
-        baseline = (np.mean(peer_returns) if peer_returns else totals[number]) if with_baseline else 0.0
+        baseline = (np.mean(peer_returns) if peer_returns else totals[index]) if with_baseline else 0.0
         expected += [sum(gamma ** (k - t) * step[k] for k in members if k >= t) - baseline for t in members]
     credit = spa(turns, gamma=gamma, grounding=grounding, baseline="group" if with_baseline else "none")
     assert credit.advantages == pytest.approx(expected, abs=1e-9)
     shortfalls = [turns.reward[members].sum() - turns.value_after[members].sum() for members in rows]
-    targets = [turns.value_after[row] + shortfalls[number] for number, members in enumerate(rows) for row in members]
+    targets = [turns.value_after[row] + shortfalls[index] for index, members in enumerate(rows) for row in members]
     assert credit.value_targets == pytest.approx(targets, abs=1e-9)
 
 

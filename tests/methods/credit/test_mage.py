@@ -30,7 +30,7 @@ def random_turns(seed, final_only=False):
 
 
 def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
-    rows = [np.flatnonzero(turns.trajectory == number) for number in range(turns.trajectory.max() + 1)]
+    rows = [np.flatnonzero(turns.trajectory == index) for index in range(turns.trajectory.max() + 1)]
     key = [(turns.group[attempt_rows[0]], turns.role[attempt_rows[0]]) for attempt_rows in rows]
     total = [turns.reward[attempt_rows].sum() for attempt_rows in rows]
     differences, places, steps = {}, {}, np.zeros(len(turns.reward))

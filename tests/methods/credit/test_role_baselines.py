@@ -51,7 +51,7 @@ def test_as_released_games_share_the_baseline_of_a_player():
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_as_released_one_game_with_fixed_seats_is_as_published(returns):
-    seats = [number % 2 for number in range(len(returns))]
+    seats = [index % 2 for index in range(len(returns))]
     turns = table([[value] for value in returns], seats=seats, roles=seats)
     assert rae(turns, {}, baselines="player").advantages.tolist() == rae(turns, {}).advantages.tolist()
 
@@ -370,7 +370,7 @@ def table_of_coalitions(coalitions, worths, seats_get=None):
     rewards = [[worth] for coalition, worth in zip(coalitions, worths, strict=True) for _ in coalition]
     seats = [seat for coalition in coalitions for seat in coalition]
     turns = table(rewards if seats_get is None else seats_get, seats=seats, roles=[0] * len(seats))
-    episodes = [number for number, coalition in enumerate(coalitions) for _ in coalition]
+    episodes = [index for index, coalition in enumerate(coalitions) for _ in coalition]
     return dataclasses.replace(turns, episode=np.array(episodes, dtype=np.int64))
 
 

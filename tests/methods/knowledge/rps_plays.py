@@ -35,8 +35,8 @@ def episode(number, *replies, game=NAME):
             words[0],
             0,
             tuple(
-                reply(seat, word, n, event="ok" if word in MOVES else "unparsable")
-                for n, word in enumerate(words[1:], start=1)
+                reply(seat, word, index, event="ok" if word in MOVES else "unparsable")
+                for index, word in enumerate(words[1:], start=1)
             ),
         )
         for seat, words in enumerate(replies)
@@ -55,7 +55,7 @@ def episode(number, *replies, game=NAME):
 
 
 def request_of(*plays, step=0):
-    episodes = [episode(number, *replies) for number, replies in enumerate(plays)]
+    episodes = [episode(index, *replies) for index, replies in enumerate(plays)]
     return KnowledgeRequest(episodes=episodes, environments={NAME: GAME}, step=step, stream=STREAM.child(step))
 
 

@@ -81,11 +81,11 @@ def test_consecutive_decisions_are_learned_at_any_depth(depth):
 def random_play(moments, seed, **options):
     game = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, **options})
     play = AbstractedPlay(AbstractedEnvironment(game, {}), game.reset(Stream.from_seed(seed)))
-    for number in range(moments):
+    for index in range(moments):
         seats_to_act = play.due()
         if play.done:
             break
-        stream = Stream.from_seed(seed).child(number)
+        stream = Stream.from_seed(seed).child(index)
         play.step({seat: random_reply(play.inner, seat, play.legal(seat), stream.child(seat)) for seat in seats_to_act})
     return play
 
@@ -128,13 +128,13 @@ def test_an_abstract_state_does_not_depend_on_player_numbers(seed, moments, orde
 
     first = game.begin(tuple(range(5)), STREAM)
     second = game.begin(tuple(order), STREAM)
-    for number in range(moments):
+    for index in range(moments):
         if first.done:
             break
         seats_to_act = first.due()
         if seats_to_act != second.due():  # the wolf with the smallest number proposes, so another wolf may act
             return
-        stream = Stream.from_seed(seed).child(number)
+        stream = Stream.from_seed(seed).child(index)
         replies = {seat: random_reply(first, seat, first.legal(seat), stream.child(seat)) for seat in seats_to_act}
         for seat in seats_to_act:
             gist, permuted_gist = first.gist(seat), second.gist(seat)
@@ -276,8 +276,8 @@ def test_a_solution_from_few_episodes_makes_the_village_win_more():
     def count_wolf_wins(solved):
         """Return how many of 200 episodes the wolf wins; the village plays the solution or at random."""
         total = 0
-        for number in range(200):
-            stream = STREAM.child(number)
+        for index in range(200):
+            stream = STREAM.child(index)
             draw, play = stream.child("draws").generator(), AbstractedPlay(few, game.reset(stream.child("play")))
             while not play.done:
                 replies = {}

@@ -122,10 +122,10 @@ def test_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_of, ro
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
     gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), leaf)[0]
     direct = 0.0
-    for number in range(len(names)):
-        log_ratios = leaf[[t == number for t in trajectory]] - 0.1
+    for index in range(len(names)):
+        log_ratios = leaf[[t == index for t in trajectory]] - 0.1
         ratio = log_ratios.mean().exp() if length_normalised else log_ratios.sum().exp() / len(log_ratios)
-        direct = direct - gains[number] * ratio / len(names)
+        direct = direct - gains[index] * ratio / len(names)
     assert torch.allclose(gradient, torch.autograd.grad(direct, leaf)[0])
 
 

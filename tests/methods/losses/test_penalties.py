@@ -192,15 +192,15 @@ def test_training_with_only_the_magnet_gives_uniform_legal_replies(rollout):
     environment = {"name": "kuhn_poker", "illegal": {"penalty": 1.0}}
     changes = {"losses": [{"name": "legal_magnet"}], "learner": {"learning_rate": 0.03}}
     model = {"hidden_size": 16, "layers": 1, "heads": 2}
-    run = LocalEngine(config_of(environment, model=model, rollout={"games_per_step": 64, **rollout}, **changes))
+    engine = LocalEngine(config_of(environment, model=model, rollout={"games_per_step": 64, **rollout}, **changes))
     for step in range(40):
-        specs = step_specs(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
-                       members=(), root=run.root, progress=0.0)  # fmt: skip
-        batch = run.batch(run.play(specs).episodes, progress=0.0)
+        specs = step_specs(step, games=engine.environments, rollout=engine.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
+                       members=(), root=engine.root, progress=0.0)  # fmt: skip
+        batch = engine.batch(engine.play(specs).episodes, progress=0.0)
         zero_credit = Credit(advantages=np.zeros(len(batch.turns.reward)))
-        metrics = run.learn(batch, zero_credit, step=step, progress=0.0)
+        metrics = engine.learn(batch, zero_credit, step=step, progress=0.0)
     assert metrics["legal_magnet/divergence"] < 0.05
-    policy, illegal = query_policy(run.agents["learner"], enumerate_info_states(run.environments[0][0]))
+    policy, illegal = query_policy(engine.agents["learner"], enumerate_info_states(engine.environments[0][0]))
     assert illegal.max() < 0.05
     assert max(abs(row - 0.5).max() for row in policy) < 0.15
 

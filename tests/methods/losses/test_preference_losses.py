@@ -196,8 +196,8 @@ def minibatch_of_turns(make_minibatch, tokens, outcomes, cut=()):
 
 def trajectory_dpo_naive(minibatch, leaf, beta, normalised, discount):
     gain, outcome = [], minibatch.outcome.tolist()
-    for number in range(len(outcome)):
-        tokens = [m for m, t in enumerate(minibatch.trajectory.tolist()) if t == number]
+    for index in range(len(outcome)):
+        tokens = [m for m, t in enumerate(minibatch.trajectory.tolist()) if t == index]
         turns = 1 + max(int(minibatch.turn_index[m]) for m in tokens)
         total = 0.0
         for m in tokens:

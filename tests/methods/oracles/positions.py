@@ -7,12 +7,12 @@ def random_states(game, number=20, seed=0, min_plies=0):
     """Return the states of random games, from ply ``min_plies`` on."""
     root, states = Stream.from_seed(seed), []
     for episode in range(number):
-        draws, state = root.child("draws").child(episode), game.reset(root.child("deal").child(episode))
+        stream, state = root.child("draws").child(episode), game.reset(root.child("deal").child(episode))
         while not state.done:
             if state.plies >= min_plies:
                 states.append(state.clone())
             legal = state.legal_actions()
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[stream.integer(state.plies, len(legal))])
     return states
 
 

@@ -120,8 +120,8 @@ def test_sudoku_grades_equal_counted_candidates(options):
 def test_sudoku_without_a_forced_cell_pays_the_fewest_candidates():
     game = make_game("sudoku", options={"size": 6, "blanks": 25, "puzzles": 400})
     root = Stream.from_seed(1)
-    for number in range(400):
-        state = game.reset(root.child(number))
+    for index in range(400):
+        state = game.reset(root.child(index))
         grades = graded(state)
         if 2.0 not in grades.values():
             assert 1.0 in grades.values()
@@ -245,7 +245,7 @@ def careful_states(game, number):
     """Return states of games that avoid losing actions, so games are long."""
     states, root = [], Stream.from_seed(3)
     for episode in range(number):
-        state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, stream = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             states.append(state.clone())
             table, legal = state.spiel.table, state.spiel.legal_actions()
@@ -254,7 +254,7 @@ def careful_states(game, number):
                 for index in legal
                 if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)
             ]
-            state.apply_index(safe[draws.integer(state.plies, len(safe))])
+            state.apply_index(safe[stream.integer(state.plies, len(safe))])
     return states
 
 

@@ -64,7 +64,7 @@ def test_with_bias_one_all_actions_are_best_and_abstain_one_gives_none():
 
 
 def streams(count, seed=0):
-    return [Stream.from_seed(seed).child("turn").child(number) for number in range(count)]
+    return [Stream.from_seed(seed).child("turn").child(index) for index in range(count)]
 
 
 @pytest.mark.parametrize("per", ["position", "turn"])
@@ -343,7 +343,7 @@ def run_program():
 def test_noise_can_wrap_the_parallel_oracle():
     inner = {"oracle": "mcts", "options": SEARCH, "workers": 2, "least": 1}
     around = registry.bind("oracles", "noisy", {"oracle": "parallel", "options": inner, "per": "turn"})()
-    streams = [Stream.from_seed(number) for number in range(len(STATES_OF_PARALLEL))]
+    streams = [Stream.from_seed(seed) for seed in range(len(STATES_OF_PARALLEL))]
     serial_oracle = registry.bind("oracles", "noisy", {"oracle": "mcts", "options": SEARCH, "per": "turn"})()
     assert around.judge(STATES_OF_PARALLEL, streams) == serial_oracle.judge(STATES_OF_PARALLEL, streams)
 

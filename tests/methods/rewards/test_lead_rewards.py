@@ -44,10 +44,8 @@ def test_spawn_rewards_by_hand(name, width, expected):
     agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
     game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
     rewards = spawn(episode, game)
-    last = max(number for number, turn in enumerate(episode.turns) if turn.seat == 0)
-    assert {number: value for number, value in enumerate(rewards) if value is not None} == {
-        last: pytest.approx(expected)
-    }
+    last = max(index for index, turn in enumerate(episode.turns) if turn.seat == 0)
+    assert {index: value for index, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
     assert len(rewards) == len(episode.turns)
 
 
@@ -101,10 +99,10 @@ def test_a_weight_schedule_that_falls_to_zero(progress, share):
     )
     for before, after in zip(episodes, shaped, strict=True):
         added = [{name: turn.rewards[name] for name in weights if name in turn.rewards} for turn in after.turns]
-        last = max(number for number, turn in enumerate(after.turns) if turn.seat == 0)
+        last = max(index for index, turn in enumerate(after.turns) if turn.seat == 0)
         assert added[last]["spawn"] == pytest.approx(0.5 * share)
         assert added[last]["subtasks_finished"] == pytest.approx(0.2 * share * subtasks_finished(before, game)[last])
-        assert not any(turn_rewards for number, turn_rewards in enumerate(added) if number != last)
+        assert not any(turn_rewards for index, turn_rewards in enumerate(added) if index != last)
     assert metrics["reward/spawn"] == pytest.approx(0.5 * share)
 
 

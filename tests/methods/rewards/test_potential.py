@@ -109,7 +109,7 @@ def arbitrary_verdict(state):
 
     stream = Stream.from_seed(3).child(str(state.spiel))
     return [
-        verdict(state.legal_actions(), [4 * stream.uniform(number) - 2 for number in range(len(state.legal_actions()))])
+        verdict(state.legal_actions(), [4 * stream.uniform(index) - 2 for index in range(len(state.legal_actions()))])
     ]
 
 

@@ -35,10 +35,10 @@ def rewards_of(name, options, words, **choices):
     """Return an episode's rewards; "!word" is an illegal reply for which the rules played the word, "!" one without a substitute."""
     game = make_game(name, options=options)
     state, turns = game.reset(Stream(3)), []
-    for number, word in enumerate(words):
+    for index, word in enumerate(words):
         legal, action = state.legal_actions(), word.strip("!") or None
         turns.append(
-            Turn(0, number, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0})
+            Turn(0, index, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0})
         )
         if action:
             state.apply(action)
@@ -80,7 +80,7 @@ def match_rewards(actions, reference, **choices):
         patch.setattr(module, "has_reference", lambda game: True)
         patch.setattr(module, "replay", lambda game, episode: [None])
         patch.setattr(module, "reference_of", lambda state: None if reference is None else tuple(reference))
-        turns = [Turn(0, number, "learner", "k", (), text, text, "ok", {}) for number, text in enumerate(actions)]
+        turns = [Turn(0, index, "learner", "k", (), text, text, "ok", {}) for index, text in enumerate(actions)]
         return reference_match(episode_of(turns), None, **choices)
 
 
@@ -143,11 +143,11 @@ def test_in_sudoku_it_is_best_action_rescaled():
         Stream.from_seed(0),
         set(),
     )
-    for number in range(4):
+    for index in range(4):
         state, turns = game.reset(Stream(3)), []
         while not state.done:
             legal = state.legal_actions()
-            word = legal[root.child(number).integer(len(turns), len(legal))]
+            word = legal[root.child(index).integer(len(turns), len(legal))]
             verdict = judge.judge([state])[0]
             turns.append(Turn(0, len(turns), "learner", "k", legal, word, word, "ok", {}, verdict=verdict))
             state.apply(word)

@@ -50,7 +50,7 @@ def test_the_released_mars_pays_and_never_penalises(make_episode):
 
 
 def episode_of(make_episode, *tokens):
-    return make_episode([(number % 2, "ok", count, 0.0) for number, count in enumerate(tokens)])
+    return make_episode([(index % 2, "ok", count, 0.0) for index, count in enumerate(tokens)])
 
 
 def test_length_rewards_with_both_slopes_by_hand(make_episode):

@@ -64,7 +64,7 @@ def test_both_tie_rules_equal_counted_wins(make_judged_episode, values):
     assert grades("level", values) == pytest.approx(
         [levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values]
     )
-    other_values = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
+    other_values = [[o for index, o in enumerate(values) if index != skipped] for skipped in range(len(values))]
     wins = [[(v > o) + 0.5 * (v == o) for o in other_row] for v, other_row in zip(values, other_values, strict=True)]
     expected = [sum(scores) / len(scores) if scores else 0.5 for scores in wins]
     assert grades("mean", values) == pytest.approx(expected)

@@ -145,8 +145,8 @@ FEATURES = """
 def test_a_template_renders_as_in_hugging_face_with_little_work(system, tokenizer):
     writer = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
     messages = [{"role": "system", "content": system}] if system else []
-    for number in range(5):
-        messages.append({"role": ("user", "assistant")[number % 2], "content": f"<think>so</think>say {number}"})
+    for index in range(5):
+        messages.append({"role": ("user", "assistant")[index % 2], "content": f"<think>so</think>say {index}"})
     template = ChatTemplate(FEATURES, date(2024, 7, 26))
     reference_text = template.render({**writer.special_tokens_map, "messages": messages, "add_generation_prompt": True})
     assert reference_text == writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

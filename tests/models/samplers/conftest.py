@@ -53,8 +53,8 @@ def faults(monkeypatch, tmp_path, limited):
     monkeypatch.setattr("tempfile.tempdir", None)
 
     def happen(fault, times=1):
-        for number in range(times):
-            (folder / f"{fault}-{number}").touch()
+        for index in range(times):
+            (folder / f"{fault}-{index}").touch()
 
     happen.folder = folder
     gc.freeze()  # objects collected below belong to this test

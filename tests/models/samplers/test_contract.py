@@ -63,12 +63,12 @@ def replies_with(**changed):
 
 
 def noisy(self, requests, params, stop_ids):
-    for place, result in enumerate(self.inner.sample(requests, params, stop_ids)):
-        yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
+    for index, result in enumerate(self.inner.sample(requests, params, stop_ids)):
+        yield [(index, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
 
 def with_stream_of_index(self, requests, params, stop_ids):
-    shifted = [request._replace(stream=place) for place, request in enumerate(requests)]
+    shifted = [request._replace(stream=index) for index, request in enumerate(requests)]
     return self.inner.submit(shifted, params, stop_ids)
 
 
@@ -128,11 +128,11 @@ class Server:
 
 def members(backend=Server, count=3):
     shared, samplers = backend(), []
-    for number in range(count):
+    for index in range(count):
         sampler = Disordered()
         with torch.no_grad():
             for tensor in sampler.inner.model.tensors().values():
-                tensor.mul_(1 + 0.5 * number)
+                tensor.mul_(1 + 0.5 * index)
         sampler.backend = shared
         samplers.append(sampler)
     return samplers
@@ -144,14 +144,14 @@ def adapted_model():
 
 def adapters(base_model, count=3):
     samplers = []
-    for number in range(count):
+    for seed in range(count):
         network = add_adapters(
-            share_weights(base_model.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number)
+            share_weights(base_model.network), rank=1 + seed, alpha=2.0, targets=(), stream=Stream.from_seed(seed)
         )
         samplers.append(in_process(LanguageModel(network, None, over=base_model)))
         with torch.no_grad():
             for index, tensor in enumerate(samplers[-1].model.tensors().values()):
-                tensor.add_(0.02 * (1 + (index + number) % 3))
+                tensor.add_(0.02 * (1 + (index + seed) % 3))
     return samplers
 
 

@@ -112,8 +112,8 @@ def test_replies_use_current_weights_and_old_adapters_are_unloaded(base, server)
         for model, sampler in zip(models, samplers, strict=True):
             assert_same_logprobs(model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
         assert len(server.models) == 3 and len(server.ever) == 2 * (step + 1)
-        for number, model in enumerate(models[:2]):
-            update(model, step + number)
+        for index, model in enumerate(models[:2]):
+            update(model, step + index)
     batches = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
     assert replies_of(batches) == [
         reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)

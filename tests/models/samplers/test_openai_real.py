@@ -133,7 +133,7 @@ def make_requests(count=24):
 
 
 def test_replies_use_current_weights_and_their_seeds(base, server):
-    models = [with_adapters(base, number) for number in range(2)]
+    models = [with_adapters(base, index) for index in range(2)]
     samplers = [openai(model, base_url=server.url) for model in models]
     for step in range(3):
         for model, sampler in zip(models, samplers, strict=True):

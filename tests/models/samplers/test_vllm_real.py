@@ -304,7 +304,7 @@ def test_with_order_fresh_running_replies_continue_with_newer_weights(llama, tmp
 
 
 def test_a_recipe_of_a_small_pretrained_model_trains_a_step(tmp_path):
-    changes = [
+    overrides = [
         "sampler=vllm",
         "threads=1",
         "steps=1",
@@ -312,7 +312,7 @@ def test_a_recipe_of_a_small_pretrained_model_trains_a_step(tmp_path):
         "evaluation.exact=false",
         "evaluation.opponents.0.games_per_seat=2",
     ]
-    config = resolve(apply_overrides(load_recipe("mars/kuhn-smol"), changes))
+    config = resolve(apply_overrides(load_recipe("mars/kuhn-smol"), overrides))
     run(tmp_path / "run", config)
     (line,) = read_lines(tmp_path / "run" / "metrics.jsonl")[-1:]
     assert line["logprob_difference_max"] < 1e-4

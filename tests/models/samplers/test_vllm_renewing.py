@@ -21,8 +21,8 @@ def stops(faults):
     """Stop replies at some tokens until enough updates came; return a function that is true once per stopped reply."""
 
     def at(*tokens):
-        for number, token in enumerate(tokens):
-            (faults.folder / f"stop-{token}-{number + 2}").touch()
+        for index, token in enumerate(tokens):
+            (faults.folder / f"stop-{token}-{index + 2}").touch()
 
         def when():
             paths = [path for path in faults.folder.glob("stopped-*") if path.name not in reported]

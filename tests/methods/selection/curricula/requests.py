@@ -10,7 +10,7 @@ def record(successes=0, size=4, *, step=0, deviation=0.0, mean=0.0):
 
 def request(*histories, groups=1, step=10, seed=0, arms=None):
     """Return the request whose arms have these records, oldest first."""
-    arms = arms or tuple(Arm("game", number, 1.0) for number in range(len(histories)))
+    arms = arms or tuple(Arm("game", index, 1.0) for index in range(len(histories)))
     return CurriculumRequest(
         arms=arms,
         history=tuple(tuple(records) for records in histories),

@@ -89,7 +89,7 @@ def test_results_without_an_oracle_are_reused_by_rows_without_one(tmp_path):
     report = judged_evaluation.run(workers=1)
     assert judged_evaluation.num_played == 2 * GAMES  # only the games of nim
     assert row_of(report, "nim")["overall"]["oracle"]["judged"] > 0
-    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), judged=False)
+    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), use_oracle=False)
     plain_report = unjudged_again.run(workers=1)
     assert (
         unjudged_again.num_played == 0

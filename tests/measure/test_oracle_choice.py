@@ -218,7 +218,7 @@ def step(number, metrics, *, steps=2, seconds=1.0, games=64):
 def test_the_progress_line_dates_older_figures_and_orders_seats():
     match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
     lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
-    assert "kuhn_poker: NashConv of uniform play is 0.917, of an equilibrium 0" in lines
+    assert "kuhn_poker: uniform play has NashConv 0.917; an equilibrium has 0" in lines
     assert lines[-2].endswith(
         "NashConv 0.700 (EMA)  first vs random win-or-draw 0.500 (EMA)  second vs random win-or-draw 0.500 (EMA)  legal 0.200 (live)  64 games/s"
     )

@@ -433,7 +433,7 @@ def test_the_exported_pair_equals_that_of_the_run(answered, tmp_path):
     run.export(tmp_path / "pair", answer="nash")
     answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
     assert data["version"] == 2 and data["sides"] == [
-        {str(who.of(name)): pytest.approx(weight) for who, weight in shares.items()}
+        {str(who.for_policy(name)): pytest.approx(weight) for who, weight in shares.items()}
         for name, shares in zip(("one", "two"), answer.sides, strict=True)
     ]
     assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {

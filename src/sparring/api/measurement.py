@@ -19,7 +19,7 @@ from sparring.api.policy_evaluation import (
 )
 from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
-from sparring.config.checks import PLAIN, POLICY, measured_weights
+from sparring.config.checks import NON_MIXTURE_ANSWERS, POLICY, measured_weights
 from sparring.config.parts import PluginConfig, bound_agent
 from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError, GameError
@@ -327,7 +327,7 @@ def measure(
     adaptation: bool = False,
     seed: int = 0,
     oracle: OracleSpec | None = None,
-    judged: bool = True,
+    use_oracle: bool = True,
     oracle_turns: int = BUDGET,
     answer: str | None = None,
     best_of: int = 1,
@@ -349,9 +349,9 @@ def measure(
             are counted; 0: none.
         adaptation: whether each attempt of trials is measured, in ``games_per_seat`` trials for
             each role and opponent.
-        seed: of the games.
+        seed: seed of the games.
         oracle: judges turns; None: the oracle of the run, or the first exact one.
-        judged: whether turns are judged at all.
+        use_oracle: whether an oracle judges turns.
         oracle_turns: largest number of judged turns per game and opponent.
         answer: name of the run's answer, such as "nash"; None: the configuration's.
         best_of: number of candidates; the candidate that the oracle ranks best is played.
@@ -369,7 +369,7 @@ def measure(
     exact = exact and player.scores
     notes, about = list(player.notes), dict(player.about)
     opponents = list(bots) or [parse_agent("random")]
-    oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
+    oracles, more_notes = oracles_for(games, oracle, player.oracles) if use_oracle else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
@@ -443,7 +443,7 @@ def _target_of_run(
     about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     seen_states = SeenInitialStates(config, games)
     chosen = config.league.answer if answer is None else answer
-    if chosen not in PLAIN and not isinstance(policy, Mixture):
+    if chosen not in NON_MIXTURE_ANSWERS and not isinstance(policy, Mixture):
         chosen = POLICY  # the league has no members yet
     about["weights"] = measured_weights(config, chosen, only)
     if isinstance(policy, Mixture):

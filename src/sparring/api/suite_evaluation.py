@@ -141,7 +141,9 @@ class PieceRunner:
     ) -> Agent:
         """Return a player of a run; several policies play the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        agents = {name: _make_strict(engine.agent(player.of(name)), temperature) for name in names}
+        agents = {
+            name: _make_strict(engine.agent(player.for_policy(name)), temperature) for name in names
+        }
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
@@ -247,10 +249,10 @@ class SuiteEvaluation:
         player: the measured player.
         opponents: further opponents, in every game with matches.
         games: games per seat of every row; None: the number of each row.
-        seed: seed of deals and draws; with equal seeds, all players get equal deals.
+        seed: seed of deals and random draws; with equal seeds, all players get equal deals.
         folder: folder of the file ``evaluation-SUITE.json``.
         oracle: judges the rows that name no oracle, where it can.
-        judged: whether oracles judge at all, those of rows included.
+        use_oracle: whether oracles judge turns; False also leaves out the oracles of rows.
 
     Raises:
         UnknownNameError: there is no such suite, or a name in it is unknown.
@@ -268,14 +270,14 @@ class SuiteEvaluation:
         seed: int = 0,
         folder: Path,
         oracle: OracleSpec | None = None,
-        judged: bool = True,
+        use_oracle: bool = True,
     ) -> None:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
         # by name of the row: why the oracle cannot judge it
         self.unjudged: dict[str, str] = {}
-        if not judged:
+        if not use_oracle:
             self.suite = without_oracles(self.suite)
         elif oracle is not None:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparring.api.load import published
 from sparring.config import EnvironmentConfig, RunConfig, resolve
-from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
+from sparring.config.checks import NON_MIXTURE_ANSWERS, POLICY, check_answer, measured_weights
 from sparring.core import version
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_atomic
@@ -225,7 +225,7 @@ def run_player(
     chosen = config.league.answer if answer is None else check_answer(answer, config)
     if policy is None and chosen != POLICY:
         choice = {"answer": chosen}
-        if chosen not in PLAIN and apart_keys(config):
+        if chosen not in NON_MIXTURE_ANSWERS and apart_keys(config):
             choice["sides"] = APART  # one mixture per side; other results than with a common one
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE

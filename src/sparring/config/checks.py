@@ -14,7 +14,7 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
-from sparring.core.records import MAIN, OWN, ref
+from sparring.core.records import MAIN, POLICY_KINDS, ref
 
 MAX_PROMPTS_AT_ONCE = 10**6
 
@@ -258,7 +258,7 @@ def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
-PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of members
+NON_MIXTURE_ANSWERS = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of members
 MIXTURE = "mixture"  # name of the player plug-in that draws other players
 LIVE, EMA = "live weights", "EMA weights"  # the learner's weights and their moving average
 
@@ -315,11 +315,11 @@ def check_answer(answer: str, config: RunSections) -> str:
                     f"The answer {AVERAGE!r} needs EMA weights, but this run has none; train it "
                     f"with {key}=0.99, or choose the answer {POLICY!r}."
                 )
-    if answer in PLAIN:
+    if answer in NON_MIXTURE_ANSWERS:
         return answer
     if not registry.is_known("league.meta_solvers", solver_name.partition(":")[0]):
         solvers = registry.names("league.meta_solvers")
-        raise UnknownNameError("answer of a run", solver_name, {*PLAIN, *solvers})
+        raise UnknownNameError("answer of a run", solver_name, {*NON_MIXTURE_ANSWERS, *solvers})
     PluginConfig.model_validate(answer).bind("league.meta_solvers")
     return answer
 
@@ -338,7 +338,7 @@ def measured_weights(
         ``LIVE``, ``EMA``, or a longer text for several policies and for a mixture.
     """
     answer = config.league.answer if answer is None else answer
-    if policy is None and answer not in PLAIN:
+    if policy is None and answer not in NON_MIXTURE_ANSWERS:
         return f"mixture of members by {answer}"
     decays = {} if policy is None and answer == LAST else _decays(config, policy)
     averaged = [name for name, decay in decays.items() if decay]
@@ -403,7 +403,7 @@ def _check_player(
             )
         if player.kind == "demonstrator":
             raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
-        if player.kind in OWN and player.name and player.name not in config.by_policy:
+        if player.kind in POLICY_KINDS and player.name and player.name not in config.by_policy:
             raise UnknownNameError(f"policy in {where}", player.name, config.by_policy)
     for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)

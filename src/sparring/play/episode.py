@@ -21,7 +21,7 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import (
     Episode,
     Observation,
-    SampledRun,
+    SampledSpan,
     Segment,
     Turn,
     TurnEvent,
@@ -191,16 +191,16 @@ def recorded_reply(turn: Turn) -> Reply:
     """Return the reply of a recorded turn.
 
     Raises:
-        GameError: the turn has other tokens between its sampled runs, and cannot be replayed.
+        GameError: the turn has other tokens between its sampled spans, and cannot be replayed.
     """
     places = [place for place, part in enumerate(turn.segments) if part.kind == "sampled"]
     parts = turn.segments[places[0] : places[-1] + 1] if places else ()
     if len(parts) != len(places):
         raise GameError(
-            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(places)} runs, with "
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(places)} spans, with "
             "other tokens between them, and cannot be replayed; end the prefix before it."
         )
-    runs = tuple(SampledRun(len(part.ids), part.weights_version) for part in parts)
+    spans = tuple(SampledSpan(len(part.ids), part.weights_version) for part in parts)
     return Reply(
         text=turn.reply,
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
@@ -208,7 +208,7 @@ def recorded_reply(turn: Turn) -> Reply:
         support=tuple(chain.from_iterable(part.support for part in parts)),
         truncated=turn.truncated,
         weights_version=turn.weights_version,
-        runs=runs if len(runs) > 1 else (),
+        spans=spans if len(spans) > 1 else (),
     )
 
 

@@ -59,7 +59,7 @@ from functools import partial
 from typing import Any
 
 from sparring.config import EvaluationConfig
-from sparring.config.checks import EMA, LAST, LIVE, PLAIN
+from sparring.config.checks import EMA, LAST, LIVE, NON_MIXTURE_ANSWERS
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import GameError
 from sparring.core.records import LEARNER, PUBLISHED
@@ -103,7 +103,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
         GameError: the solver cannot solve the meta-game.
         PluginError: the solver returned no distribution over the members.
     """
-    if answer in PLAIN or not engine.members:
+    if answer in NON_MIXTURE_ANSWERS or not engine.members:
         return engine.agent(LEARNER if answer == LAST else PUBLISHED)
     solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
     trained_games = [(game, weight) for game, weight in engine.environments if weight]

@@ -106,7 +106,7 @@ def clear(path: Path, staying: Collection[str]) -> None:
 log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
-PLAYED = "played"  # episodes that people played against the run
+PLAYED_FOLDER = "played"  # episodes that people played against the run
 STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder that outlast its run
 FORMAT = 1
 

@@ -73,7 +73,7 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
         return state
     names, league = list(config.league.tags), config.league
     for name in names if league.start else ():
-        engine.take_member(START.of(name))
+        engine.take_member(START.for_policy(name))
     if league.together or len(names) == 1:
         return state
     return state.remembering(**{LEAGUE: LeagueRecord(live=names[0]).to_json()})
@@ -136,7 +136,9 @@ def _count_step(
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            mean = _mean_return(LEARNER.of(name), episodes, several=bool(config.league.learners))
+            mean = _mean_return(
+                LEARNER.for_policy(name), episodes, several=bool(config.league.learners)
+            )
             returns[name] = [*returns.get(name, ()), *mean]
     return replace(record, age=age, returns=returns)
 
@@ -148,7 +150,7 @@ def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], several: bool)
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (player if several else player.of(MAIN)) == learner
+        if trained and (player if several else player.for_policy(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -164,7 +166,7 @@ def _is_due(
     request = ScheduleRequest(
         age=record.age[name],
         every=config.league.every,
-        learner=LEARNER.of(name),
+        learner=LEARNER.for_policy(name),
         members=engine.members,
         tags=config.league.tags,
         payoffs=state.payoffs,
@@ -178,7 +180,7 @@ def _snapshot_line(
     config: RunConfig, state: RunState, record: LeagueRecord, name: str
 ) -> dict[str, str]:
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
-    parent = record.origin.get(name, str(START.of(name)))
+    parent = record.origin.get(name, str(START.for_policy(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
 
 
@@ -190,7 +192,7 @@ def _take_snapshot(
     record: LeagueRecord,
     name: str,
 ) -> LeagueRecord:
-    league, new_member, start = config.league, snapshot(state.step, name), START.of(name)
+    league, new_member, start = config.league, snapshot(state.step, name), START.for_policy(name)
     engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
     snapshots = [member for member in engine.members if member.name == new_member.name]
@@ -247,7 +249,7 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         return state
     cleared: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
-        engine.restart(START.of(name))
+        engine.restart(START.for_policy(name))
         policies = (name,) if config.league.learners else engine.learners
         cleared |= {owner_of(policy): {} for policy in policies}
     return state.remembering(**cleared, **{LEAGUE: replace(record, anew=()).to_json()})

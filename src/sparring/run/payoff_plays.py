@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config.checks import PLAIN
+from sparring.config.checks import NON_MIXTURE_ANSWERS
 from sparring.config.sections import EXACT
 from sparring.core.errors import ConfigError, GameError, TooLargeError
 from sparring.core.records import LEARNER, FloatArray, PlayerRef
@@ -122,7 +122,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
         try:
             states = _states(IdentityKey(game), config.evaluation.max_states)
             for name in config.league.tags:
-                scorer: Any = engine.agent(LEARNER.of(name))
+                scorer: Any = engine.agent(LEARNER.for_policy(name))
                 query_policy(scorer, states)
         except TooLargeError:
             raise ConfigError(
@@ -335,7 +335,7 @@ def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -
 
     With a mixture per side as answer, held-out environments are evaluated, so they count too.
     """
-    is_mixture = config.league.answer not in PLAIN
+    is_mixture = config.league.answer not in NON_MIXTURE_ANSWERS
     for where in apart_keys(config):
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))

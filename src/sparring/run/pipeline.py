@@ -37,7 +37,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.files import parse_json
-from sparring.core.records import MAIN, OWN, Episode, Turn, refs
+from sparring.core.records import MAIN, POLICY_KINDS, Episode, Turn, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
 from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
@@ -330,7 +330,8 @@ class FreshSteps:
             versions[player.name or MAIN] - _oldest_version(turn)
             for episode in episodes
             for turn in episode.turns
-            if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
+            if episode.trained[turn.seat]
+            and (player := episode.players[turn.seat]).kind in POLICY_KINDS
         ]
 
     def _build_step(

@@ -56,7 +56,7 @@ def warm_up(
                     group_id=number,
                     deal=stream.child("deal"),
                     stream=stream.child("play"),
-                    seats=(DEMONSTRATOR.of(name),) * game.num_seats,
+                    seats=(DEMONSTRATOR.for_policy(name),) * game.num_seats,
                     trained=(True,) * game.num_seats,
                 )
             )

@@ -179,7 +179,7 @@ def check_matchmaker(
             payoffs=_random_results(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
-            learner=LEARNER.of(list(TAGS)[kind - 1]) if has_several else LEARNER,
+            learner=LEARNER.for_policy(list(TAGS)[kind - 1]) if has_several else LEARNER,
             tags=TAGS if has_several else None,
         )
         seating = plugin(request)
@@ -331,7 +331,7 @@ def check_schedule(
         request = schedule_request(
             age,
             every,
-            learner=LEARNER.of(list(TAGS)[number % 2]),
+            learner=LEARNER.for_policy(list(TAGS)[number % 2]),
             members=SCHEDULE_MEMBERS[: stream.integer(2, len(SCHEDULE_MEMBERS) + 1)],
             tags=TAGS,
             payoffs=_results(stream.child("payoffs")),
@@ -348,10 +348,10 @@ def check_schedule(
 def _results(stream: Stream) -> Payoffs:
     rows = {}
     for number, name in enumerate(TAGS):
-        for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):
+        for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.for_policy, TAGS))):
             draws = stream.child(number).child(place)
             wins, losses = draws.integer(0, 60), draws.integer(1, 60)
             if wins + losses:
                 results = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = results
+                rows[Row("kuhn_poker", 0, LEARNER.for_policy(name), other)] = results
     return Payoffs(rows)

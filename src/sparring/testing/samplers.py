@@ -181,7 +181,7 @@ def _add_turn(
     draw = root.child("next").child(request.stream)
     ids = request.ids + result.ids
     new_ids = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
-    return SampleRequest(ids=ids + new_ids, stream=draw.key, known=len(ids) - 1)
+    return SampleRequest(ids=ids + new_ids, stream=draw.key, num_cached_ids=len(ids) - 1)
 
 
 def _replies(

@@ -151,7 +151,7 @@ def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
     with pytest.raises((PluginError, RewardError), match=message) as error:
         train(tmp_path / "run", monkeypatch, method, plugin, **(REWARD if method == "rewards" else {}))
     if method not in ("plan", "rewards"):
-        assert "Met in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(error.value)
+        assert "This happened in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(error.value)
         assert checkpoint.load_latest(tmp_path / "run").step == 1
 
 

@@ -341,7 +341,7 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_rol
     }
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
     while person.pending is not None:
-        person.say(person.legal[0])
+        person.submit_reply(person.legal[0])
     assert (
         person.episode.agents == ("person-you", "mixture-answer")
         and ref(person.drawn_members["second"]) in mixture.members

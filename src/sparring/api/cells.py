@@ -96,10 +96,10 @@ def module_cell(
     """Return the cell of a module that reads its inputs as JSON and writes a file of results.
 
     Args:
-        module: its name; ``python -m MODULE INPUTS FILE`` runs it.
+        module: name of the module; ``python -m MODULE INPUTS FILE`` runs it.
         inputs: the module's inputs.
         key: see ``Cell``.
-        name: of the cell's folder, in which spaces become hyphens.
+        name: name of the cell's folder, in which spaces become hyphens.
         after: see ``Cell``.
     """
     return Cell(
@@ -168,7 +168,7 @@ def seed_rows(
     """Return one row per group of cells that differ only in their seed.
 
     Args:
-        records: of all cells; the last part of a key is the seed.
+        records: records of all cells; the last part of a key is the seed.
         labels: returns a row's labels from the other parts of the key.
         figures: returns the figures of a cell's results; the cell's seconds are added.
     """

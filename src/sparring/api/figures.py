@@ -38,7 +38,7 @@ def evaluate(
         opponents: bots as on the command line.
         games_per_seat: episodes against each opponent from each seat.
         exact: whether to compute exact figures where the environment is small enough.
-        seed: of the episodes.
+        seed: seed of the episodes.
         answer: the policy of a run that is measured, e.g. "nash", its mixture of league members;
             None: the answer that the configuration names.
         self_plays: number of episodes with the measured player in all seats, 0 or at least 2. The

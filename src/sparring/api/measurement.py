@@ -76,11 +76,11 @@ def adaptations_of(
 
     Args:
         policy: the measured player.
-        games: of different names; games that are not trials are left out.
+        games: games with different names; games that are not trials are left out.
         pool: the opponents; see ``pool_of``.
         trials: number of trials of each role against each opponent.
         seen_states: initial states seen in training; other states are played where possible.
-        seed: of the trials.
+        seed: seed of the trials.
         limit: largest number of conversations for exact returns; 0: no exact returns.
         in_flight: episodes at once; see ``rollout_teams``.
     """
@@ -122,7 +122,7 @@ def pool_of(
 
     Args:
         games: the measured games; at least one must be a trial.
-        config: of the run. Its bots were opponents in training; its evaluation opponents are held
+        config: the run's configuration. Its bots trained with it; its evaluation opponents are held
             out. None: there was no training.
         others: further opponents, held out.
 
@@ -225,10 +225,13 @@ def _ceiling_columns(row: AdaptationRow, ceiling: Ceiling | None, reason: str) -
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
-    max_returns = [ceiling.closed(value) for value in ceiling.most]
+    max_returns = [ceiling.closed_share(value) for value in ceiling.most]
     if None not in max_returns:  # adaptation can gain something
         closed_shares = [
-            {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
+            {
+                end: None if value is None else ceiling.closed_share(value)
+                for end, value in ends.items()
+            }
             for ends in map(as_data, row.returns)
         ]
         columns |= {"ceiling": max_returns, "closed": closed_shares}
@@ -255,8 +258,8 @@ def _exact_columns(
         name: [None if math.isnan(value) else value for value in values]
         for name, values in columns.items()
     }
-    if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
-        result["closed"] = [ceiling.closed(value) for value in returns]
+    if not row.opponent and ceiling is not None and ceiling.closed_share(0.0) is not None:
+        result["closed"] = [ceiling.closed_share(value) for value in returns]
     return {"exact": result}
 
 
@@ -289,15 +292,15 @@ class MeasurementTarget:
 
     Args:
         policy: the measured player.
-        games: of different names.
+        games: games with different names.
         seen_states: initial states seen in training.
         about: description of the player, part of the result.
         notes: on requests that could not be met.
         oracles: oracles of the run, by game.
         limit: largest number of information states for enumeration.
         scores: whether the policy can return the probability of a reply.
-        config: of the run, if there is one.
-        engine: of the run, if there is one.
+        config: the run's configuration, if there is a run.
+        engine: the run's engine, if there is a run.
     """
 
     policy: Any

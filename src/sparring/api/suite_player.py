@@ -21,7 +21,7 @@ from sparring.environments.foreign import words_of
 from sparring.league.meta_game import APART, apart_keys
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import SeenInitialStates, rules_of
-from sparring.measure.suite import PIECE, Suite, SuiteRow
+from sparring.measure.suite import GAMES_PER_PIECE, Suite, SuiteRow
 from sparring.models.render.plain import vocabulary
 from sparring.run import checkpoint
 from sparring.run.config_checks import FREE
@@ -51,9 +51,9 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
     The number of games and the rules of their scores are left out.
 
     Args:
-        row: as it is played, style included.
+        row: the row as it is played, style included.
         player: plain data that identify the player, weights included.
-        seed: of the games.
+        seed: seed of the games.
         starts: label of the row's initial states for the player.
     """
     excluded = {"starts", "role", "games_per_seat", "normalise", "in_totals"}
@@ -66,7 +66,9 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
         settings["opponent"]["options"] = without_traffic(row.opponent.options)
     return sha256_hex(
         json.dumps(
-            [FORMAT, version(), PIECE, settings, player, seed], sort_keys=True, default=str
+            [FORMAT, version(), GAMES_PER_PIECE, settings, player, seed],
+            sort_keys=True,
+            default=str,
         ).encode()
     )
 
@@ -203,7 +205,7 @@ def run_player(
     Args:
         path: the run folder.
         step: step of the checkpoint; None: the newest good one.
-        temperature: of sampling; None: the temperature of training.
+        temperature: sampling temperature; None: the temperature of training.
         policy: the policy for every seat; None: all policies, each in its role.
         answer: name of the answer, such as "nash"; None: the configuration's.
 

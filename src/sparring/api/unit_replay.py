@@ -59,8 +59,8 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
     Args:
         path: the run folder.
-        step: its number as in metrics.jsonl, from 1.
-        unit: its number within the step, from 0.
+        step: number of the step as in metrics.jsonl, from 1.
+        unit: number of the unit within the step, from 0.
 
     Raises:
         CheckpointError: there is no checkpoint of the state before the step.

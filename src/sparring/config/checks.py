@@ -300,7 +300,7 @@ def check_answer(answer: str, config: RunSections) -> str:
 
     Args:
         answer: "policy", "last", "average", or a meta-solver with its options.
-        config: of the run.
+        config: the run's configuration.
 
     Raises:
         UnknownNameError: there is no such answer.
@@ -330,7 +330,7 @@ def measured_weights(
     """Return which weights of a run are measured, played and exported, in words.
 
     Args:
-        config: of the run.
+        config: the run's configuration.
         answer: see ``check_answer``; None: the answer of the configuration.
         policy: the only measured policy; None: all policies of the answer.
 

@@ -131,7 +131,7 @@ def to_option_text(name: str, options: Mapping[str, Any]) -> str:
     """Return a name and options as text that ``parse_named`` can read.
 
     Args:
-        name: of a plug-in.
+        name: name of a plug-in.
         options: JSON values, all finite.
     """
     pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
@@ -238,7 +238,7 @@ def config_error(
     Args:
         error: pydantic's ValidationError.
         keys_at: returns the valid keys of the section at a path.
-        document: its name, printed before the path; empty for a run's configuration.
+        document: name of the document, printed before the path; empty for a run's configuration.
     """
     problem = error.errors(include_url=False)[0]
     parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in problem["loc"]]

@@ -165,7 +165,7 @@ def power_of_2(name: str, value: int) -> int:
     """Check that a number is a power of 2, and return it.
 
     Args:
-        name: of the key.
+        name: name of the key.
         value: the number, at least 1.
     """
     if value & (value - 1):
@@ -372,8 +372,8 @@ def check_learners(
     """Check that the learners of a league are the trained policies; raise ValueError otherwise.
 
     Args:
-        policies: of the run.
-        learners: of the league; may be empty.
+        policies: the run's policies.
+        learners: learners of the league; may be empty.
         roles: policy of each role, by configuration key.
     """
     names = set(learners)
@@ -402,7 +402,7 @@ def check_policies(
     """Raise ValueError for a role with an unknown policy, too few leaves, or no trained policy.
 
     Args:
-        policies: of the run.
+        policies: the run's policies.
         roles: policy of each role, by configuration key.
         ranks: learners of the run; each trained policy needs as many leaves.
     """

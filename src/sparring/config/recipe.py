@@ -59,7 +59,7 @@ def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]
     """Return a recipe by name, or a YAML file by path, with everything that it ``extends``.
 
     Args:
-        name: of a recipe in the package, or the path of a YAML file.
+        name: name of a recipe in the package, or the path of a YAML file.
         may_be_incomplete: whether another recipe extends it, or it is a layer.
 
     Raises:

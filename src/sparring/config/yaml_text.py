@@ -181,7 +181,7 @@ def read_text(path: Path, what: str) -> str:
     """Return the text of a file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         what: name of the file in the error.
 
     Raises:

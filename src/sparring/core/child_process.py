@@ -28,7 +28,7 @@ class ChildProcess:
     """A child process and its pipes.
 
     Args:
-        number: of the process among the workers.
+        number: number of the process among the workers.
         settings: the first message to the process.
         mailbox: receives (this object, message) per message, and (this object, None) at the end.
         command: returns the command line, from the child's file descriptors (input, output).

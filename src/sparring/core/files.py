@@ -30,7 +30,7 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
     """Turn an operating system error into a RunError that says what failed and what to do.
 
     Args:
-        error: of the operating system.
+        error: error of the operating system.
         path: the file that was written; None: the path in the error.
     """
     name = path or error.filename or "a file or connection"

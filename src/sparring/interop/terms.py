@@ -57,7 +57,7 @@ class Terms:
     Args:
         losses: options by name of the loss; ``weight`` (a number, 1 by default) and ``preset`` are
             allowed besides the loss's own options.
-        trainer: its name, for error messages.
+        trainer: name of the trainer, for error messages.
         available: the fields in NEEDS of losses that the trainer can supply.
         hints: by other field in NEEDS, how to make the trainer supply it, or what to use instead.
 

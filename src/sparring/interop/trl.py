@@ -210,14 +210,14 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer with advantages from one of Sparring's estimators.
 
     Args:
-        args: as for GRPOTrainer; ``scale_rewards`` has no effect.
+        args: as in GRPOTrainer; ``scale_rewards`` has no effect.
         credit: name of an estimator; ``sparring list credit`` shows them.
         credit_preset: a preset of the estimator.
         credit_options: options of the estimator.
         losses: losses that replace TRL's: options by name of the loss, with ``weight`` and
             ``preset``. ``loss_type`` then says how they are averaged (grpo, bnpo, dr_grpo or dapo),
             and TRL's ``epsilon`` and ``beta`` have no effect.
-        options: as for GRPOTrainer.
+        options: as in GRPOTrainer.
 
     Raises:
         ConfigError: a name or option is unknown, or settings contradict each other.

@@ -26,7 +26,7 @@ START = snapshot(0)  # the weights before the first step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecord:
-    """The state of a league's learners, each by its policy's name.
+    """The state of a league's learners, by name of the policy.
 
     Args:
         members: parent and tag of each snapshot whose parent is not its predecessor.
@@ -51,7 +51,7 @@ class LeagueRecord:
         return cls(**{**fields, "anew": tuple(fields.get("anew", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as values of JSON, without empty ones."""
+        """Return the record as values of JSON, without empty values."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
@@ -63,8 +63,8 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        state: at the start of the run, or of the checkpoint.
+        engine: the run's models.
+        state: state at the start of the run, or from the checkpoint.
 
     Returns:
         The state; if learners take turns, the first one is set.
@@ -91,10 +91,10 @@ def league_step(
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        methods: its plug-ins.
-        state: after the step.
-        episodes: of the step.
+        engine: the run's models.
+        methods: the run's plug-ins.
+        state: state after the step.
+        episodes: the episodes of the step.
         note: called with the step and a line for each new snapshot.
 
     Returns:
@@ -236,8 +236,8 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        state: before the step.
+        engine: the run's models.
+        state: state before the step.
 
     Returns:
         The state; the replay buffer and the estimators of restarted learners are empty.

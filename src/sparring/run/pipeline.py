@@ -13,14 +13,14 @@ groups are recorded, and update payoff book and curriculum, but no loss uses the
 A checkpoint holds the groups that have arrived. Unfinished episodes are lost when the process ends,
 and counted as lost: ``issued.json`` in the run folder has the number of issued episodes.
 
-Metrics, of all episodes since the run began:
+Metrics of all episodes since the run began:
     issued_games            episodes issued to workers, counted at each issue
     learned_games           episodes that a step took to learn from
     withheld_games          episodes that were too stale when a step took them
     lost_games              episodes lost with a worker, with their group, or with the training
                             process
     open_games              episodes at play, or not taken by a step yet
-and of the step, beside lag:
+Metrics of the step, beside lag:
     lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
                             groups with staler turns are withheld
     withheld_share          share of too stale episodes among those that the step took
@@ -62,32 +62,34 @@ class Prefetch:
 
     Args:
         config: the run's configuration, with ``scale.lag`` above 0.
-        engine: its models.
-        methods: its plug-ins.
+        engine: the run's models.
+        methods: the run's plug-ins.
     """
 
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
-        self._parts = config, engine, methods
+        self._step_arguments = config, engine, methods
         self._open: dict[int, _OpenStep] = {}
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the next step, after opening steps up to ``scale.lag`` ahead.
 
         Args:
-            state: the run's state now.
+            state: the current state of the run.
 
         Raises:
             ConfigError: the engine keeps no older weights.
             CheckpointError: the state of open steps cannot be read.
             RolloutError: no episode could be played.
         """
-        config, engine, _ = self._parts
+        config, engine, _ = self._step_arguments
         records = state.json(OPEN)
         end = max(min(state.step + config.scale.lag + 1, config.steps), state.step + 1)
         for step in range(state.step, end):
             if step not in self._open:
-                inputs = _restored(engine, step, records.get(str(step)))
-                self._open[step] = _OpenStep(inputs or self._inputs(step, state), *self._parts)
+                inputs = _restore_inputs(engine, step, records.get(str(step)))
+                self._open[step] = _OpenStep(
+                    inputs or self._inputs(step, state), *self._step_arguments
+                )
         current = self._open.pop(state.step)
         episodes = current.result()
         if current.inputs.pinned is not None:
@@ -98,10 +100,10 @@ class Prefetch:
 
     def state(self) -> dict[str, Any]:
         """Return the state of open steps for a checkpoint."""
-        return {OPEN: {str(step): _record(s.inputs) for step, s in self._open.items()}}
+        return {OPEN: {str(step): _record_inputs(s.inputs) for step, s in self._open.items()}}
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
-        config, engine, _ = self._parts
+        config, engine, _ = self._step_arguments
         pinned = engine.pin()
         if pinned is None:
             raise ConfigError(
@@ -118,30 +120,30 @@ class _OpenStep:
         self.inputs, self._engine = inputs, engine
         self._requests = request_plays(config, engine, methods, inputs)
         self._episodes: StepEpisodes | None = None
-        self._waiting: StartedRollout | None = None
+        self._rollout: StartedRollout | None = None
         self._begin(None)
 
     def _begin(self, rollout: Rollout | None) -> None:
         try:
             request = next(self._requests) if rollout is None else self._requests.send(rollout)
         except StopIteration as stop:
-            self._episodes, self._waiting = stop.value, None
+            self._episodes, self._rollout = stop.value, None
         else:
-            self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
+            self._rollout = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
     def advance(self) -> None:
         """Request more episodes, if the requested ones have arrived, without waiting."""
-        while self._waiting is not None and self._waiting.is_ready():
-            self._begin(self._waiting.result())
+        while self._rollout is not None and self._rollout.is_ready():
+            self._begin(self._rollout.result())
 
     def result(self) -> StepEpisodes:
-        while self._waiting is not None:
-            self._begin(self._waiting.result())
+        while self._rollout is not None:
+            self._begin(self._rollout.result())
         assert self._episodes is not None, "no request is left"
         return self._episodes
 
 
-def _record(inputs: StepInputs) -> dict[str, Any]:
+def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
     return {
         "learnt": inputs.learnt,
         "members": [str(member) for member in inputs.members],
@@ -152,7 +154,9 @@ def _record(inputs: StepInputs) -> dict[str, Any]:
     }
 
 
-def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> StepInputs | None:
+def _restore_inputs(
+    engine: Engine, step: int, record: Mapping[str, Any] | None
+) -> StepInputs | None:
     """Restore the inputs of a step from a checkpoint's record; None without a record."""
     if record is None:
         return None
@@ -171,7 +175,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
             raise
         raise CheckpointError(
             f"The checkpoint's record of step {step}, which was unfinished, cannot be read "
-            f"({error!r}). Take an earlier one, or start anew with --overwrite."
+            f"({error!r}). Take an earlier checkpoint, or start anew with --overwrite."
         ) from error
 
 
@@ -180,8 +184,8 @@ class FreshSteps:
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        methods: its plug-ins.
+        engine: the run's models.
+        methods: the run's plug-ins.
     """
 
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
@@ -190,15 +194,15 @@ class FreshSteps:
         self._draws = 0
         self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
         self._snapshot_pins: list[Pinned] = []  # for each draw, the snapshots that its specs use
-        self._arms: dict[int, str] = {}  # by group that no step has taken
+        self._arms: dict[int, str] = {}  # arm of each group that no step has taken
         self._arrived: dict[int, tuple[Episode, ...]] = {}
-        self._counts = RolloutCounts()  # of arrivals since the last step
+        self._counts = RolloutCounts()  # counts of arrivals since the last step
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the next step, once enough have arrived.
 
         Args:
-            state: the run's state now.
+            state: the current state of the run.
 
         Raises:
             ConfigError: there are no workers.

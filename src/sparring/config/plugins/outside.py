@@ -52,7 +52,7 @@ def find(slot: str, name: str, what: str) -> Entry:
     """Return (function, module) of a plug-in whose name has a dot.
 
     Args:
-        slot: of the plug-in.
+        slot: slot of the plug-in.
         name: ``package.module`` (the function has the module's name) or ``module.function``.
         what: kind of plug-in, for errors.
 

@@ -215,7 +215,7 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins whose part has a certain line, without imports.
 
     Args:
-        slot: of the plug-ins.
+        slot: slot of the plug-in.
         part: module in the plug-ins' folders.
         line: beginning of the line, such as ``def reference(``.
     """

@@ -87,7 +87,6 @@ def evaluate(
 
 
 def _find_run(what: Any) -> Run | None:
-    """Return the run in a folder, or None if the text names a bot."""
     if isinstance(what, str):
         name = what.split(" ")[0]
         if registry.is_known("players", name) or not (Path(what).is_dir() or "/" in name):

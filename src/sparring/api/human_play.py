@@ -240,7 +240,6 @@ class Lobby:
 
     @staticmethod
     def _policy_label(answer: str | None) -> str:
-        """Return the label of an answer that is not a mixture."""
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
@@ -281,7 +280,6 @@ def bots_for(game: Environment) -> list[str]:
 
 
 def _first_word(text: str) -> str:
-    """Return the first word of a text, or ""."""
     return text.split()[0] if text.split() else ""
 
 
@@ -453,7 +451,6 @@ class InteractiveSession:
         return ""
 
     def _play_until_decision(self) -> None:
-        """Ask the other players until a decision waits for the person or the episode is over."""
         while not self._play.done:
             with environment_call(self.game):
                 turns = self._play.ask()

@@ -183,7 +183,6 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
 
 
 def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
-    """Return the identity of a bot: plug-in and every option."""
     options = {
         key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
     }
@@ -193,7 +192,6 @@ def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
 def _find_ceiling(
     game: Trial, role: str, pool: Mapping[str, PoolOpponent]
 ) -> tuple[Ceiling | None, str]:
-    """Return (ceiling of a pool, ""), or (None, reason)."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it needs a fresh deal in every attempt, and no early stop"
     return ceiling_or_reason(
@@ -266,7 +264,6 @@ def _exact_columns(
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
 ) -> list[tuple[str, BoundPlugin, float]]:
-    """Return (name, player, share) of a bot, or of each bot in a mixture."""
     bound = bot.bind("players")
     agent = bound()
     if type(agent) is not Mixture:
@@ -435,7 +432,6 @@ def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) ->
 def _target_of_run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
 ) -> MeasurementTarget:
-    """Return the target of a run, on its own games or on others."""
     config, engine, step = load_run(run, checkpoint)
     policy: Any = (
         load_answer(run, config, engine, step, answer)

@@ -126,7 +126,6 @@ def play_episodes(
 
 
 def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Add a player's agent unless it is present already, and return its name."""
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()

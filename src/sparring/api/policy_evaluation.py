@@ -154,7 +154,6 @@ def evaluate_policy(
 
 
 def _match_row(record: MatchRecord) -> dict[str, Any]:
-    """Return a record as plain data: intervals as text and as numbers, and the oracle's counts."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
         "games": record.games,

@@ -139,7 +139,6 @@ class PieceRunner:
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
-        """Return a player of a run; several policies play the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
         agents = {
             name: _make_strict(engine.agent(player.for_policy(name)), temperature) for name in names
@@ -182,21 +181,18 @@ class PieceRunner:
         return self._games[index]
 
     def _starts_of(self, index: int) -> Starts | None:
-        """Return the initial states of a row; the states seen in training are computed once."""
         if index not in self._starts:
             self._seen_states = self._seen_states or states_seen_by(self._player)
             self._starts[index] = starts_of(self.rows[index], self._game(index), self._seen_states)
         return self._starts[index]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """Return an opponent; rows with equal options share one agent and its budget."""
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = self._player_of_spec(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """Return an oracle; rows with equal options share one oracle."""
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
@@ -371,7 +367,6 @@ class SuiteEvaluation:
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
     def _obstacle(self, index: int) -> str:
-        """Return why a row cannot be measured, or ""."""
         row, game = self.suite.rows[index], self.games[index]
         if row.kind == "exact" and set(self.unknown[index]) & set(
             cast(Searchable, game).words or self.unknown[index]
@@ -402,7 +397,7 @@ class SuiteEvaluation:
         if workers > 1:
             with WorkerPool(make_piece_runner, settings, workers) as pool:
                 jobs = (list(piece) for piece in shared_pieces if piece.row not in failed)
-                for job, answer in pool.answers(jobs):
+                for job, answer in pool.results(jobs):
                     yield self._note_unmeasured(SuitePiece(*job), answer, failed)
         else:
             own_pieces = shared_pieces + own_pieces

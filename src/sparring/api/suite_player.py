@@ -291,5 +291,4 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    """Return whether two games have the same rules; prompts, rewards and deals may differ."""
     return rules_of(name, options) == rules_of(trained.name, trained.options)

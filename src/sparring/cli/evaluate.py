@@ -127,7 +127,6 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
 
 
 def _row_cells(figures: dict[str, Any]) -> list[str]:
-    """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
     outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
     mean, illegal = figures["return"], figures["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
@@ -342,7 +341,6 @@ def _print_result(
 def _refuse_suite_options(
     agent: str | None, temperature: float | None, workers: int | None, out: Path | None
 ) -> None:
-    """Raise ConfigError if an option is set that needs a suite."""
     options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
     for option, value in options.items():
         if value is not None:
@@ -377,7 +375,6 @@ def _player(
     policy: str | None,
     answer: str | None,
 ) -> Player:
-    """Return the player that a suite measures: an answer or policy of a run, or an agent."""
     _refuse_conflicts(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)

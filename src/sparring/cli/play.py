@@ -114,7 +114,6 @@ def play(
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Ask until the answer is valid; return "y", "n" or "s" (change the seat)."""
     question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: change the seat] "
     choices = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
     choices |= {} if alone else {"s": "s"}
@@ -140,7 +139,6 @@ def _serve_page(
     checkpoint: int | None,
     answer: str | None,
 ) -> None:
-    """Serve the page on which a person plays, until the process is interrupted."""
     from sparring.view.serve import serve
 
     parameters = {"view": "play", "run": None if run is None else 0, **choices, "begin": 1}

@@ -31,7 +31,6 @@ def replay_unit(
 
 
 def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
-    """Print the result of each episode, and return the number of abandoned ones."""
     num_abandoned = 0
     for spec, result in plays:
         if result is None:

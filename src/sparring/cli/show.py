@@ -67,7 +67,6 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
 def _solver_weights(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the meta-solver's weights of a checkpoint's members; None without a solver."""
     solver = meta.solver_of(config)
     if solver is None:
         return None
@@ -79,7 +78,6 @@ def _solver_weights(
 
 
 def _weight_rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return table rows of members and weights, with a column per side if sides differ."""
     has_sides = any("sides" in member for member in members)
     head = ("member", *(SIDES if has_sides else ("weight",)))
     weights = [member["sides"] if has_sides else [member["weight"]] for member in members]
@@ -199,7 +197,6 @@ def _positions(episode: Episode) -> list[str]:
 
 
 def _conversations(episode: Episode) -> list[Conversation]:
-    """Return the conversations of an episode with their ends; [] if they are unknown."""
     try:
         return conversations(environment_of(episode), episode)
     except SparringError:
@@ -207,7 +204,6 @@ def _conversations(episode: Episode) -> list[Conversation]:
 
 
 def _shorten(steps: list[int]) -> str:
-    """Return a list of steps as text; a long list is shortened in the middle."""
     if len(steps) <= 8:
         return ", ".join(map(str, steps))
     return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

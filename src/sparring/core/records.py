@@ -52,7 +52,7 @@ SINGLE_KINDS = ("learner", "policy", "demonstrator")  # each policy has exactly 
 POLICY_KINDS = (*SINGLE_KINDS, "snapshot")  # kinds of players that a policy of the run plays
 PREFIXED_KINDS = ("bot", "solver", "person", "endpoint", "mixture")  # text form KIND-NAME
 _SNAPSHOT = re.compile(r"past-(?:(.+)-)?([0-9]{6,18})", re.DOTALL)
-_MAX_STEP = 10**18  # steps are smaller
+_MAX_STEP = 10**18  # every step is smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,6 @@ class PlayerRef:
 
 
 def _parse_text(text: str) -> tuple[PlayerKind, str, int | None] | None:
-    """Return (kind, name, step) of a text form; None for any other name."""
     for single in SINGLE_KINDS:
         if text == single:
             return single, "", None  # type: ignore[return-value]
@@ -214,7 +213,7 @@ class Verdict:
 
     actions: tuple[str, ...]  # the legal actions
     values: tuple[float, ...]  # expected return after each action
-    best: frozenset[str]  # the actions of the largest value
+    best: frozenset[str]  # the actions with the largest value
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # largest error of a value, in the game's units
     # entropy of hidden facts given the seat's knowledge, nats; None: no hidden facts, or unknown
@@ -225,8 +224,8 @@ class Verdict:
 class SolverResult:
     """A solver's verdict on a decision; actions are in the order of ``State.legal_actions``."""
 
-    values: Sequence[float]  # of each action for the acting seat, in the game's units
-    best: Sequence[bool] | None = None  # which actions are best; None: those of the largest value
+    values: Sequence[float]  # value of each action for the acting seat, in the game's units
+    best: Sequence[bool] | None = None  # which actions are best; None: those with the largest value
     certainty: float = 1.0  # as in Verdict
     bound: float = 0.0  # as in Verdict
     entropy: float | None = None  # as in Verdict
@@ -312,7 +311,7 @@ class Turn(NamedTuple):
     prompt: str = ""
     # number of the decision in the episode, from 0; equal for simultaneous turns
     moment: int = 0
-    # on the state before the turn; None: no oracle, or the oracle gave no verdict
+    # verdict on the state before the turn; None: no oracle, or the oracle abstained
     verdict: Verdict | None = None
     # mean return of the seat over playouts that start after the turn; None: no playouts
     playout: float | None = None

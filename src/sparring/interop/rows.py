@@ -257,7 +257,6 @@ def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
 
 
 def _check_columns(rows: TrainerRows) -> None:
-    """Raise CreditError if a column's name is unknown or its length is wrong."""
     for name, values in rows.columns.items():
         column = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
@@ -281,7 +280,6 @@ def _check_columns(rows: TrainerRows) -> None:
 
 
 def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
-    """Raise CreditError if the rows of a trajectory differ in a column."""
     for name, column in columns.items():
         mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
         if len(mixed):

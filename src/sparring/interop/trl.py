@@ -340,7 +340,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return out, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Return TRL's loss, or the weighted sum of our losses."""
         if self._terms is None:
             loss: Tensor = super()._compute_loss(model, inputs)
             return loss
@@ -397,7 +396,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _average_by_loss_type(
         self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float
     ) -> Tensor:
-        """Return the average of the losses per token that TRL's ``loss_type`` names."""
         if self.loss_type == "grpo":
             return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
         if self.loss_type == "bnpo":

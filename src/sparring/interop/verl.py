@@ -301,7 +301,6 @@ def pass_columns() -> None:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """Return the estimator's options from verl's section ``algorithm``."""
     options = config.get("sparring", None) if config is not None else None
     if options is not None and omegaconf.OmegaConf.is_config(options):
         options = omegaconf.OmegaConf.to_container(options, resolve=True)

@@ -31,7 +31,7 @@ class AgentSpec(NamedTuple):
 
     @property
     def style(self) -> str:
-        """The style of prompts that the agent needs: "full", unless its plug-in has ``style_of``."""
+        """The style of prompts that the agent needs: "full" without ``style_of``."""
         style_of = self._declarations.style_of
         return "full" if style_of is None else style_of(**self.options)
 

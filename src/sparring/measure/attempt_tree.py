@@ -637,7 +637,6 @@ class _Solver:
         return returns
 
     def _pick(self, options: list[FloatArray]) -> FloatArray:
-        """Return the best option by the objective, the first one if several are equal."""
         best, best_key = options[0], self._ranks(options[0])
         for option in options[1:]:
             key = self._ranks(option)

@@ -225,7 +225,6 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
 
 
 def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
-    """Return the figures of a mixture; each team draws one member per episode."""
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
@@ -303,8 +302,8 @@ def _values_over_draws(
     if num_draws * len(tree.parent) > MAX_HISTORIES_TIMES_PLANS:
         raise GameError(
             f"{info_states.rules}: {num_draws} draws of {len(members_of)} teams from "
-            f"{len(profiles)} members are too many for exact figures; measure a single member (--answer policy), or "
-            "matches."
+            f"{len(profiles)} members are too many for exact figures; measure a single member "
+            "(--answer policy), or matches."
         )
     values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):

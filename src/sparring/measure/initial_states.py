@@ -118,7 +118,6 @@ class SeenInitialStates:
         return tuple(root.child(number) for number in range(self.config.rollout.starts))
 
     def _bank(self, game: Environment) -> frozenset[Hashable]:
-        """Return all initial states in the bank of a training game, cached."""
         index = self.games.index(game)
         if index not in self._banks:
             with environment_call(game):
@@ -159,7 +158,6 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
 def _seen_starts(
     game: Environment, training: SeenInitialStates, seen: frozenset[Hashable], unseen: float
 ) -> Starts | None:
-    """Return the initial states seen in training; None if the game has too few of them."""
     twin = training.twin(game)
     if twin is not None and is_banked(game):
         bank = {key: value for key, value in _options(twin).items() if key in BANK_OPTIONS}

@@ -235,6 +235,5 @@ def compare_with_uniform(
 
 
 def _share(report: MatchReport, seats: int) -> float:
-    """Return the share of games won or drawn; with one seat, of successes."""
     success = report.seats[0].success
     return success.mean if seats == 1 and success is not None else report.overall.win_or_draw.mean

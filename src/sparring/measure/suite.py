@@ -109,7 +109,6 @@ def option_values(suite: str, index: int, row: Any) -> tuple[str, list[Any]] | N
 
 
 def _values(range_value: Any) -> list[Any] | None:
-    """Return the values of an option, or None if they are invalid or too many."""
     if isinstance(range_value, str) and (bounds := RANGE.fullmatch(range_value)):
         first, last = map(int, bounds.groups())
         return list(range(first, last + 1)) if first <= last < first + MAX_ROWS else None
@@ -366,7 +365,6 @@ def _check_row(row: SuiteRow) -> None:
 
 
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path``: the suite, a row, an opponent or an oracle."""
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     depth = sum(isinstance(part, str) for part in path)
     return [*sections[depth].model_fields, *([EACH] if depth == 1 else [])]

@@ -151,7 +151,6 @@ def _remove(path: Path) -> None:
 
 
 def _remove_leftovers(root: Path) -> None:
-    """Remove half-written and half-removed checkpoints of killed processes."""
     for leftover in root.glob(f"{TEMPORARY}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 

@@ -105,7 +105,6 @@ class Sinks:
         return True
 
     def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
-        """Warn at the first of several failures in a row, and pause a sink that keeps failing."""
         open_sink.failures += 1
         if open_sink.failures >= MAX_FAILURES:
             open_sink.pause = 2 ** min(open_sink.failures - MAX_FAILURES + 1, MAX_PAUSE_EXPONENT)
@@ -515,7 +514,6 @@ def _finding(
 
 
 def _missing_metric_finding(rule: HealthRule, step: int) -> HealthFinding:
-    """Return the finding that a rule's metric was never recorded; it does not stop the run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
         "metrics.jsonl for the recorded names."

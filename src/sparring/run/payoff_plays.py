@@ -274,7 +274,6 @@ def _round_ranges(plays: int, focus: float) -> list[tuple[int, int]]:
 def _pair_shares(
     config: RunConfig, engine: Engine, book: Payoffs, game: Environment
 ) -> list[float] | None:
-    """Return the share of episodes of each pair; None without pairs."""
     if len(engine.members) < 2:
         return None
     solver = next(iter(solvers_of(config).values()))

@@ -285,7 +285,6 @@ class FreshSteps:
             self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next_group(self, state: RunState) -> list[EpisodeSpec]:
-        """Return the next group of specs; draw more specs if there are no more groups."""
         if not self._unissued:
             self._draw_specs(state)
         return self._unissued.popleft()
@@ -345,7 +344,6 @@ class FreshSteps:
         fresh: list[FreshGroup],
         stale: list[FreshGroup],
     ) -> StepEpisodes:
-        """Return the episodes of a step, shaped and selected."""
         lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
         result = shape_episodes(
             self._config,
@@ -368,13 +366,11 @@ class FreshSteps:
 
 
 def _oldest_version(turn: Turn) -> int:
-    """Return the version of the oldest weights that sampled a reply."""
     sampled = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
     return min((segment.weights_version for segment in sampled), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:
-    """Return the number of issued episodes in a run folder; 0 without a file."""
     try:
         return int(parse_json(path.read_bytes())["issued"])
     except FileNotFoundError:

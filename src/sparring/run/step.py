@@ -311,7 +311,6 @@ def all_replies(episode: Episode) -> Iterator[Turn]:
 
 
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of memories of trained seats; empty without memories."""
     tokens = [
         sampled_tokens(turn)
         for episode in episodes
@@ -667,7 +666,6 @@ def _first_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
 
 
 def _mean_metrics(tables: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Return means of (number of games, metrics) tables, weighted by the number of games."""
     names = {name: None for _, metrics in tables for name in metrics}
     values_by_name = {
         name: [(games, metrics[name]) for games, metrics in tables if name in metrics]
@@ -752,7 +750,6 @@ def score_with_knowledge(
 
 
 def _judged_share(episodes: list[Episode]) -> float:
-    """Return the share of candidates that have a score."""
     has_score = [
         reply.score is not None
         for episode in episodes
@@ -915,7 +912,6 @@ def _learned_record(engine: Engine, batch: Batch, credit: Credit) -> LearnedBatc
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:
-    """Return the seconds per phase and the rates of a step."""
     total = max(clock[-1] - clock[0], 1e-9)
     phases = dict(zip(("play", "credit", "update"), np.diff(clock).tolist(), strict=True))
     return {

@@ -71,7 +71,6 @@ class CheckedEnvironmentCall(environment_call):
 
 
 def _check(rules: Any, name: str, plays: int, seed: int) -> None:
-    """Check the rules of an environment; see ``check_environment``."""
     assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
         f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
     )
@@ -130,7 +129,6 @@ def _check_observation(play: Play, name: str, seat: int) -> Observation:
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
-    """Check a seat's legal actions, if there is a list."""
     if legal is None:
         return
     assert isinstance(legal, tuple) and legal and len(set(legal)) == len(legal), (

@@ -119,7 +119,6 @@ def check_state(
 
 
 def _require_equal(first: Any, second: Any, message: str) -> None:
-    """Raise AssertionError unless two columns are equal, with nan equal to nan."""
     try:
         np.testing.assert_equal(first, second)
     except AssertionError:

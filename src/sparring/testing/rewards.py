@@ -123,7 +123,6 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
 
 
 def _verdict(draw: Stream) -> Verdict:
-    """Return an oracle's verdict on ``LEGAL``."""
     values = (4 * draw.uniform(10) - 2, 4 * draw.uniform(11) - 2)
     best = frozenset(
         action for action, value in zip(LEGAL, values, strict=True) if value == max(values)

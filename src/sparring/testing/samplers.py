@@ -133,7 +133,6 @@ def check_backend(
 def _sample_all(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
-    """Return the replies of samplers in one call, in order for each."""
     pairs = zip(samplers, requests, strict=True)
     batches = [SampleBatch(sampler, batch, PARAMS, stop_ids) for sampler, batch in pairs]
     backend = backend_of(samplers[0])
@@ -235,7 +234,6 @@ def _check_scores(
 
 
 def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
-    """Check that the sampler raises for a conversation without room for a reply."""
     longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
     try:
         sample(sampler, [longest], PARAMS, stop_ids)

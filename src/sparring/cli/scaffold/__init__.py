@@ -105,7 +105,6 @@ def file_of(kind: str, name: str, file: str) -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Raise ConfigError unless a module of this name can be written and imported."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(
             f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter "

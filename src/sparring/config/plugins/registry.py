@@ -114,7 +114,6 @@ def _standard(slot: str) -> frozenset[str]:
 
 
 def _has_line(stem: Path, *prefixes: str) -> bool:
-    """Return whether a line of a module's text begins with one of these prefixes."""
     text = read_module(stem)
     pattern = "|".join(map(re.escape, prefixes))
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
@@ -134,7 +133,6 @@ def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    """Check that all names in a plug-in's NEEDS are known, and return the plug-in."""
     basic: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = base_attribute(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
@@ -243,7 +241,7 @@ def ordered(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str,
 
     Args:
         needs: names of the columns.
-        ancestors: columns that need these columns, the first one first.
+        ancestors: columns that need these columns, outermost first.
 
     Raises:
         ConfigError: a column needs itself.

@@ -230,7 +230,7 @@ def test_a_note_about_two_environments_is_printed_once(tmp_path):
             ["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"],
             "Game 'kuhn_poker' occurs twice",
         ),
-        (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint needs a run"),
         (["--agent", "random", "--environment", "kuhn_poker", "--league"], "--league rates"),
         (["--agent", "random", "--suite", "mars", "--adaptation"], "--adaptation"),
         (["--agent", "random", "--suite", "mars", "--self-plays", "3"], "--self-plays"),

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 # a person may repeat an illegal reply a few times
 RETRY_RULE = {"rule": "retry", "retries": 5}
-BOTS = ("minimax", "cfr", "mcts", "house", "random")  # without network, files or packages
+BOTS = ("minimax", "cfr", "mcts", "house", "random")  # bots without network, files or packages
 FULL_STYLE = "full"  # the option style: prompts in whole sentences
 MAX_ENGINES = 2  # largest number of checkpoints in memory
 MAX_HISTORIES = 50_000  # cfr solves a game tree of this size in seconds
@@ -119,7 +119,7 @@ class Lobby:
         """Return an environment; without a run its prompts are whole sentences.
 
         Args:
-            name: None: the first environment of the run.
+            name: name of the environment; None: the first environment of the run.
 
         Raises:
             UnknownNameError: there is no environment of this name.

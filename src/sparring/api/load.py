@@ -82,8 +82,8 @@ def load_run(
 
     Args:
         path: the run folder.
-        step: a checkpoint's step; None takes the newest good one.
-        threads: CPU threads in place of the configuration's.
+        step: step of a checkpoint; None: the newest good one.
+        threads: number of CPU threads; None: the configuration's number.
 
     Raises:
         RunError: there is no such run, or it has no checkpoint yet.

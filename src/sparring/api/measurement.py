@@ -244,7 +244,7 @@ def _exact_columns(
 ) -> dict[str, Any]:
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
-    shares = {n: opponent.weight for n, opponent in enumerate(pool.values())}
+    shares = {index: opponent.weight for index, opponent in enumerate(pool.values())}
     if row.opponent:  # the returns of other opponents may be NaN, if a win ends their trials
         shares = {[*pool].index(row.opponent): 1.0}
     weights = np.array([*shares.values()]) / math.fsum(shares.values())
@@ -280,7 +280,7 @@ def _members(
     ]
 
 
-MAX_STATES = 20_000  # information states, for an agent without a run
+MAX_STATES = 20_000  # largest number of information states for an agent without a run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -292,7 +292,7 @@ class MeasurementTarget:
         games: games with different names.
         seen_states: initial states seen in training.
         about: description of the player, part of the result.
-        notes: on requests that could not be met.
+        notes: notes about requests that could not be met.
         oracles: oracles of the run, by game.
         limit: largest number of information states for enumeration.
         scores: whether the policy can return the probability of a reply.
@@ -338,7 +338,7 @@ def measure(
     Args:
         run: the folder of a run, or None.
         agent: a bot as on the command line, if there is no run.
-        checkpoint: step of the run's checkpoint; None takes the newest.
+        checkpoint: step of the run's checkpoint; None: the newest.
         only: if the run has several policies, the one that plays every seat.
         names: games as on the command line; empty: the games of the run.
         bots: opponents; empty: a player with random actions.
@@ -415,7 +415,7 @@ def measure(
 
 def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
     if checkpoint is not None:
-        raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
+        raise ConfigError("--checkpoint needs a run; name a run folder instead of --agent.")
     spec = parse_agent(text)
     policy: Any = spec.make()
     games = named_games(names, style=spec.style)
@@ -476,7 +476,7 @@ def _choose_best_of(
 ) -> BestOfN:
     if isinstance(policy, Mixture):
         raise ConfigError(
-            "--best-of asks one player several times, but the run's answer is a mixture; add "
+            "--best-of calls one player several times, but the run's answer is a mixture; add "
             "--answer policy."
         )
     unjudged = [game.name for game in games if game.name not in oracles]

@@ -97,7 +97,7 @@ def evaluate_policy(
         exact: whether information states are enumerated where possible.
         max_states: largest number of information states for enumeration.
         seed: seed of the games played.
-        judges: by the game's name, for regret.
+        judges: judges for regret, by name of the game.
         seen_states: initial states seen in training; matches are played on these, and also on
             other states where possible.
         in_flight: episodes at once; see ``rollout_teams``.

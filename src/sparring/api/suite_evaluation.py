@@ -75,7 +75,7 @@ class PieceRunner:
         self._answers: str = settings["answers"]
         trust_file(Path(self._answers))  # in a folder that the user chose
         self._agent: Agent | None = None
-        self._models: list[PolicyAgent] = []  # their samplers have caches
+        self._models: list[PolicyAgent] = []  # agents whose samplers have caches
         self._games: dict[int, Environment] = {}
         self._starts: dict[int, Starts | None] = {}
         self._seen_states = seen_states
@@ -91,7 +91,7 @@ class PieceRunner:
         piece = SuitePiece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
         for model in self._models:
-            # the result of a piece must not depend on earlier pieces, not even in its last bit
+            # the result of a piece must not depend on earlier pieces, not even in its last digit
             model.sampler.refresh()
         try:
             if row.kind == "exact":
@@ -271,7 +271,7 @@ class SuiteEvaluation:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
-        # by name of the row: why the oracle cannot judge it
+        # reason why the oracle cannot judge a row, by name of the row
         self.unjudged: dict[str, str] = {}
         if not use_oracle:
             self.suite = without_oracles(self.suite)
@@ -322,16 +322,16 @@ class SuiteEvaluation:
         last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in missing)
         if watch and not missing:
             watch("all pieces have been measured before; nothing is played")
-        for piece, answer in self._play_pieces(missing, workers or os.cpu_count() or 1):
+        for piece, result in self._play_pieces(missing, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
             self.results.add(
                 self.keys[piece.row],
                 {"row": row.name, "player": self.player.about},
                 piece.key,
-                answer,
+                result,
             )
             num_done += piece.games
-            self.num_played += piece.games if "tally" in answer else 0
+            self.num_played += piece.games if "tally" in result else 0
             if watch and (
                 time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_complete(piece.row)
             ):
@@ -397,8 +397,8 @@ class SuiteEvaluation:
         if workers > 1:
             with WorkerPool(make_piece_runner, settings, workers) as pool:
                 jobs = (list(piece) for piece in shared_pieces if piece.row not in failed)
-                for job, answer in pool.results(jobs):
-                    yield self._note_unmeasured(SuitePiece(*job), answer, failed)
+                for job, result in pool.results(jobs):
+                    yield self._note_unmeasured(SuitePiece(*job), result, failed)
         else:
             own_pieces = shared_pieces + own_pieces
         if own_pieces:
@@ -408,12 +408,12 @@ class SuiteEvaluation:
                     yield self._note_unmeasured(piece, play(list(piece)), failed)
 
     def _note_unmeasured(
-        self, piece: SuitePiece, answer: PieceResult, failed: set[int]
+        self, piece: SuitePiece, result: PieceResult, failed: set[int]
     ) -> tuple[SuitePiece, PieceResult]:
-        """Return (piece, answer); note a row that cannot be measured."""
-        if "unmeasured" in answer:
+        """Return (piece, result); note a row that cannot be measured."""
+        if "unmeasured" in result:
             failed.add(piece.row)
-        return piece, answer
+        return piece, result
 
     def _is_remote(self, index: int) -> bool:
         opponent = self.suite.rows[index].opponent
@@ -449,8 +449,8 @@ class SuiteEvaluation:
         if not self._is_complete(index):
             return {**columns, "measured": False}
         if row.kind == "exact":
-            (answer,) = self.results.pieces(self.keys[index]).values()
-            return {**columns, "measured": True, "figures": answer["figures"]}
+            (result,) = self.results.pieces(self.keys[index]).values()
+            return {**columns, "measured": True, "figures": result["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
             {"role": game.roles[seat], **figures(self._add_tallies(index, seat), row, game)}
@@ -478,9 +478,9 @@ class SuiteEvaluation:
         if self.suite.rows[index].name in self.unjudged:
             notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[index].name]}")
         reasons = [
-            answer["unmeasured"]
-            for answer in self.results.pieces(self.keys[index]).values()
-            if "unmeasured" in answer
+            result["unmeasured"]
+            for result in self.results.pieces(self.keys[index]).values()
+            if "unmeasured" in result
         ]
         return [
             *notes,

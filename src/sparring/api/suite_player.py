@@ -27,7 +27,7 @@ from sparring.run import checkpoint
 from sparring.run.config_checks import FREE
 from sparring.run.folder import RunFolder
 
-FORMAT = 1
+FORMAT = 1  # version of the file of results
 TRAFFIC = (
     "key_variable",
     "concurrency",
@@ -51,7 +51,7 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
     The number of games and the rules of their scores are left out.
 
     Args:
-        row: the row as it is played, style included.
+        row: the row as it is played, with its style.
         player: plain data that identify the player, weights included.
         seed: seed of the games.
         starts: label of the row's initial states for the player.
@@ -74,7 +74,7 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
 
 
 def without_traffic(options: Any) -> dict[str, Any]:
-    """Return an agent's options without those of ``TRAFFIC``."""
+    """Return an agent's options without the options in ``TRAFFIC``."""
     return {key: value for key, value in dict(options).items() if key not in TRAFFIC}
 
 
@@ -116,13 +116,13 @@ class SuiteResults:
         """Return the results of a row's pieces, by key of the piece."""
         return dict(self._measured.get(key, {}).get("pieces", {}))
 
-    def add(self, key: str, about: dict[str, Any], piece: str, answer: dict[str, Any]) -> None:
+    def add(self, key: str, about: dict[str, Any], piece: str, result: dict[str, Any]) -> None:
         """Add the result of a piece and write the file; ``about`` describes the row.
 
         Raises:
             RunError: the file cannot be written.
         """
-        self._measured.setdefault(key, {**about, "pieces": {}})["pieces"][piece] = answer
+        self._measured.setdefault(key, {**about, "pieces": {}})["pieces"][piece] = result
         self._write()
 
     def finish(self, report: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ REMOTE = "endpoint"
 class Player:
     """The measured player."""
 
-    data: dict[str, Any]  # from which another process can make the player
+    data: dict[str, Any]  # data from which another process can make the player
     identity: Any  # everything that determines its replies
     about: dict[str, Any]  # description for people
     config: RunConfig | None  # None for an agent without a run

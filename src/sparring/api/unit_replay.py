@@ -2,7 +2,7 @@
 
 A unit is the group of episodes that one worker plays at once. The configuration and the state
 before a step determine the step's episodes, so the checkpoint of that state is enough. Earlier
-units of the step are played only if later ones branch from them.
+units of the step are played only if later units branch from them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def replay(
     """Yield (spec, None) before each episode and (spec, outcome) after it.
 
     Raises:
-        SparringError: an error that no retry can mend, as in a run.
+        SparringError: an error that no retry can correct, as in a run.
     """
     traces, logger = _TraceCollector(), logging.getLogger(LOGGER)
     logger.addHandler(traces)

@@ -444,7 +444,6 @@ def _run_pending(
 
 
 def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
-    """Return the cells that may begin; the cells that others wait for come first."""
     needed_keys = {key for cell in waiting for key in cell.after}
     ready_cells = [cell for cell in waiting if finished.issuperset(cell.after)]
     return sorted(ready_cells, key=lambda cell: cell.key not in needed_keys)

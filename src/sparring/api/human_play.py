@@ -147,7 +147,6 @@ class Lobby:
         return game
 
     def _style(self) -> str:
-        """Return the style that the trusted players need; full style if none needs another."""
         specs = (
             parse_agent(text)
             for text in self.trusted
@@ -225,7 +224,6 @@ class Lobby:
         return Opponent(str(bot(spec.name)), name, spec.make())
 
     def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
-        """Return the run's answer at a step as an opponent."""
         from sparring.api.load import load_answer
 
         engine, loaded_step = self._engine(step)

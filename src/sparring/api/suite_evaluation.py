@@ -169,7 +169,6 @@ class PieceRunner:
         return self._model_of(agent)
 
     def _model_of(self, agent: Agent) -> Agent:
-        """Return an agent; if it is a model, a conversation that is too long raises an error."""
         if not isinstance(agent, PolicyAgent):
             return agent
         self._models.append(_make_strict(agent, None))

@@ -122,7 +122,6 @@ def replay(
 
 
 def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
-    """Return (configuration, engine, state) before a step's episodes began."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())
     if config.scale.order == FRESH:

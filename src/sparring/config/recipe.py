@@ -69,7 +69,6 @@ def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]
 
 
 def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict[str, Any]:
-    """Return a recipe; ``chain`` has the recipes that extend it, outermost first."""
     what = f"Recipe {quoted(name)}"
     if name in chain:
         raise ConfigError(
@@ -212,7 +211,6 @@ def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
 
 
 def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
-    """Set the item at ``path`` in ``target``; create missing mappings."""
     for depth, part in enumerate(path):
         is_last = depth + 1 == len(path)
         if isinstance(target, list):

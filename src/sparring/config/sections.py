@@ -177,7 +177,6 @@ EXACT: Final = "exact"  # instead of a number of episodes: expected results by t
 
 
 def _check_plays(value: Any) -> Any:
-    """Return a number of episodes, or the word ``exact``."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == EXACT or (is_number and 0 <= value <= MAX_COUNT and value == int(value)):
         return value

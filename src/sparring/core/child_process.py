@@ -90,7 +90,6 @@ class ChildProcess:
         self._to.close()
 
     def _read(self) -> None:
-        """Receive messages until the process has ended or sends an invalid length."""
         with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
                 self._mailbox.put((self, self._from.recv_bytes()))

@@ -187,11 +187,9 @@ class Connection:
         return f": {message}." if message else "."
 
     def _clean_text(self, text: str) -> str:
-        """Return the start of a text on one line, with the key masked."""
         return " ".join(self._mask_key(text[: 8 * _MAX_QUOTED]).split())[:_MAX_QUOTED].rstrip(".")
 
     def _mask_key(self, text: str) -> str:
-        """Return a text with the key and all its parts replaced by ``***``."""
         if len(self._key) <= _MASKED:
             return text.replace(self._key, "***") if self._key else text
         parts = {self._key[i : i + _MASKED].casefold() for i in range(len(self._key) - _MASKED + 1)}
@@ -218,7 +216,6 @@ def _library() -> Any:
 
 
 def _http_client(openai: Any, host: str) -> Any:
-    """Return an HTTP client for ``openai.AsyncOpenAI`` that limits each try and each response."""
     # httpx, by the name that openai imports
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
     allowed = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS

@@ -136,7 +136,6 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _ignored_interrupts() -> Iterator[None]:
-    """Start processes that ignore an interrupt from the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -162,7 +161,6 @@ def _run_worker(
     make: Callable[[dict[str, Any]], Callable[[Job], Any]],
     settings: dict[str, Any],
 ) -> None:
-    """Compute jobs until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     compute: Callable[[Job], Any] | None = None
     while True:

@@ -179,7 +179,6 @@ def outcomes(rows: TrainerRows) -> tuple[list[tuple[Any, Any]], FloatArray]:
 
 
 def _join_turn_rewards(rewards: Sequence[Any], num_turns: IntArray) -> FloatArray:
-    """Join the lists of all rows to one reward per turn, [N]."""
     for row, (values, count) in enumerate(zip(rewards, num_turns.tolist(), strict=True)):
         if values is None or len(values) != count:
             raise CreditError(

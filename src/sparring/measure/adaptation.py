@@ -162,7 +162,6 @@ def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[floa
 def _returns(
     game: Environment, episodes: Sequence[Episode], seat: int, attempts: int
 ) -> FloatArray:
-    """Return the returns [trials, attempts]; NaN for attempts that were not played."""
     returns = np.full((len(episodes), attempts), np.nan)
     for row, episode in enumerate(episodes):
         row_returns = attempt_returns(game, episode, seat)

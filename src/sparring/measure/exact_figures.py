@@ -160,7 +160,6 @@ class ChooserScorer:
 
 
 def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
-    """Return a conversation after an action; its share is 0 if the action was not offered."""
     if action not in line.candidates:
         return 0.0, (), (), ""
     index = line.candidates.index(action)

@@ -198,7 +198,6 @@ def _options(game: Environment) -> dict[str, Any]:
 
 
 def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
-    """Return the part of a game's description that two games of the same rules share."""
     return rules_of(_kind(game), _options(game))
 
 

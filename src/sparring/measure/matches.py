@@ -285,7 +285,6 @@ def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = N
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean, or 0 for no values (a game with one seat has no opponents)."""
     return sum(values) / len(values) if values else 0.0
 
 

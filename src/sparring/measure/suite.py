@@ -480,7 +480,6 @@ def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
 
 
 def _group_equal(games: Counter[tuple[int, int]]) -> list[list[int]]:
-    """Return equal games as one entry, [illegal replies, replies, number of games]."""
     return [[*game, count] for game, count in sorted(games.items())]
 
 

@@ -142,7 +142,6 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Rename and then remove a checkpoint, so that a kill never leaves half of it."""
     renamed = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(renamed, ignore_errors=True)
     with contextlib.suppress(OSError):  # then the next checkpoint removes it

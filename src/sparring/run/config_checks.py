@@ -140,7 +140,6 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
 
 
 def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl before a step; without them, a line of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _without_free_keys(_with_defaults(folder.config()))}]
@@ -185,7 +184,6 @@ def _may_change(key: str) -> bool:
 
 
 def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with defaults for newer keys, or unchanged if it cannot be read."""
     try:
         return resolve(config).model_dump(mode="json")
     except ConfigError:

@@ -238,7 +238,6 @@ class Evaluator:
         return self._starts[game.name]
 
     def _note(self, note: str, about: str) -> None:
-        """Add a note, unless one about the same subject exists."""
         if note and about not in self._noted_subjects:
             self._noted_subjects.add(about)
             self.notes.append(note)

@@ -253,7 +253,6 @@ def _is_figure(value: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -270,7 +269,6 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json_number(value: float) -> float | None:
-    """Return a number for JSON: NaN and infinities become null."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -421,7 +419,6 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None without a reference value."""
         if rule.times_best:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:

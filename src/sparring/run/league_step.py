@@ -144,7 +144,6 @@ def _count_step(
 
 
 def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], several: bool) -> list[float]:
-    """Return a list with the mean return of a learner's trained seats; empty without episodes."""
     returns = [
         episode.returns[seat]
         for episode in episodes

@@ -157,7 +157,6 @@ def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
 def _restore_inputs(
     engine: Engine, step: int, record: Mapping[str, Any] | None
 ) -> StepInputs | None:
-    """Restore the inputs of a step from a checkpoint's record; None without a record."""
     if record is None:
         return None
     try:
@@ -312,7 +311,6 @@ class FreshSteps:
         self._draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
-        """Take arrived units; with ``wait``, wait for at least one."""
         lost_units, finished_units = self._workers.poll_units(wait=wait)
         for unit in lost_units:
             admission.reissue(unit)

@@ -112,7 +112,6 @@ def note_start(
 
 
 def _decoders(decoding: str) -> set[str]:
-    """Return the names in ``decoding`` without the reasons."""
     return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
 

@@ -621,7 +621,6 @@ def shape_episodes(
 def _select(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
-    """Return the selected episodes, and the share of turns that selection kept."""
     mask = methods.selection(turns, stream, progress=progress)
     share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():
@@ -646,7 +645,6 @@ def _relay_requests(
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from positions; return the episodes with estimated values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)

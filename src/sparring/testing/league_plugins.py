@@ -262,7 +262,6 @@ def check_meta_solver(
 
 
 def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    """Return random payoffs in [-1, 1], multiples of 1/5; many are equal."""
     count = int(np.prod(shape))
     return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
 

@@ -178,7 +178,6 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
 
 
 def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
-    """Return what a seat knows of an episode, or None if the seat is not compared."""
     seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in seats:

@@ -161,7 +161,6 @@ def import_entry(name: str, function: str, where: str) -> Entry:
 
 
 def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
-    """Return a plug-in whose name has a dot; refuse it if its module does not list it."""
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
@@ -176,7 +175,6 @@ def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
 
 
 def _module_text(module: str, where: str) -> str | None:
-    """Return the text of a module without importing it or its parent packages."""
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package

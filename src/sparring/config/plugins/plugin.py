@@ -336,7 +336,6 @@ def _schedule(value: Any, hint: Any, where: str) -> Schedule:
 def _options_model(
     function: Callable[..., Any], where: str, scheduled: frozenset[str]
 ) -> type[pydantic.BaseModel]:
-    """Return a pydantic model of a function's options, without those that are schedules."""
     hints = _annotations(function, where)
     fields: dict[str, Any] = {
         key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)

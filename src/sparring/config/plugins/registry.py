@@ -107,7 +107,6 @@ def built_in(slot: str) -> tuple[str, ...]:
 
 @cache
 def _standard(slot: str) -> frozenset[str]:
-    """Return the public functions of a slot's module ``standard``, which are plug-ins."""
     folders = importlib.import_module(package_of(slot)).__path__
     texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))

@@ -42,13 +42,13 @@ BAD_REWARDS = [
     (
         lambda episode: [0.0 for turn in episode.turns[1:]],
         AssertionError,
-        r"gave \d+ numbers for an episode of \d+ turns",
+        r"returned \d+ numbers for an episode of \d+ turns",
     ),
-    (lambda episode: [float("inf") for turn in episode.turns], AssertionError, "gave inf for turn 0"),
+    (lambda episode: [float("inf") for turn in episode.turns], AssertionError, "returned inf for turn 0"),
     (
         lambda episode: [float(next(CALLS)) for turn in episode.turns],
         AssertionError,
-        "must give equal rewards for equal episodes",
+        "must return equal rewards for equal episodes",
     ),
     (changing_the_episode, AssertionError, "changed the episode"),
     (lambda episode: 1.0, PluginError, ""),

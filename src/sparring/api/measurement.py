@@ -207,7 +207,6 @@ def _find_ceiling(
 def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return a policy's exact returns, or the reason why there are none; "": none are wanted."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: opponent.agent for name, opponent in pool.items()}

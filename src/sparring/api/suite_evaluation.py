@@ -159,7 +159,6 @@ class PieceRunner:
         return Team(str(player), agent_of_seat, games, engine.config.rollout.in_flight)
 
     def _player_of_spec(self, spec: AgentSpec) -> Agent:
-        """Return an agent without a run; its model samples as a run's policy does."""
         if spec.name == REMOTE:  # store replies that were paid for, in case the piece fails
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
         agent = spec.make()
@@ -409,7 +408,6 @@ class SuiteEvaluation:
     def _note_unmeasured(
         self, piece: SuitePiece, result: PieceResult, failed: set[int]
     ) -> tuple[SuitePiece, PieceResult]:
-        """Return (piece, result); note a row that cannot be measured."""
         if "unmeasured" in result:
             failed.add(piece.row)
         return piece, result

@@ -123,7 +123,7 @@ def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
         "illegal_mass/team_matrix",
         "illegal_mass_reached/team_matrix",
     }
-    monkeypatch.setattr(exact_figures, "MOST", 1)
+    monkeypatch.setattr(exact_figures, "MAX_HISTORIES_TIMES_PLANS", 1)
     with pytest.raises(GameError, match="4 draws of 2 teams from 2 members"):
         figures_of_teams(agent)
     with pytest.raises(GameError, match="cannot evaluate"):

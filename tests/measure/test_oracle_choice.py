@@ -45,15 +45,15 @@ def test_the_first_exact_oracle_is_chosen(name, options, oracle):
     ],
 )
 def test_without_a_suitable_oracle_the_note_gives_the_reason(monkeypatch, name, reason):
-    monkeypatch.setattr(oracle_choice, "HISTORIES", 100)
+    monkeypatch.setattr(oracle_choice, "MAX_HISTORIES", 100)
     choice, note = choose_oracle(make_game(name))
     assert choice is None
     assert reason in note and "minimax: something is hidden" in note and "--oracle" in note
 
 
 def test_a_game_too_large_for_cfr_gets_another_oracle(monkeypatch):
-    monkeypatch.setattr(oracle_choice, "POSITIONS", 50)
-    monkeypatch.setattr(oracle_choice, "HISTORIES", 50)
+    monkeypatch.setattr(oracle_choice, "MAX_POSITIONS", 50)
+    monkeypatch.setattr(oracle_choice, "MAX_HISTORIES", 50)
     choice, note = choose_oracle(make_game("tic_tac_toe"))
     assert choice is None and "minimax: it has more than 50 positions" in note
 

@@ -31,8 +31,7 @@ from sparring.report.episode_summary import (
 
 def play(
     run: Annotated[
-        Path | None,
-        typer.Argument(help="Run folder; without it, play any environment against a bot."),
+        Path | None, typer.Argument(help="Run folder; without it, play against a bot.")
     ] = None,
     game: Annotated[
         str | None,

@@ -795,26 +795,24 @@ def play_round(
     clock = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
-    step_episodes = (
-        source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    )
-    step_episodes, knowledge = score_with_knowledge(engine, methods, state, step_episodes, progress)
-    for table, arm_of in step_episodes.observed:
+    rollout = source.episodes_of(state) if source else play_step(config, engine, methods, state)
+    rollout, knowledge = score_with_knowledge(engine, methods, state, rollout, progress)
+    for table, arm_of in rollout.observed:
         book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
     trained, replay_metrics = buffer.join(
         methods.replay,
-        step_episodes.selected,
-        step_episodes.arm_of,
+        rollout.selected,
+        rollout.arm_of,
         num_episodes=config.rollout.games_per_step,
         step=step,
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    all_episodes = step_episodes.episodes
+    all_episodes = rollout.episodes
     is_unchanged = len(trained) == len(all_episodes) and all(map(is_, trained, all_episodes))
-    turns = step_episodes.turns if is_unchanged else None
+    turns = rollout.turns if is_unchanged else None
     batches = [
         engine.batch(trained, progress=progress, policy=name, turns=turns)
         for name in engine.learners
@@ -835,13 +833,13 @@ def play_round(
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}
-            values |= logprob_metrics(step_episodes.counts.scored, batch.policy)
+            values |= logprob_metrics(rollout.counts.scored, batch.policy)
         metrics |= {f"{metric_prefix(batch.policy)}{name}": value for name, value in values.items()}
     clock.append(time.perf_counter())
-    metrics = {**_play_metrics(config, engine, step_episodes, methods), **replay_metrics, **metrics}
-    timing = _timing(clock, len(step_episodes.episodes), sum(b.pack.num_tokens for b in batches))
+    metrics = {**_play_metrics(config, engine, rollout, methods), **replay_metrics, **metrics}
+    timing = _timing(clock, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
-    timing |= {"seconds/oracle": step_episodes.counts.judging} if methods.oracles else {}
+    timing |= {"seconds/oracle": rollout.counts.judging} if methods.oracles else {}
     next_state = state.after(
         **{
             owner_of(batch.policy): dict(credit.state)
@@ -851,7 +849,7 @@ def play_round(
         replay=buffer,
         **knowledge,
         payoffs=state.payoffs.after(
-            step_episodes.episodes,
+            rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,
             apart=bool(config.league.learners),
@@ -859,7 +857,7 @@ def play_round(
         **(source.state() if source is not None else {}),
     )
     return StepResult(
-        episodes=step_episodes.episodes,
+        episodes=rollout.episodes,
         metrics=metrics,
         timing=timing,
         state=next_state,

@@ -122,7 +122,7 @@ def _check_observation(play: Play, name: str, seat: int) -> Observation:
         f"{name}: observe({seat}) returned {observation!r}; return an Observation with a text."
     )
     assert play.observe(seat) == observation, (
-        f"{name}: observe({seat}) returned another text at the second call; it may change only when "
+        f"{name}: observe({seat}) changed at the second call; it may only change when "
         "the play goes on."
     )
     return observation

@@ -118,7 +118,7 @@ def state_of_tuples(turns, state):
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
-        (without_targets, AssertionError, "must give value_targets"),
+        (without_targets, AssertionError, "must return value_targets"),
         (changing_the_state, AssertionError, "changed the state"),
         (changing_a_column, AssertionError, "changed the column 'reward'"),
         (random_advantages, AssertionError, "other advantages for the same table|other advantages after its state"),
@@ -275,25 +275,25 @@ def test_plug_ins_that_keep_their_contract_pass():
     [
         ({"max_turns": 1}, "goes on after max_turns = 1"),
         ({"roles": ("a", "a")}, "2 seats have the roles"),
-        ({"legal": lambda original: lambda seat: (*original(seat), *original(seat))}, "with each once"),
-        ({"legal": lambda original: lambda seat: ()}, "with each once"),
-        ({"legal": lambda original: lambda seat: list(original(seat))}, "give a tuple"),
+        ({"legal": lambda original: lambda seat: (*original(seat), *original(seat))}, "with each action once"),
+        ({"legal": lambda original: lambda seat: ()}, "with each action once"),
+        ({"legal": lambda original: lambda seat: list(original(seat))}, "return a tuple"),
         ({"read": lambda original: lambda *a: "bet"}, "is read as 'bet'"),
         ({"read": lambda original: lambda *a: original(*a) or "bet"}, "'zzzqqq' is read as 'bet'"),
         (
             {"observe": lambda original: lambda seat: original(seat)._replace(prompt=" ")},
-            "give an Observation with a text",
+            "return an Observation with a text",
         ),
-        ({"observe": lambda original: lambda seat: original(seat).text}, "give an Observation with a text"),
+        ({"observe": lambda original: lambda seat: original(seat).text}, "return an Observation with a text"),
         ({"returns": lambda original: original[:1]}, "1 returns for 2 seats"),
         ({"returns": lambda original: (float("nan"), *original[1:])}, "not finite"),
         ({"returns": lambda original: (9.0, -9.0)}, "outside min_utility = -2.0"),
-        ({"due": lambda original: lambda: (5,)}, "give the seats whose replies are wanted, ascending, of 0 to 1"),
-        ({"due": lambda original: lambda: ()}, "the play is not done"),
+        ({"due": lambda original: lambda: (5,)}, "return the due seats, ascending, from 0 to 1"),
+        ({"due": lambda original: lambda: ()}, "before the end"),
         ({"due": lambda original: lambda: (*original(), *original())}, "ascending"),
         (
             {"observe": lambda original: lambda seat: original(seat)._replace(prompt=str(random.random()))},
-            "another text at the second call",
+            "changed at the second call",
         ),
     ],
 )

@@ -28,7 +28,7 @@ from sparring.environments.foreign import reason_not_searchable as is_open
 from sparring.methods.oracles.solvers import solved_by
 from sparring.report import game_page
 from sparring.report.explanations import glossary
-from sparring.report.game_page import rules_lines, sample_text
+from sparring.report.game_page import first_prompts, format_random_sample
 
 HEADINGS = (
     "What",
@@ -221,8 +221,8 @@ def game_section(name: str) -> list[str]:
         return open_section(name)
     play, exact, using = (
         game_page.sample_play(name),
-        game_page.exact_text(name),
-        game_page.recipes_with(name),
+        game_page.format_exact_values(name),
+        game_page.recipes_for_game(name),
     )
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
@@ -231,7 +231,7 @@ def game_section(name: str) -> list[str]:
         if using
         else []
     )
-    about = f"With default options, moves {play.how}, always the same, as the seats see it. In brief style the first turn"
+    about = f"With default options, {play.chooser}, always the same, as the seats see it. In brief style the first turn"
     lines += [
         "",
         "## A sample play",
@@ -239,7 +239,7 @@ def game_section(name: str) -> list[str]:
         f"{about} reads `{play.brief}`.",
         "",
         "```text",
-        *game_page.sample_lines(play),
+        *game_page.format_sample(play),
         "```",
     ]
     return [*lines, "", "## Options"]
@@ -247,8 +247,8 @@ def game_section(name: str) -> list[str]:
 
 def open_section(name: str) -> list[str]:
     """Return what each seat of an environment without searchable rules is told, the recipes that train on it, and a sample play."""
-    using = game_page.recipes_with(name)
-    lines = ["", "## The first turns", "", "```text", *rules_lines(name), "```"]
+    using = game_page.recipes_for_game(name)
+    lines = ["", "## The first turns", "", "```text", *first_prompts(name), "```"]
     lines += (
         ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."]
         if using
@@ -261,7 +261,7 @@ def open_section(name: str) -> list[str]:
         "With default options, replies at random, always the same, as the seats see it.",
         "",
     ]
-    return [*lines, "```text", *sample_text(name).split("\n"), "```", "", "## Options"]
+    return [*lines, "```text", *format_random_sample(name).split("\n"), "```", "", "## Options"]
 
 
 def exact_bias(plugin: registry.Plugin) -> list[str]:

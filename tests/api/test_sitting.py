@@ -7,7 +7,7 @@ import pytest
 
 from sparring.api.human_play import (
     MAX_CHARS,
-    YOU,
+    PERSON_NAME,
     InteractiveSession,
     Lobby,
     Opponent,
@@ -43,7 +43,7 @@ def new_session(lobby, name, *, seat=0, against="random", seed=3):
 
 def play_to_end(session, choose=lambda legal: legal[0]):
     while session.pending is not None:
-        assert session.say("hello" if session.legal is None else choose(session.legal)) == ""
+        assert session.submit_reply("hello" if session.legal is None else choose(session.legal)) == ""
     return session.episode
 
 
@@ -52,17 +52,19 @@ def test_replies_are_played_to_the_end_and_an_illegal_reply_changes_nothing(lobb
     assert "Your card is the" in session.prompt and session.legal == ("pass", "bet")
     episode = play_to_end(session)
     assert session.legal is None and session.prompt == ""
-    assert episode.agents == (YOU, "bot-cfr") and sum(episode.returns) == 0
-    assert [turn.reply for turn in episode.turns if turn.seat == 0] == [exchange.reply for exchange in session.past]
+    assert episode.agents == (PERSON_NAME, "bot-cfr") and sum(episode.returns) == 0
+    assert [turn.reply for turn in episode.turns if turn.seat == 0] == [
+        exchange.reply for exchange in session.person_turns
+    ]
     with pytest.raises(GameError, match="over"):
-        session.say("bet")
+        session.submit_reply("bet")
     session = new_session(lobby, "tic_tac_toe")
-    assert "is not an action of this game" in session.say("what")
-    assert session.say("  ") == "Type a reply."
-    assert "at most" in session.say("x" * (MAX_CHARS + 1))
-    assert session.say("I take B2.") == ""
-    assert "b2 is not possible now" in session.say("b2")
-    assert session.turn == 1 and session.past[0].reply == "b2"
+    assert "is not an action of this game" in session.submit_reply("what")
+    assert session.submit_reply("  ") == "Type a reply."
+    assert "at most" in session.submit_reply("x" * (MAX_CHARS + 1))
+    assert session.submit_reply("I take B2.") == ""
+    assert "b2 is not possible now" in session.submit_reply("b2")
+    assert session.turn_number == 1 and session.person_turns[0].reply == "b2"
     assert all(turn.event == "ok" for turn in play_to_end(session).turns)
 
 
@@ -79,7 +81,7 @@ def test_seats_that_move_at_once_do_not_see_each_others_replies(lobby):
     game = lobby.game("rock_paper_scissors")
     session = InteractiveSession(game, 1, Opponent("bot-watching", "watching", Watching()), 0)
     assert len(prompts) == 1 and session.pending.seat == 1
-    assert session.say("paper") == ""
+    assert session.submit_reply("paper") == ""
     assert session.episode.returns == (-1.0, 1.0)
     assert {turn.moment for turn in session.episode.turns} == {0}
 
@@ -87,24 +89,24 @@ def test_seats_that_move_at_once_do_not_see_each_others_replies(lobby):
 def test_free_text_is_stored_unchanged_and_unparsable_text_is_asked_again(lobby):
     session = new_session(lobby, "talk")
     assert session.legal is None
-    assert session.say(HOSTILE) == ""
+    assert session.submit_reply(HOSTILE) == ""
     assert "says:" in session.prompt and session.legal is not None
     turn = play_to_end(session).turns[0]
     assert turn.reply == HOSTILE.replace("\ud800", "?") and turn.event == "ok"
     session, prompts = new_session(lobby, "tools"), []
     for _ in range(12):
         prompts.append(session.prompt)
-        assert session.say(HOSTILE) == ""
+        assert session.submit_reply(HOSTILE) == ""
     correction_prompts = [text for text in prompts if text.startswith("Your reply contained no action.")]
     assert len(correction_prompts) >= 5 and "was played for you" in session.prompt + "".join(prompts)
-    assert session.turn == len(session.past) == 12
+    assert session.turn_number == len(session.person_turns) == 12
 
 
 @pytest.mark.parametrize("name", ["lookups", "sudoku", "urn"])
 def test_a_person_plays_an_environment_of_one_seat(lobby, name):
     session = new_session(lobby, name, against=None)
     assert session.opponent is None and session.prompt
-    assert play_to_end(session).agents == (YOU,)
+    assert play_to_end(session).agents == (PERSON_NAME,)
 
 
 @pytest.mark.parametrize(("name", "seat"), [("kuhn_poker", 0), ("kuhn_poker", 1), ("tic_tac_toe", 0)])
@@ -114,8 +116,8 @@ def test_hints_and_judgements_are_the_verdicts_of_the_oracle(lobby, name, seat):
     assert oracle is not None, reason
     session, hints = new_session(lobby, name, seat=seat), []
     while session.pending is not None:
-        hints.append(session.hint(oracle))
-        session.say(session.legal[0])
+        hints.append(session.judge_decision(oracle))
+        session.submit_reply(session.legal[0])
     episode = session.judge_episode(oracle)
     turns = [turn for turn in episode.turns if turn.seat == seat]
     assert [turn.verdict for turn in turns] == hints
@@ -126,7 +128,7 @@ def test_hints_and_judgements_are_the_verdicts_of_the_oracle(lobby, name, seat):
     judged_episode = judge_episodes([session.episode], {name: game}, {name: oracle}, all_seats=True)[0]
     assert judged_episode == episode
     with pytest.raises(GameError, match="over"):
-        session.hint(oracle)
+        session.judge_decision(oracle)
 
 
 def test_a_finished_episode_is_stored_and_reads_back_equal(lobby, tmp_path):
@@ -140,7 +142,7 @@ def test_a_finished_episode_is_stored_and_reads_back_equal(lobby, tmp_path):
     assert len(replay(from_spec(stored.environment), stored)) == len(stored.turns)
     (tmp_path / "b").mkdir()
     session = new_session(lobby, "talk")
-    session.say(HOSTILE)
+    session.submit_reply(HOSTILE)
     play_to_end(session)
     store_episode(tmp_path / "b", session.episode)
     ((_, stored),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
@@ -209,15 +211,18 @@ def test_a_person_plays_against_the_answer_of_a_run(tmp_path):
     members, lines = set(), []
     for seed in range(12):
         session = InteractiveSession(run_lobby.game(None), 0, opponent, seed)
-        members |= set(session._agents) - {YOU, opponent.name}
-        assert play_to_end(session).agents == (YOU, "mixture-answer")
+        members |= set(session._agents) - {PERSON_NAME, opponent.name}
+        assert play_to_end(session).agents == (PERSON_NAME, "mixture-answer")
         assert (
             set(session.drawn_members) == {"second"}
             and f"mixture-answer, {session.drawn_members['second']}" in session._agents
         )
         lines.append(member_line(session.drawn_members))
         record = session.record(session.episode)  # the stored record names the member that was drawn
-        assert record.agents == (YOU, session.drawn_members["second"]) and record.returns == session.episode.returns
+        assert (
+            record.agents == (PERSON_NAME, session.drawn_members["second"])
+            and record.returns == session.episode.returns
+        )
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
     assert set(lines) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
     policy = InteractiveSession(run_lobby.game(None), 0, run_lobby.opponent(run_lobby.game(None), "2"), 0)

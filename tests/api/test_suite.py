@@ -257,7 +257,7 @@ class Pool:
     def __exit__(self, *_):
         """There are no processes to end."""
 
-    def answers(self, jobs):
+    def results(self, jobs):
         for job in [json.loads(json.dumps(job)) for job in jobs][::-1]:  # in another order
             yield job, json.loads(json.dumps(self._play(job)))
 

@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.files import sha256_hex
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
-from sparring.measure.suite import PIECE, SuiteRow
+from sparring.measure.suite import GAMES_PER_PIECE, SuiteRow
 from sparring.report.match_tables import suite_table
 from tests.api.builders import as_json, row_of
 
@@ -75,10 +75,10 @@ def test_the_report_judges_moves_per_seat_and_overall(tmp_path):
 def test_stored_pieces_are_reused_and_only_missing_games_are_played(tmp_path):
     rows = with_oracle(NIM), SUDOKU
     fresh_report = as_json(evaluation(tmp_path / "fresh", *rows).run(workers=1))
-    evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
+    evaluation(tmp_path / "more", *rows, games=GAMES_PER_PIECE).run(workers=1)
     evaluation_of_stored = evaluation(tmp_path / "more", *rows)
     assert as_json(evaluation_of_stored.run(workers=1)) == fresh_report and evaluation_of_stored.num_played == 3 * (
-        GAMES - PIECE
+        GAMES - GAMES_PER_PIECE
     )
 
 
@@ -89,7 +89,7 @@ def test_results_without_an_oracle_are_reused_by_rows_without_one(tmp_path):
     report = judged_evaluation.run(workers=1)
     assert judged_evaluation.num_played == 2 * GAMES  # only the games of nim
     assert row_of(report, "nim")["overall"]["oracle"]["judged"] > 0
-    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), judged=False)
+    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), use_oracle=False)
     plain_report = unjudged_again.run(workers=1)
     assert (
         unjudged_again.num_played == 0
@@ -112,7 +112,7 @@ def test_an_oracle_is_part_of_the_key_and_may_be_set_for_all_rows(tmp_path):
         "opponent": {"name": "random", "options": {}},
     }
     assert row_key(row, ["x"], 3) == sha256_hex(
-        json.dumps([1, __version__, PIECE, settings, ["x"], 3], sort_keys=True).encode()
+        json.dumps([1, __version__, GAMES_PER_PIECE, settings, ["x"], 3], sort_keys=True).encode()
     )
     cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
     assert len({row_key(suite_row, ["x"], 3) for suite_row in (row, *cfr)}) == 3

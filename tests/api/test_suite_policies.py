@@ -87,7 +87,7 @@ def test_each_policy_plays_its_roles_and_a_named_policy_plays_all_roles(run, sui
         assert team["kuhn"]["seats"][1 - seat] != single_policy_rows[name]["kuhn"]["seats"][1 - seat]
     engine = load_run(run, threads=1)[1]
     game = make_game("kuhn_poker", options={"style": "brief"})
-    for rows, player in ((team, PUBLISHED), (single_policy_rows["helper"], PUBLISHED.of("helper"))):
+    for rows, player in ((team, PUBLISHED), (single_policy_rows["helper"], PUBLISHED.for_policy("helper"))):
         figures = exact_figures(game, engine.agent(player), max_states=1000)
         assert rows["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
     assert team["exact"]["figures"]["nash_conv"] != single_policy_rows["helper"]["exact"]["figures"]["nash_conv"]

@@ -230,7 +230,7 @@ def test_a_note_about_two_environments_is_printed_once(tmp_path):
             ["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"],
             "Game 'kuhn_poker' occurs twice",
         ),
-        (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint needs a run"),
         (["--agent", "random", "--environment", "kuhn_poker", "--league"], "--league rates"),
         (["--agent", "random", "--suite", "mars", "--adaptation"], "--adaptation"),
         (["--agent", "random", "--suite", "mars", "--self-plays", "3"], "--self-plays"),
@@ -281,7 +281,7 @@ def test_the_answer_of_a_run_is_measured_or_the_one_that_is_named(tmp_path, monk
         == answer_report("--answer", "delta_uniform delta=0.99")["figures"][exact_key]
     )
     assert (
-        "Measured is a mixture of 0.333 past-000000"
+        "This measures a mixture of 0.333 past-000000"
         in call("evaluate", "run", "--games", "2", "--oracle", "none").output
     )
     for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"]):

@@ -90,7 +90,7 @@ def test_opponents_are_bots_checkpoints_and_mixtures_of_a_run(poker_run, tmp_pat
         (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"),
         (["--environment", "kuhn_poker", "--against", "nobody"], "nobody"),
         (["RUN", "--seat", "2"], "seats 0 to 1"),
-        (["--environment", "nim", "--answer", "nash"], "only a run has an answer"),
+        (["--environment", "nim", "--answer", "nash"], "--answer nash needs a run folder"),
         (["RUN", "--answer", "nash", "--against", "random"], "leave one out"),
         (["RUN", "--answer", "nesh"], "Did you mean 'nash'"),
         (["RUN", "--answer", "nash"], "has none at step 1"),
@@ -112,7 +112,7 @@ def test_show_lists_the_episodes_that_people_played(poker_run, tmp_path):
     for _ in range(2):
         session = InteractiveSession(game, 0, lobby.opponent(game, "random"), 3)
         while session.pending is not None:
-            session.say("bet")
+            session.submit_reply("bet")
         store_episode(run, session.episode)
     output = call("show", run, "--played", "--ids").output
     assert "has no episode 9 with a person" in str(call("show", run, "--played", "--step", 9).exception)

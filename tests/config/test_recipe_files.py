@@ -212,7 +212,7 @@ def test_errors_quote_large_values_shortened(value):
 def test_cached_yaml_is_returned_as_a_copy_and_long_text_is_not_cached(monkeypatch):
     text, long_text = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_CACHED}"
     value, _ = parse_yaml(text, "x"), parse_yaml(long_text, "x")
-    monkeypatch.setattr(yaml_text, "_read", lambda text: text)
+    monkeypatch.setattr(yaml_text, "_parse_uncached", lambda text: text)
     value["a"][1]["b"] = 3
     assert parse_yaml(text, "x") == {"a": [1, {"b": 2}]}
     assert parse_yaml(long_text, "x") == long_text

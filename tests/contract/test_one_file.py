@@ -82,21 +82,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.openspiel.base import State
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 
 ORACLE = "posterior"
 
 
 def our_urns(
     state: State, *, prior: Literal["uniform", "bank"] = "uniform", most: Annotated[float, Field(ge=0)] = 0.75
-) -> Judgement:
+) -> SolverResult:
     """Say that the first action is best.
 
     Args:
         prior: is not asked for.
         most: what the first action is worth.
     """
-    return Judgement(values=[most, *[0.0] * (len(state.legal_actions()) - 1)])
+    return SolverResult(values=[most, *[0.0] * (len(state.legal_actions()) - 1)])
 '''
 
 

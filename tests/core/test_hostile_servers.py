@@ -274,9 +274,9 @@ RAW = {  # bytes on the connection -> the error
     "endless header": (sends(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
     "two gigabytes": (
         sends_endlessly(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
-        "the answer is longer than 16 MiB",
+        "the response is longer than 16 MiB",
     ),
-    "no length and no end": (sends_endlessly(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
+    "no length and no end": (sends_endlessly(b"HTTP/1.1 200 OK\r\n\r\n"), "the response is longer than 16 MiB"),
     "gzip bomb": (
         sends(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
         "compressed, contrary to the request",

@@ -40,14 +40,14 @@ def make(tmp_path, monkeypatch):
 def test_jobs_are_answered_once_by_any_number_of_workers(make):
     jobs = [[number, 1] for number in range(20)]
     with WorkerPool(make, {"plus": 100}, 2) as pool:
-        results = list(pool.answers(jobs))
+        results = list(pool.results(jobs))
     assert sorted(job for job, _ in results) == jobs
     assert all(answer["sum"] == sum(job) + 100 for job, answer in results)
     assert os.getpid() not in {answer["worker"] for _, answer in results}
     assert multiprocessing.active_children() == []
     with WorkerPool(make, {"plus": 0}, 2) as pool:
-        assert [answer["sum"] for _, answer in pool.answers([[5]])] == [5]
-        assert list(pool.answers([])) == []
+        assert [answer["sum"] for _, answer in pool.results([[5]])] == [5]
+        assert list(pool.results([])) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_jobs_are_answered_once_by_any_number_of_workers(make):
 )
 def test_a_failure_in_a_worker_is_raised_here(make, job, message):
     with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:
-        list(pool.answers([job]))
+        list(pool.results([job]))
     assert multiprocessing.active_children() == []
 
 
@@ -69,7 +69,7 @@ def test_an_interrupt_ends_the_workers_at_once(make):
     old_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
-            for _ in pool.answers([["sleep"], [1], [2]]):
+            for _ in pool.results([["sleep"], [1], [2]]):
                 signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, old_handler)

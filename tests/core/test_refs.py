@@ -10,9 +10,9 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import (
     DEMONSTRATOR,
     LEARNER,
-    NAMED,
+    PREFIXED_KINDS,
     PUBLISHED,
-    SINGLE,
+    SINGLE_KINDS,
     PlayerRef,
     bot,
     ref,
@@ -54,8 +54,8 @@ def test_a_text_and_its_player_are_converted_into_each_other(text, player):
 PLAYERS = st.one_of(
     st.sampled_from((LEARNER, PUBLISHED, DEMONSTRATOR)),
     st.builds(snapshot, st.integers(0, 10**18 - 1), st.text(min_size=1)),
-    st.builds(PlayerRef, st.sampled_from(SINGLE), st.text()),
-    st.builds(PlayerRef, st.sampled_from(NAMED), st.text(min_size=1)),
+    st.builds(PlayerRef, st.sampled_from(SINGLE_KINDS), st.text()),
+    st.builds(PlayerRef, st.sampled_from(PREFIXED_KINDS), st.text(min_size=1)),
     st.builds(ref, st.text(min_size=1)),
 )
 
@@ -76,7 +76,7 @@ def test_different_players_have_different_texts(first, second):
     [
         (("king",), "Unknown kind of player 'king'"),
         (("learner", 3), "give it a policy's name, or none"),
-        (("learner", "main"), "the policy 'main' has no name in a reference"),
+        (("learner", "main"), "a reference to the policy 'main' needs no name"),
         (("bot",), "give it a name"),
         (("bot", 3), "name=3 does not fit"),
         (("named", ""), "give it a name"),
@@ -84,7 +84,7 @@ def test_different_players_have_different_texts(first, second):
         (("snapshot", "", -1), "step=-1 does not fit"),
         (("snapshot", "", True), "step=True does not fit"),
         (("snapshot", "", 10**18), "give it the step"),
-        (("snapshot", "main", 1), "leave name='main' out"),
+        (("snapshot", "main", 1), "leave out name='main'"),
         (("learner", "", 1), "give it no step"),
         (("named", "learner"), "is the name of another kind of player"),
         (("named", "past-000100"), r"write ref\('past-000100'\)"),
@@ -110,9 +110,12 @@ def test_a_value_that_is_not_a_player_is_refused(value):
 
 
 def test_references_are_compared_by_their_fields_and_immutable():
-    assert LEARNER.of("leader") == PlayerRef("learner", "leader") and LEARNER.of("leader").of("main") == LEARNER
-    assert snapshot(3, "leader") == snapshot(3).of("leader") != snapshot(3) == snapshot(3, "main")
-    assert bot("random").of("leader") == bot("random")
+    assert (
+        LEARNER.for_policy("leader") == PlayerRef("learner", "leader")
+        and LEARNER.for_policy("leader").for_policy("main") == LEARNER
+    )
+    assert snapshot(3, "leader") == snapshot(3).for_policy("leader") != snapshot(3) == snapshot(3, "main")
+    assert bot("random").for_policy("leader") == bot("random")
     assert refs(["learner", bot("random")]) == (LEARNER, bot("random"))
     for value in ("learner", 3):
         with pytest.raises(ConfigError, match="is not a list of players; write one per seat"):

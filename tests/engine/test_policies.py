@@ -183,7 +183,9 @@ def test_each_policy_learns_only_from_turns_of_its_seats():
     run = engine(TWO)
     weights_before = {name: weights(policy) for name, policy in run.policies.items()}
     episodes = run.play([spec(run)]).episodes
-    assert episodes[0].players == (LEARNER.of("leader"), LEARNER.of("helper")) and episodes[0].trained == (True, True)
+    assert episodes[0].players == (LEARNER.for_policy("leader"), LEARNER.for_policy("helper")) and episodes[
+        0
+    ].trained == (True, True)
     batches = {name: run.batch(episodes, progress=0.0, policy=name) for name in run.learners}
     for seat, (name, batch) in enumerate(batches.items()):
         assert set(batch.turns.seat.tolist()) == {seat} and batch.policy == name
@@ -265,7 +267,7 @@ def test_a_snapshot_has_all_policies_and_is_dropped_with_all():
     }
     for episode in outcome.episodes:
         assert all(
-            who.of("main") == LEARNER if trained else who.kind == "snapshot"
+            who.for_policy("main") == LEARNER if trained else who.kind == "snapshot"
             for who, trained in zip(episode.players, episode.trained, strict=True)
         )
     run.drop_member(snapshot(1))
@@ -285,7 +287,7 @@ def test_all_policies_of_a_run_are_one_player_in_the_payoff_book():
 def test_a_player_without_a_policy_name_is_the_team_of_policies():
     run = engine(TWO)
     game = run.environments[0][0]
-    team, single_policies = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
+    team, single_policies = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.for_policy(name)) for name in run.policies}
     assert (
         isinstance(team, Team)
         and team.agent_of_seat(game, 0) is single_policies["leader"]
@@ -556,7 +558,7 @@ def test_joint_batches_give_the_bytes_of_single_members(chat_folder, calls, monk
 def test_policies_over_one_base_are_sampled_in_one_batch(chat_folder, calls):
     policies = {"leader": {}, "base": {"frozen": True, "model": {"lora": None}}}
     run = engine_base(chat_folder, 1, policies=policies, roles={"first": "leader", "second": "base"})
-    run.play(specs(run, [snapshot(1).of("leader"), LEARNER.of("base")]))
+    run.play(specs(run, [snapshot(1).for_policy("leader"), LEARNER.for_policy("base")]))
     assert calls and all(base == 0 < other for base, other in calls), (
         "the base itself, beside the leader or its snapshot"
     )

@@ -19,7 +19,7 @@ from sparring.environments.base import IllegalRule, random_reply
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.foreign import complete_environment, environment_call, words_of
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
-from sparring.measure.initial_states import Starts, _start
+from sparring.measure.initial_states import Starts, _initial_state
 from sparring.methods.rewards.base import outcome_gap
 from sparring.play.players.base import TextAgent
 from sparring.play.players.random import random
@@ -147,7 +147,7 @@ class PromptEngine:
 
 QUESTIONS = {  # name of a call: (faulty method, the call)
     "the vocabulary": ("vocabulary", words_of),
-    "the initial state of a deal": ("reset", lambda game: _start(game, Stream(1))),
+    "the initial state of a deal": ("reset", lambda game: _initial_state(game, Stream(1))),
     "the identity of an initial state": (
         "start_of",
         lambda game: Starts(label="unseen", game=game, is_seen=False).deal(Stream(1), 0),
@@ -168,7 +168,7 @@ QUESTIONS = {  # name of a call: (faulty method, the call)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_hanging_calls_are_interrupted_and_exceptions_are_named(question, monkeypatch):
     part, call = QUESTIONS[question]
-    monkeypatch.setattr(guard, "LIMIT", 0.4)
+    monkeypatch.setattr(guard, "CALL_LIMIT_SECONDS", 0.4)
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     with (
         CallWatch(0.4),
@@ -295,8 +295,8 @@ def test_errors_of_players_and_missing_methods_are_named():
 @pytest.mark.parametrize("answer", [[1], {}])
 def test_unhashable_initial_states_are_an_error(answer):
     with pytest.raises(PluginError, match=r"environment 'faulty' .* unhashable"):
-        _start(faulty(start_of=lambda: answer), Stream(1))
-    assert _start(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
+        _initial_state(faulty(start_of=lambda: answer), Stream(1))
+    assert _initial_state(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
 
 
 def test_each_call_restarts_the_time_limit():
@@ -311,7 +311,7 @@ def test_an_outer_watch_does_not_cancel_the_inner_alarm(monkeypatch):
     alarm_calls = []
     monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: alarm_calls.append(True))
     monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: alarm_calls.append(False))
-    monkeypatch.setattr(guard, "TICK", 0.1)
+    monkeypatch.setattr(guard, "MAX_TICK_SECONDS", 0.1)
     with CallWatch(30), CallWatch(30), PluginCall("game 'x'"):
         time.sleep(0.9)
         assert alarm_calls[-1] and sum(alarm_calls) >= 2 and len(alarm_calls) <= 20

@@ -258,7 +258,7 @@ def test_each_turn_gets_its_own_advantage(tmp_path, monkeypatch, name):
     want[:, 0], want[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]
     np.testing.assert_allclose(output["advantages"].numpy(), want, rtol=1e-5, atol=1e-6)
     monkeypatch.setitem(columns, "sparring_turn_reward", [[1.0]] * 4)
-    with pytest.raises(CreditError, match="give a list of 2"):
+    with pytest.raises(CreditError, match="write a list of 2"):
         one_turn_trainer = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
         one_turn_trainer.generation_config.suppress_tokens = [1]
         one_turn_trainer.train()

@@ -189,14 +189,14 @@ def schedule(first, second):
 def test_an_excessive_learning_rate_stops_the_run(tmp_path, keys):
     learner = {**keys.get("learner", {}), "learning_rate": schedule(0.001, 1e38)}
     message = train_until_error(tmp_path / "run", **{**keys, "learner": learner})
-    assert "Met in step 4 of 6, where learner.learning_rate is 1e+38." in message
+    assert "This happened in step 4 of 6, where learner.learning_rate is 1e+38." in message
     assert f"The checkpoint of step 3 is good: {tmp_path / 'run' / 'checkpoints' / 'step_000003'}." in message
     assert checkpoint.steps(tmp_path / "run") == [2, 3]
 
 
 def test_warm_up_is_checked_too(tmp_path):
     message = train_until_error(tmp_path / "run", warmup={"updates": 3, "games": 4, "learning_rate": 1e38})
-    assert "Met in the warm-up. No checkpoint had been saved." in message
+    assert "This happened in the warm-up. No checkpoint had been saved." in message
 
 
 def test_an_overflowing_sum_is_distinguished_from_a_large_loss(tmp_path):

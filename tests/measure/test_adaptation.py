@@ -115,7 +115,7 @@ def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
 
 
 def test_trials_that_cannot_be_measured_are_refused():
-    with pytest.raises(ConfigError, match="kuhn_poker is no trial"):
+    with pytest.raises(ConfigError, match="kuhn_poker is not a trial"):
         adaptation(
             all_starts(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0)
         )

@@ -346,11 +346,13 @@ def test_ceilings_of_mages_opponent_pool_in_kuhn_poker(role, best, fixed, best_b
     ceiling = of_styles(TRAINED, role, attempts=3, reveal=True)
     assert (ceiling.best, ceiling.fixed) == (pytest.approx(best, abs=5e-5), pytest.approx(fixed, abs=5e-5))
     assert tuple(ceiling.best_by.values()) == pytest.approx(best_by) and [*ceiling.best_by] == [*TRAINED]
-    assert ceiling.closed(ceiling.last[2]) == pytest.approx(
+    assert ceiling.closed_share(ceiling.last[2]) == pytest.approx(
         share, abs=5e-3
     )  # the policy that is best in the last attempt
     assert ceiling.most[0] == pytest.approx(ceiling.fixed) and ceiling.most[2] == ceiling.last[2]
-    assert ceiling.closed(ceiling.best) == pytest.approx(1) and ceiling.closed(ceiling.fixed) == pytest.approx(0)
+    assert ceiling.closed_share(ceiling.best) == pytest.approx(1) and ceiling.closed_share(
+        ceiling.fixed
+    ) == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
@@ -366,8 +368,8 @@ def test_ceilings_of_mages_opponent_pool_in_kuhn_poker(role, best, fixed, best_b
 )
 def test_shares_of_the_headroom_by_attempt_equal_those_of_the_page(shares, role, reveal, best_share, total):
     ceiling = of_styles(shares, role, reveal=reveal)
-    assert [ceiling.closed(value) for value in ceiling.most] == pytest.approx(best_share, abs=5e-5)
-    assert [ceiling.closed(value) for value in ceiling.total] == pytest.approx(total, abs=5e-5)
+    assert [ceiling.closed_share(value) for value in ceiling.most] == pytest.approx(best_share, abs=5e-5)
+    assert [ceiling.closed_share(value) for value in ceiling.total] == pytest.approx(total, abs=5e-5)
 
 
 def test_biased_rock_paper_scissors_by_hand():
@@ -392,7 +394,7 @@ def test_with_one_opponent_there_is_no_headroom_and_closed_is_none():
     ceiling = against_moves([{"rock": 3}], attempts=2)
     assert (
         ceiling.headroom == pytest.approx(0)
-        and ceiling.closed(0.3) is None
+        and ceiling.closed_share(0.3) is None
         and ceiling.most == pytest.approx((0.4, 0.4))
     )
 

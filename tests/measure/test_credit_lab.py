@@ -164,7 +164,7 @@ def test_the_report_depends_only_on_the_seed():
 def test_refused_estimators_have_rows(kuhn):
     assert "needs the column" in replace_column(kuhn, "value").row("gae").refused
     assert kuhn.row("grpo").refused is None
-    with pytest.raises(SparringError, match="gave the advantage nan in turn 3"):
+    with pytest.raises(SparringError, match="returned the advantage nan in turn 3"):
         kuhn.measure(
             "bad", lambda turns, state: Credit(advantages=np.where(np.arange(len(turns.reward)) == 3, np.nan, 1.0))
         )
@@ -190,7 +190,7 @@ def test_batches_are_in_order_with_state_and_without_the_burn_in():
     row = lab.measure("counting", counting)
     assert batch_numbers == [(k, 32 * k, 32 * k + 31) for k in range(10)]
     assert row.zeros == 0.0  # the first call's advantages are 0 and do not count
-    advantages = lab.advantages("counting", counting)[lab.first :]
+    advantages = lab.advantages("counting", counting)[lab.first_counted_turn :]
     assert sorted(set(advantages)) == [3, 4, 5, 6, 7, 8, 9]
 
 

@@ -117,13 +117,13 @@ def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
 
 def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
-    monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
+    monkeypatch.setattr("sparring.measure.exploitability.MAX_HISTORIES_TIMES_PLANS", 1)
     few = figures_of_teams(agent)
     assert "too many plans" in few.note and set(few.figures) == {
         "illegal_mass/team_matrix",
         "illegal_mass_reached/team_matrix",
     }
-    monkeypatch.setattr(exact_figures, "MOST", 1)
+    monkeypatch.setattr(exact_figures, "MAX_HISTORIES_TIMES_PLANS", 1)
     with pytest.raises(GameError, match="4 draws of 2 teams from 2 members"):
         figures_of_teams(agent)
     with pytest.raises(GameError, match="cannot evaluate"):

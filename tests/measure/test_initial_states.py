@@ -95,12 +95,12 @@ def test_an_untrained_bank_is_unseen_except_for_shared_puzzles():
     }  # of 4,608 puzzles with one blank
     training = initial_states_of(section)
     other_bank = make_game("sudoku", options={**section["options"], "puzzles": 50, "bank": 1})
-    shared = training.of(other_bank) & other_bank.starts()
+    shared = training.states_of(other_bank) & other_bank.starts()
     assert shared
     unseen, seen_column = measured_starts(other_bank, training)
     assert (unseen.label, seen_column.label) == ("unseen", "seen")
-    assert not set(starts_of(unseen)) & training.of(other_bank)
-    assert seen_column.game.starts() == training.of(other_bank)  # the second column is of the training bank
+    assert not set(starts_of(unseen)) & training.states_of(other_bank)
+    assert seen_column.game.starts() == training.states_of(other_bank)  # the second column is of the training bank
     assert [column.label for column in measured_starts(make_game("zebra"), training)] == ["unseen"]
     assert [column.label for column in measured_starts(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
 
@@ -138,9 +138,9 @@ def test_fixed_deals_and_warm_up_deals_are_not_unseen(updates):
     dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
     assert len(make_arms(engine.environments, 5)) == 5
     assert set(starts_of(seen_column)) == dealt
-    assert dealt <= training.of(game)
-    assert (dealt < training.of(game)) == (updates > 0)
-    assert not set(starts_of(unseen)) & training.of(game)
+    assert dealt <= training.states_of(game)
+    assert (dealt < training.states_of(game)) == (updates > 0)
+    assert not set(starts_of(unseen)) & training.states_of(game)
 
 
 def test_without_held_out_states_deals_do_not_change():

@@ -45,15 +45,15 @@ def test_the_first_exact_oracle_is_chosen(name, options, oracle):
     ],
 )
 def test_without_a_suitable_oracle_the_note_gives_the_reason(monkeypatch, name, reason):
-    monkeypatch.setattr(oracle_choice, "HISTORIES", 100)
+    monkeypatch.setattr(oracle_choice, "MAX_HISTORIES", 100)
     choice, note = choose_oracle(make_game(name))
     assert choice is None
     assert reason in note and "minimax: something is hidden" in note and "--oracle" in note
 
 
 def test_a_game_too_large_for_cfr_gets_another_oracle(monkeypatch):
-    monkeypatch.setattr(oracle_choice, "POSITIONS", 50)
-    monkeypatch.setattr(oracle_choice, "HISTORIES", 50)
+    monkeypatch.setattr(oracle_choice, "MAX_POSITIONS", 50)
+    monkeypatch.setattr(oracle_choice, "MAX_HISTORIES", 50)
     choice, note = choose_oracle(make_game("tic_tac_toe"))
     assert choice is None and "minimax: it has more than 50 positions" in note
 
@@ -218,7 +218,7 @@ def step(number, metrics, *, steps=2, seconds=1.0, games=64):
 def test_the_progress_line_dates_older_figures_and_orders_seats():
     match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
     lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
-    assert "kuhn_poker: NashConv of uniform play is 0.917, of an equilibrium 0" in lines
+    assert "kuhn_poker: uniform play has NashConv 0.917; an equilibrium has 0" in lines
     assert lines[-2].endswith(
         "NashConv 0.700 (EMA)  first vs random win-or-draw 0.500 (EMA)  second vs random win-or-draw 0.500 (EMA)  legal 0.200 (live)  64 games/s"
     )

@@ -3,7 +3,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from sparring.measure.references import reference_values, references, references_of, sentence
+from sparring.measure.references import compare_nash_conv, reference_values, references, references_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_the_sentence_states_the_distance_to_the_reference():
     game = make_game("kuhn_poker")
     states = enumerate_info_states(game)
     reference = references(game, states)
-    assert sentence("NashConv", 0.05, reference) == (
+    assert compare_nash_conv("NashConv", 0.05, reference) == (
         "NashConv 0.050: uniform play has 0.917, an equilibrium 0; this is 5% of uniform play's."
     )
     uniform = nash_conv(game, states, UniformScorer())
-    assert "100%" in sentence("NashConv", uniform.nash_conv, reference)
+    assert "100%" in compare_nash_conv("NashConv", uniform.nash_conv, reference)

@@ -15,7 +15,7 @@ from sparring.measure.matches import illegal_share, play_matches
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.oracle_regret import Judge, add_judged_turns
 from sparring.measure.suite import (
-    PIECE,
+    GAMES_PER_PIECE,
     SuiteRow,
     add_tallies,
     check_suite,
@@ -262,7 +262,7 @@ MATCH = SuiteRow(
     role="trained",
     kind="match",
     opponent={"name": "cfr"},
-    games_per_seat=PIECE + 7,
+    games_per_seat=GAMES_PER_PIECE + 7,
     normalise=(-2, 2),
 )
 KUHN = MATCH.make_game()
@@ -281,7 +281,7 @@ def close(figure, interval):
 def test_pieces_cover_every_game_once():
     pieces = pieces_of(3, MATCH, MATCH.make_game())
     assert [(piece.row, piece.seat, piece.begin, piece.games) for piece in pieces] == [
-        (3, s, b, n) for s in (0, 1) for b, n in ((0, PIECE), (PIECE, 7))
+        (3, s, b, n) for s in (0, 1) for b, n in ((0, GAMES_PER_PIECE), (GAMES_PER_PIECE, 7))
     ]
     assert len({piece.key for piece in pieces}) == 4
     assert [(p.seat, p.games) for p in pieces_of(0, COPLAY, COPLAY.make_game())] == [(0, 6)]
@@ -319,7 +319,7 @@ def test_another_seed_or_row_name_gives_other_games():
 
 
 def test_more_games_begin_with_the_same_ones():
-    game, longer = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * PIECE})
+    game, longer = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * GAMES_PER_PIECE})
     piece = pieces_of(0, longer, game)[0]
     assert play_piece(piece, longer, game, random(), random(), 0) == play_piece(
         piece, MATCH, game, random(), random(), 0
@@ -552,7 +552,7 @@ def test_a_tally_by_hand():
 
 
 def test_regret_of_all_pieces_equals_the_match():
-    row = nim("2;3", PIECE + 7)
+    row = nim("2;3", GAMES_PER_PIECE + 7)
     counts_by_piece = tallies_oracles(row, random(), random())
     stream = Stream.from_seed(0).child("suite").child("n")
     judge = Judge(oracle=minimax_oracle(), budget=None)
@@ -571,7 +571,9 @@ def test_regret_of_all_pieces_equals_the_match():
 
 
 def test_the_order_of_pieces_changes_no_bit_of_the_sums():
-    row = SuiteRow(name="u", game="urn", games_per_seat=3 * PIECE, **{**PUZZLE, "oracle": {"name": "posterior"}})
+    row = SuiteRow(
+        name="u", game="urn", games_per_seat=3 * GAMES_PER_PIECE, **{**PUZZLE, "oracle": {"name": "posterior"}}
+    )
     tallies_of_pieces = list(tallies_oracles(row, random()).values())
     sums = [
         add_tallies(order)

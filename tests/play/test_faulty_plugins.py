@@ -151,7 +151,9 @@ def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
     with pytest.raises((PluginError, RewardError), match=message) as error:
         train(tmp_path / "run", monkeypatch, method, plugin, **(REWARD if method == "rewards" else {}))
     if method not in ("plan", "rewards"):
-        assert "Met in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(error.value)
+        assert "This happened in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(
+            error.value
+        )
         assert checkpoint.load_latest(tmp_path / "run").step == 1
 
 
@@ -217,7 +219,7 @@ def test_stopped_worker_processes_of_an_oracle_are_an_error():
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     start_time = time.monotonic()
-    with pytest.raises(SparringError, match=r"hang or have been stopped|has not returned"), CallWatch(1.0):
+    with pytest.raises(SparringError, match=r"hang or are paused|has not returned"), CallWatch(1.0):
         verdicts(oracle, states[2:])
     assert time.monotonic() - start_time < 40
     for pid in pids:

@@ -8,7 +8,7 @@ from sparring.environments.catalogue import make_game
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
-from sparring.report.episode_summary import ending, moves, verdict
+from sparring.report.episode_summary import ending_text, move_lines, result_text
 
 
 class ScriptedAgent:
@@ -47,7 +47,7 @@ def test_the_summary_has_moves_result_and_the_policys_probabilities():
     policy = ScriptedAgent("nonsense", "bet", shares=[0.2, 0.7])
     episode = episode_of(game, ScriptedAgent("pass", "bet"), policy)
     names = {"you": "you"}
-    assert moves(game, episode, policy, name="policy", display_names=names) == [
+    assert move_lines(game, episode, policy, name="policy", display_names=names) == [
         "   1  first (you)      pass",
         "   2  second (policy)  bet, after an illegal reply, such as 'nonsense'    [bet 0.70, pass 0.20, illegal 0.10]",
         "   3  first (you)      bet",
@@ -56,8 +56,8 @@ def test_the_summary_has_moves_result_and_the_policys_probabilities():
     assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
     game = make_game("kuhn_poker")
     episode = episode_of(game, ScriptedAgent("pass"), ScriptedAgent("pass"))
-    assert moves(game, episode, object(), name="policy", display_names={})[1] == "   2  second (policy)  pass"
-    text = ending(game, episode_of(game, ScriptedAgent("pass"), ScriptedAgent("pass")), 0)
+    assert move_lines(game, episode, object(), name="policy", display_names={})[1] == "   2  second (policy)  pass"
+    text = ending_text(game, episode_of(game, ScriptedAgent("pass"), ScriptedAgent("pass")), 0)
     assert "The player 'second' chose pass." in text and "The cards: first" in text
 
 
@@ -74,4 +74,4 @@ def test_the_summary_has_moves_result_and_the_policys_probabilities():
     ],
 )
 def test_the_winner_is_named_in_the_words_of_the_game(name, returns, text):
-    assert verdict(make_game(name), returns, 0).startswith(text)
+    assert result_text(make_game(name), returns, 0).startswith(text)

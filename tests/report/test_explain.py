@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.report.explanations import entries, explanation
-from sparring.report.game_page import exact_text, recipes_with, sample_lines, sample_play
+from sparring.report.game_page import format_exact_values, format_sample, recipes_for_game, sample_play
 
 QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokoban", "mastermind")
 
@@ -25,16 +25,16 @@ def test_a_game_is_explained_to_a_newcomer(name):
 def test_games_have_rules_values_samples_and_recipes():
     text = " ".join(explanation("kuhn_poker").split())
     assert "The deck holds 3 cards" in text
-    assert "NashConv of uniform play is 0.9167" in text and "-0.0556 to first, 0.0556 to second" in text
+    assert "Uniform play has NashConv 0.9167" in text and "-0.0556 to first, 0.0556 to second" in text
     assert "Your card is the Queen." in text and "kuhn first Q" in text
     assert "sparring train demo" in text
     assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
-    assert "oracle" in sample_play("sokoban").how and sample_play("nim").how == "at random"
-    assert exact_text("connect_four") == ""
-    assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
-    assert "Best play is worth 1." in exact_text("needle_chain")
-    assert recipes_with("kuhn_poker")[0] == "demo"
-    assert "tiny" in recipes_with("sudoku")[0]
+    assert "oracle" in sample_play("sokoban").chooser and sample_play("nim").chooser == "moves at random"
+    assert format_exact_values("connect_four") == ""
+    assert "The best team is worth 10 to each seat." in format_exact_values("tiny_hanabi")
+    assert "Best play is worth 1." in format_exact_values("needle_chain")
+    assert recipes_for_game("kuhn_poker")[0] == "demo"
+    assert "tiny" in recipes_for_game("sudoku")[0]
     for slot in ("methods", "environments"):
         for entry in entries(slot):
             assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
@@ -44,7 +44,7 @@ def test_games_have_rules_values_samples_and_recipes():
 @pytest.mark.parametrize("name", QUICK)
 def test_a_sample_episode_is_fixed_and_short(name):
     assert sample_play(name) == sample_play(name)
-    lines = sample_lines(sample_play(name))
+    lines = format_sample(sample_play(name))
     assert lines[-1].startswith("Payoffs: ") and len(lines) <= 80
 
 
@@ -52,7 +52,7 @@ def test_a_sample_episode_is_fixed_and_short(name):
     ("name", "text"),
     [
         ("nash_conv", "metric nash_conv/GAME"),
-        ("nash_conv/kuhn_poker", "NashConv of uniform play is 0.9167"),
+        ("nash_conv/kuhn_poker", "Uniform play has NashConv 0.9167"),
         ("nash_conv/GAME", "metric nash_conv/GAME"),
         ("illegal_mass_reached", "weighted by the probability that an"),
         ("exploitability", "metric exploitability/GAME/ROLE"),

@@ -536,7 +536,7 @@ REFUSED = [
     (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, but.*rollout\.candidates\.count: 4"),
     (config_knowledge(**NONE, credit={"name": "rae"}), MissingError, COMMIT),
     (config_knowledge(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT),
-    (config_knowledge(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older ones; leave replay out"),
+    (config_knowledge(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older episodes; leave replay out"),
 ]
 
 

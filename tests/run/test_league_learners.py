@@ -341,7 +341,7 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_rol
     }
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
     while person.pending is not None:
-        person.say(person.legal[0])
+        person.submit_reply(person.legal[0])
     assert (
         person.episode.agents == ("person-you", "mixture-answer")
         and ref(person.drawn_members["second"]) in mixture.members
@@ -433,7 +433,7 @@ def test_the_exported_pair_equals_that_of_the_run(answered, tmp_path):
     run.export(tmp_path / "pair", answer="nash")
     answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
     assert data["version"] == 2 and data["sides"] == [
-        {str(who.of(name)): pytest.approx(weight) for who, weight in shares.items()}
+        {str(who.for_policy(name)): pytest.approx(weight) for who, weight in shares.items()}
         for name, shares in zip(("one", "two"), answer.sides, strict=True)
     ]
     assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {

@@ -44,7 +44,7 @@ class InlinePool:
     def start(self):
         self.answer = PlayWorker(**json.loads(json.dumps(self.settings)))
 
-    def answers(self, jobs, *, seconds):
+    def results(self, jobs, *, seconds):
         for job in jobs:
             if job[0] == "move" and job[-1] == "die":
                 raise RolloutError("A worker process died (exit code -9), perhaps; run again")

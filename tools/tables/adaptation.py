@@ -48,7 +48,7 @@ def ceilings():
                     f"{value:.4f}" for value in (ceiling.best, ceiling.fixed, ceiling.headroom)
                 )
                 parts = (
-                    f"{ceiling.closed(value):.1%}"
+                    f"{ceiling.closed_share(value):.1%}"
                     for value in (*ceiling.most[1:], ceiling.total[2])
                 )
                 rows.append(

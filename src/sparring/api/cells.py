@@ -42,7 +42,7 @@ Measure = Callable[[Path, str, RunCommand], Any]
 RESULT_FILE = "found.json"  # a measuring module writes it into its cell's folder
 Watch = Callable[[str], None]
 RECORD_FILE = "cell.json"
-MAX_ERROR_CHARS = 1500  # of the end of a failed command's output
+MAX_ERROR_CHARS = 1500  # characters from the end of a failed command's output
 # When the parent ends, the child's standard input closes, and the child ends itself.
 _PREAMBLE = """\
 import os, sys, threading
@@ -64,7 +64,7 @@ class Cell:
     """One run of a study: a command and a measure of its results.
 
     Args:
-        key: unique in the study, e.g. ("demo", 3).
+        key: a key that is unique in the study, e.g. ("demo", 3).
         folder: name of the cell's folder inside the study's folder.
         command: words of the command line; it begins with `sparring` or `python -m MODULE`.
         path_words: further words, which contain paths; `{}` stands for the cell's folder and
@@ -96,10 +96,10 @@ def module_cell(
     """Return the cell of a module that reads its inputs as JSON and writes a file of results.
 
     Args:
-        module: its name; ``python -m MODULE INPUTS FILE`` runs it.
+        module: name of the module; ``python -m MODULE INPUTS FILE`` runs it.
         inputs: the module's inputs.
         key: see ``Cell``.
-        name: of the cell's folder, in which spaces become hyphens.
+        name: name of the cell's folder, in which spaces become hyphens.
         after: see ``Cell``.
     """
     return Cell(
@@ -131,7 +131,7 @@ def training_cell(
     Args:
         key: see ``Cell``.
         folder: see ``Cell``.
-        recipe: a recipe's name.
+        recipe: name of the recipe.
         changes: overrides of the recipe, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
         parent: this run starts from the model that this cell exported, see ``with_export``; None:
@@ -168,7 +168,7 @@ def seed_rows(
     """Return one row per group of cells that differ only in their seed.
 
     Args:
-        records: of all cells; the last part of a key is the seed.
+        records: records of all cells; the last part of a key is the seed.
         labels: returns a row's labels from the other parts of the key.
         figures: returns the figures of a cell's results; the cell's seconds are added.
     """
@@ -223,13 +223,13 @@ class CellRunner:
             StudyStopped: the study was stopped.
         """
         folder = self.folder / cell.folder
-        began = time.perf_counter()
+        start = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
         version = self.version.replace(" ", "-")
         paths = [word.replace("{}", str(folder)) for word in cell.path_words]
         paths = [word.replace("{version}", version) for word in paths]
         stdout = self.run_command([*cell.command, *paths])
-        seconds = round(time.perf_counter() - began, 1)
+        seconds = round(time.perf_counter() - start, 1)
         results = cell.measure(folder, stdout, self.run_command)
         provenance = {"command": shlex.join(cell.command), "commit": self.version}
         provenance |= {"date": time.strftime("%Y-%m-%d")}
@@ -341,9 +341,9 @@ def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             "one commit in the folder and run this again, or name another folder with --folder; "
             "run studies from a clone that nobody changes."
         )
-    installed = commits[0].startswith("sparring ")
+    is_installed = commits[0].startswith("sparring ")
     return {
-        "commit": None if installed else commits[0],
+        "commit": None if is_installed else commits[0],
         "date": max(cell["date"] for cell in cells),
     }
 
@@ -399,7 +399,7 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
     if failed:
         raise RunError(
             f"{len(failed)} of {len(cells)} cells failed, the first: {failed[0]} The records of "
-            "the others are stored; mend the cause and run the same command again."
+            "the others are stored; correct the cause and run the same command again."
         )
     return {cell.key: records[cell.key] for cell in cells}
 
@@ -444,10 +444,9 @@ def _run_pending(
 
 
 def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
-    """Return the cells that may begin; the cells that others wait for come first."""
-    awaited = {key for cell in waiting for key in cell.after}
+    needed_keys = {key for cell in waiting for key in cell.after}
     ready_cells = [cell for cell in waiting if finished.issuperset(cell.after)]
-    return sorted(ready_cells, key=lambda cell: cell.key not in awaited)
+    return sorted(ready_cells, key=lambda cell: cell.key not in needed_keys)
 
 
 def _result_or_error(future: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
@@ -472,24 +471,26 @@ class Progress:
 
     def __init__(self, num_cells: int, num_stored: int, watch: Watch) -> None:
         self._num_cells, self._num_stored, self._watch = num_cells, num_stored, watch
-        self._num_run, self._began = 0, time.monotonic()
-        self._last_line = self._began
+        self._num_run, self._start_time = 0, time.monotonic()
+        self._last_line = self._start_time
 
     def tell_finished(self, cell: Cell) -> None:
         """Write a line about a finished cell."""
         self._num_run += 1
-        minutes = (time.monotonic() - self._began) / 60 / self._num_run
-        count = self._num_stored + self._num_run
-        remaining = self._num_cells - count
+        minutes = (time.monotonic() - self._start_time) / 60 / self._num_run
+        num_done = self._num_stored + self._num_run
+        remaining = self._num_cells - num_done
         duration = in_words(minutes * remaining) if remaining > 0 else "nothing"
         rate = f"one every {in_words(minutes)}"
-        self._tell(f"{count}/{self._num_cells} cells done, {rate}, {duration} left: {cell.folder}")
+        self._tell(
+            f"{num_done}/{self._num_cells} cells done, {rate}, {duration} left: {cell.folder}"
+        )
 
     def tell_running(self, runner: CellRunner, cells: Iterable[Cell]) -> None:
         """Write a line about the running cells if there was none for ``QUIET_SECONDS``."""
         if time.monotonic() - self._last_line < QUIET_SECONDS:
             return
-        minutes = in_words((time.monotonic() - self._began) / 60)
+        minutes = in_words((time.monotonic() - self._start_time) / 60)
         self._tell(f"After {minutes}: {', '.join(map(runner.progress_of, cells))}.")
 
     def _tell(self, line: str) -> None:

@@ -38,7 +38,7 @@ def evaluate(
         opponents: bots as on the command line.
         games_per_seat: episodes against each opponent from each seat.
         exact: whether to compute exact figures where the environment is small enough.
-        seed: of the episodes.
+        seed: seed of the episodes.
         answer: the policy of a run that is measured, e.g. "nash", its mixture of league members;
             None: the answer that the configuration names.
         self_plays: number of episodes with the measured player in all seats, 0 or at least 2. The
@@ -87,7 +87,6 @@ def evaluate(
 
 
 def _find_run(what: Any) -> Run | None:
-    """Return the run in a folder, or None if the text names a bot."""
     if isinstance(what, str):
         name = what.split(" ")[0]
         if registry.is_known("players", name) or not (Path(what).is_dir() or "/" in name):

@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
+from sparring.config.checks import AVERAGE, LAST, NON_MIXTURE_ANSWERS, POLICY, check_answer
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.files import disk_errors
-from sparring.core.records import OWN, PUBLISHED, Episode, PlayerRef, Verdict, bot, ref, snapshot
+from sparring.core.records import (
+    POLICY_KINDS,
+    PUBLISHED,
+    Episode,
+    PlayerRef,
+    Verdict,
+    bot,
+    ref,
+    snapshot,
+)
 from sparring.core.rng import Stream
 from sparring.environments.base import (
     Environment,
@@ -43,25 +52,25 @@ from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore
 from sparring.play.team import rename_agents, seat_single_agents
 from sparring.run import checkpoint
-from sparring.run.folder import PLAYED, RunFolder
+from sparring.run.folder import PLAYED_FOLDER, RunFolder
 
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
 
 # a person may repeat an illegal reply a few times
-RETRY = {"rule": "retry", "retries": 5}
-BOTS = ("minimax", "cfr", "mcts", "house", "random")  # without network, files or packages
-SENTENCES = "full"  # the option style: prompts in whole sentences
-MAX_ENGINES = 2  # checkpoints in memory
-MAX_HISTORIES = 50_000  # of a game tree; cfr solves it in seconds
+RETRY_RULE = {"rule": "retry", "retries": 5}
+BOTS = ("minimax", "cfr", "mcts", "house", "random")  # bots without network, files or packages
+FULL_STYLE = "full"  # the option style: prompts in whole sentences
+MAX_ENGINES = 2  # largest number of checkpoints in memory
+MAX_HISTORIES = 50_000  # cfr solves a game tree of this size in seconds
 
 
 class Opponent(NamedTuple):
     """The player in the other seats."""
 
-    name: str  # in records
-    label: str  # for people
+    name: str  # name in records
+    label: str  # name that a person reads
     agent: Agent
 
 
@@ -70,10 +79,10 @@ class Lobby:
 
     Args:
         run: folder of a run; None: all environments, and bots as opponents.
-        step: of the default checkpoint; None: the newest.
-        trusted: further players that may be chosen, as on the command line.
-        answer: the policy of the run that plays, e.g. "nash", the mixture of league members; None:
-            the answer that the configuration names.
+        step: step of the default checkpoint; None: the newest.
+        trusted: other players that may be chosen, such as one named on the command line.
+        answer: which policy of the run plays: "policy", "last", or a mixture of league members
+            such as "nash"; None: the answer that the configuration names.
 
     Raises:
         RunError: there is no such run.
@@ -94,7 +103,7 @@ class Lobby:
         if run is not None:
             self.config = resolve(RunFolder.open(run).config())
             self.answer = check_answer(answer or self.config.league.answer, self.config)
-        self._answer_name = answer
+        self._requested_answer = answer
         self._engines: dict[tuple[int | None, int | None], tuple[LocalEngine, int]] = {}
         self._games: dict[str, Environment] = {}
         self._bots: dict[str, list[str]] = {}
@@ -110,7 +119,7 @@ class Lobby:
         """Return an environment; without a run its prompts are whole sentences.
 
         Args:
-            name: None: the first environment of the run.
+            name: name of the environment; None: the first environment of the run.
 
         Raises:
             UnknownNameError: there is no environment of this name.
@@ -126,25 +135,24 @@ class Lobby:
             if name not in self.environments:
                 raise UnknownNameError("game of this run", name, self.environments)
             section = self.config.environments[self.environments.index(name)]
-            game = configured_game(section.model_copy(update={"illegal": RETRY}))
+            game = configured_game(section.model_copy(update={"illegal": RETRY_RULE}))
         else:
             if name not in game_names():
-                where = "See `sparring list environments`."
-                raise UnknownNameError("game", name, game_names(), where)
-            known = registry.is_known("environments", name)
-            options = with_style(name, {}, self._style()) if known else {}
-            game = make_game(name, options=options, illegal=RETRY)
+                hint = "See `sparring list environments`."
+                raise UnknownNameError("game", name, game_names(), hint)
+            is_plugin = registry.is_known("environments", name)
+            options = with_style(name, {}, self._style()) if is_plugin else {}
+            game = make_game(name, options=options, illegal=RETRY_RULE)
         self._games[name] = game
         return game
 
     def _style(self) -> str:
-        """Return the style of prompts that the trusted players read, usually sentences."""
-        styles = (
+        specs = (
             parse_agent(text)
             for text in self.trusted
             if registry.is_known("players", _first_word(text))
         )
-        return next((text.style for text in styles if text.style != SENTENCES), SENTENCES)
+        return next((spec.style for spec in specs if spec.style != FULL_STYLE), FULL_STYLE)
 
     def oracle(self, game: Environment) -> Oracle | None:
         """Return the oracle of an environment in the run's configuration, if any."""
@@ -166,13 +174,13 @@ class Lobby:
         if game.name not in self._bots:
             self._bots[game.name] = bots_for(game)
         steps = self.steps()
-        newest = self.step if self.step is not None else steps[0] if steps else None
-        is_mixture = self.config is not None and self.answer not in PLAIN
-        default_label = "mixture of members" if is_mixture else self._plain_label(self._answer_name)
-        choices = [] if newest is None else [("policy", f"{default_label}, step {newest}")]
-        choices += [(str(step), f"policy, step {step}") for step in steps if step != newest]
-        bots = [] if self.config is None else [*self.config.bots]
-        names = dict.fromkeys([*bots, *self._bots[game.name], *sorted(self.trusted)])
+        default_step = self.step if self.step is not None else steps[0] if steps else None
+        is_mixture = self.config is not None and self.answer not in NON_MIXTURE_ANSWERS
+        label = "mixture of members" if is_mixture else self._policy_label(self._requested_answer)
+        choices = [] if default_step is None else [("policy", f"{label}, step {default_step}")]
+        choices += [(str(step), f"policy, step {step}") for step in steps if step != default_step]
+        bot_names = [] if self.config is None else [*self.config.bots]
+        names = dict.fromkeys([*bot_names, *self._bots[game.name], *sorted(self.trusted)])
         return choices + [(name, name) for name in names if not name.isdigit() and name != "policy"]
 
     def opponent(self, game: Environment, name: str | None) -> Opponent | None:
@@ -185,7 +193,7 @@ class Lobby:
 
         Raises:
             UnknownNameError: there is no such player.
-            ConfigError: a bot cannot be read, or may not be chosen.
+            ConfigError: the text of a bot cannot be parsed, or the bot may not be chosen.
             CheckpointError: the checkpoint is damaged or does not exist.
         """
         if game.num_seats == 1:
@@ -201,8 +209,8 @@ class Lobby:
             if name.isascii() and name.isdigit():
                 return self._policy(int(name[:18]), POLICY)
             if name == str(PUBLISHED):
-                return self._policy(self.step, self._answer_name)
-            if ref(name).kind in OWN:
+                return self._policy(self.step, self._requested_answer)
+            if ref(name).kind in POLICY_KINDS:
                 agent = self._engine(self.step)[0].agent(ref(name))
                 return Opponent(str(ref(name)), name, agent)
             if name in self.config.bots:
@@ -210,13 +218,12 @@ class Lobby:
                 return Opponent(str(bot(name)), name, bot_agent)
         if name not in self.trusted and (_first_word(name) or name) not in BOTS:
             policies = [str(PUBLISHED)] if self.config is not None else []
-            bots = [] if self.config is None else self.config.bots
-            raise UnknownNameError("opponent", name, {*policies, *bots, *BOTS, *self.trusted})
+            bot_names = [] if self.config is None else [*self.config.bots]
+            raise UnknownNameError("opponent", name, {*policies, *bot_names, *BOTS, *self.trusted})
         spec = parse_agent(name)
         return Opponent(str(bot(spec.name)), name, spec.make())
 
     def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
-        """Return the run's answer at a step as an opponent."""
         from sparring.api.load import load_answer
 
         engine, loaded_step = self._engine(step)
@@ -226,12 +233,11 @@ class Lobby:
             description = f"mixture of {len(agent.weights)} members, step {loaded_step}"
             return Opponent(str(PlayerRef("mixture", "answer")), description, agent)
         return Opponent(
-            str(snapshot(loaded_step)), f"{self._plain_label(answer)}, step {loaded_step}", agent
+            str(snapshot(loaded_step)), f"{self._policy_label(answer)}, step {loaded_step}", agent
         )
 
     @staticmethod
-    def _plain_label(answer: str | None) -> str:
-        """Return the label of an answer that is not a mixture."""
+    def _policy_label(answer: str | None) -> str:
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
@@ -249,7 +255,7 @@ class Lobby:
 
 
 def bots_for(game: Environment) -> list[str]:
-    """Return the bots that can play an environment; the first one replies at once."""
+    """Return the bots that can play an environment; a bot that replies quickly comes first."""
     with environment_call(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
     names = []
@@ -272,12 +278,11 @@ def bots_for(game: Environment) -> list[str]:
 
 
 def _first_word(text: str) -> str:
-    """Return the first word of a text, or ""."""
     return text.split()[0] if text.split() else ""
 
 
-YOU = str(PlayerRef("person", "you"))
-MAX_CHARS = 8000  # of a person's reply
+PERSON_NAME = str(PlayerRef("person", "you"))
+MAX_CHARS = 8000  # largest length of a person's reply
 SEED_LIMIT = 1_000_000  # random seeds are below this
 
 
@@ -303,12 +308,12 @@ class InteractiveSession:
         game: the environment.
         seat: seat of the person.
         opponent: player in the other seats; None: there are no other seats.
-        seed: of the initial state and all other draws.
+        seed: seed of the initial state and of all other random draws.
 
     Attributes:
         pending: the decision that waits for the person; None: the episode is over.
-        turn: number of the person's turn, from 0.
-        past: the person's turns so far.
+        turn_number: number of the person's turn, from 0.
+        person_turns: the person's turns so far.
         episode: the record, once the episode is over.
 
     Raises:
@@ -318,8 +323,8 @@ class InteractiveSession:
 
     def __init__(self, game: Environment, seat: int, opponent: Opponent | None, seed: int) -> None:
         self.game, self.seat, self.opponent, self.seed = game, seat, opponent, seed
-        self._people = for_people(game) if is_searchable(game) else None
-        agents: dict[str, Agent] = {YOU: _Person(YOU)}
+        self._full_style_game = for_people(game) if is_searchable(game) else None
+        agents: dict[str, Agent] = {PERSON_NAME: _Person(PERSON_NAME)}
         name = ""
         if opponent is not None:
             name, agents[opponent.name] = opponent.name, opponent.agent
@@ -330,7 +335,7 @@ class InteractiveSession:
             group_id=0,
             deal=stream.child("deal"),
             stream=stream,
-            seats=tuple(YOU if index == seat else name for index in range(game.num_seats)),
+            seats=tuple(PERSON_NAME if index == seat else name for index in range(game.num_seats)),
             trained=(False,) * game.num_seats,
         )
         (spec,), self._agents, self._team_names, self._members = seat_single_agents([spec], agents)
@@ -338,10 +343,10 @@ class InteractiveSession:
         with environment_call(game):
             self._play = EpisodeInPlay(spec, self._agents)
         self.pending: PendingTurn | None = None
-        self.turn = 0
-        self.past: list[PersonTurn] = []
+        self.turn_number = 0
+        self.person_turns: list[PersonTurn] = []
         self.episode: Episode | None = None
-        self._replies_of_turn: list[Reply | None] = []
+        self._other_replies: list[Reply | None] = []
         try:
             self._play_until_decision()
         except BaseException:
@@ -380,14 +385,14 @@ class InteractiveSession:
         agents = self._members_by_seat()
         if not agents:
             return episode
-        names = [agents.get(seat, YOU) for seat in range(self.game.num_seats)]
+        names = [agents.get(seat, PERSON_NAME) for seat in range(self.game.num_seats)]
         turns = tuple(turn._replace(agent=names[turn.seat]) for turn in episode.turns)
         return replace(episode, agents=tuple(names), players=(), turns=turns)
 
     @property
-    def people(self) -> Any:
+    def full_style_game(self) -> Any:
         """The environment with the wording for people."""
-        return self.game if self._people is None else self._people
+        return self.game if self._full_style_game is None else self._full_style_game
 
     @property
     def prompt(self) -> str:
@@ -395,7 +400,7 @@ class InteractiveSession:
         if self.pending is None:
             return ""
         if is_searchable_play(self.pending.state):
-            return seen_by(self.people, self.pending.state, self.seat)
+            return seen_by(self.full_style_game, self.pending.state, self.seat)
         return self.pending.prompt
 
     @property
@@ -406,18 +411,18 @@ class InteractiveSession:
         actions: tuple[str, ...] | None = self.pending.state.legal(self.seat)
         return actions
 
-    def say(self, text: str) -> str:
+    def submit_reply(self, text: str) -> str:
         """Take the person's reply and play until the next decision or the end.
 
         Args:
-            text: as it was typed.
+            text: the text as it was typed.
 
         Returns:
-            "", or what is wrong with the text; a wrong text changes nothing.
+            "" if the reply is accepted; else the reason, and nothing changes.
 
         Raises:
             GameError: the episode is over, or the code of the environment raised an error.
-            SparringError: a player cannot go on.
+            SparringError: another player has failed.
         """
         if self.pending is None:
             raise GameError("This episode is over; begin the next one.")
@@ -427,13 +432,15 @@ class InteractiveSession:
         if len(text) > MAX_CHARS:
             return f"A reply has at most {MAX_CHARS:,} characters; this one has {len(text):,}."
         with environment_call(self.game):
-            reply, mistake = parse_human_reply(self._people, self.pending.state, self.seat, text)
+            reply, mistake = parse_human_reply(
+                self._full_style_game, self.pending.state, self.seat, text
+            )
         if reply is None:
             return f"{mistake.rstrip('.')}."
-        self.past.append(PersonTurn(self.prompt, reply))
-        self.turn += 1
+        self.person_turns.append(PersonTurn(self.prompt, reply))
+        self.turn_number += 1
         all_replies = [
-            Reply(text=reply) if other is None else other for other in self._replies_of_turn
+            Reply(text=reply) if other is None else other for other in self._other_replies
         ]
         self.pending = None
         with environment_call(self.game):
@@ -442,26 +449,25 @@ class InteractiveSession:
         return ""
 
     def _play_until_decision(self) -> None:
-        """Ask the other players until a decision waits for the person or the episode is over."""
         while not self._play.done:
             with environment_call(self.game):
                 turns = self._play.ask()
-            self._replies_of_turn = self._replies(turns)
-            if None in self._replies_of_turn:
-                self.pending = turns[self._replies_of_turn.index(None)]
+            self._other_replies = self._ask_other_players(turns)
+            if None in self._other_replies:
+                self.pending = turns[self._other_replies.index(None)]
                 return
             with environment_call(self.game):
-                self._play.answer([reply for reply in self._replies_of_turn if reply is not None])
+                self._play.answer([reply for reply in self._other_replies if reply is not None])
         with environment_call(self.game):
             self.episode = rename_agents(self._play.finish(), self._team_names)
 
-    def _replies(self, turns: Sequence[PendingTurn]) -> list[Reply | None]:
+    def _ask_other_players(self, turns: Sequence[PendingTurn]) -> list[Reply | None]:
         """Return the replies of the other players, with None for the person."""
         results: list[Reply | None] = [None] * len(turns)
         names = self._play.names
         for name in dict.fromkeys(names[turn.seat] for turn in turns if turn.seat != self.seat):
-            indices = [n for n, turn in enumerate(turns) if names[turn.seat] == name]
-            agent_replies = replies(name, self._agents[name], [turns[n] for n in indices])
+            indices = [index for index, turn in enumerate(turns) if names[turn.seat] == name]
+            agent_replies = replies(name, self._agents[name], [turns[index] for index in indices])
             for index, reply in zip(indices, agent_replies, strict=True):
                 if isinstance(reply, FailedPlay):
                     with environment_call(self.game):
@@ -469,7 +475,7 @@ class InteractiveSession:
                 results[index] = reply
         return results
 
-    def hint(self, oracle: Oracle) -> Verdict | None:
+    def judge_decision(self, oracle: Oracle) -> Verdict | None:
         """Return an oracle's verdict on the person's decision; None: the oracle abstains.
 
         Raises:
@@ -508,7 +514,7 @@ def store_episode(run: Path, episode: Episode, number: int | None = None) -> int
     Raises:
         RunError: the disk is full or not writable.
     """
-    folder = run / PLAYED
+    folder = run / PLAYED_FOLDER
     with disk_errors(folder):
         folder.mkdir(exist_ok=True)
         with FileLock(str(folder / ".lock"), timeout=30):

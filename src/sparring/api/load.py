@@ -10,7 +10,7 @@ import logging
 from pathlib import Path
 
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import LAST, PLAIN, POLICY, check_answer
+from sparring.config.checks import LAST, NON_MIXTURE_ANSWERS, POLICY, check_answer
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
@@ -39,7 +39,7 @@ def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
         return PUBLISHED
     if policy not in config.by_policy:
         raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
-    return PUBLISHED.of(policy)
+    return PUBLISHED.for_policy(policy)
 
 
 def load_answer(
@@ -61,12 +61,12 @@ def load_answer(
             meta-solver allows; or the answer is the average, and the run keeps none.
     """
     chosen = config.league.answer if answer is None else check_answer(answer, config)
-    if answer not in (None, *PLAIN) and not engine.members:
+    if answer not in (None, *NON_MIXTURE_ANSWERS) and not engine.members:
         raise ConfigError(
             f"The answer {answer!r} is a mixture of the league's members, and {path} has none at "
             f"step {step}; train it with league.every=20, or use the answer 'policy'."
         )
-    if chosen in PLAIN:
+    if chosen in NON_MIXTURE_ANSWERS:
         return answer_of(engine, Payoffs(), chosen)
     solver = PluginConfig.model_validate(chosen).bind("league.meta_solvers")
     trained = [game for game, weight in engine.environments if weight]
@@ -82,8 +82,8 @@ def load_run(
 
     Args:
         path: the run folder.
-        step: a checkpoint's step; None takes the newest good one.
-        threads: CPU threads in place of the configuration's.
+        step: step of a checkpoint; None: the newest good one.
+        threads: number of CPU threads; None: the configuration's number.
 
     Raises:
         RunError: there is no such run, or it has no checkpoint yet.

@@ -19,7 +19,7 @@ from sparring.api.policy_evaluation import (
 )
 from sparring.api.suite_player import run_player, unknown_to
 from sparring.config import RunConfig
-from sparring.config.checks import PLAIN, POLICY, measured_weights
+from sparring.config.checks import NON_MIXTURE_ANSWERS, POLICY, measured_weights
 from sparring.config.parts import PluginConfig, bound_agent
 from sparring.config.plugins.registry import BoundPlugin, bind
 from sparring.core.errors import ConfigError, GameError
@@ -76,11 +76,11 @@ def adaptations_of(
 
     Args:
         policy: the measured player.
-        games: of different names; games that are not trials are left out.
+        games: games with different names; games that are not trials are left out.
         pool: the opponents; see ``pool_of``.
         trials: number of trials of each role against each opponent.
         seen_states: initial states seen in training; other states are played where possible.
-        seed: of the trials.
+        seed: seed of the trials.
         limit: largest number of conversations for exact returns; 0: no exact returns.
         in_flight: episodes at once; see ``rollout_teams``.
     """
@@ -122,7 +122,7 @@ def pool_of(
 
     Args:
         games: the measured games; at least one must be a trial.
-        config: of the run. Its bots were opponents in training; its evaluation opponents are held
+        config: the run's configuration. Its bots trained with it; its evaluation opponents are held
             out. None: there was no training.
         others: further opponents, held out.
 
@@ -183,7 +183,6 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
 
 
 def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
-    """Return the identity of a bot: plug-in and every option."""
     options = {
         key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
     }
@@ -193,7 +192,6 @@ def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
 def _find_ceiling(
     game: Trial, role: str, pool: Mapping[str, PoolOpponent]
 ) -> tuple[Ceiling | None, str]:
-    """Return (ceiling of a pool, ""), or (None, reason)."""
     if game.redeal != "fresh" or game.stop_on_win:
         return None, "no ceiling: it needs a fresh deal in every attempt, and no early stop"
     return ceiling_or_reason(
@@ -209,7 +207,6 @@ def _find_ceiling(
 def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return a policy's exact returns, or the reason why there are none; "": none are wanted."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: opponent.agent for name, opponent in pool.items()}
@@ -225,10 +222,13 @@ def _ceiling_columns(row: AdaptationRow, ceiling: Ceiling | None, reason: str) -
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
-    max_returns = [ceiling.closed(value) for value in ceiling.most]
+    max_returns = [ceiling.closed_share(value) for value in ceiling.most]
     if None not in max_returns:  # adaptation can gain something
         closed_shares = [
-            {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
+            {
+                end: None if value is None else ceiling.closed_share(value)
+                for end, value in ends.items()
+            }
             for ends in map(as_data, row.returns)
         ]
         columns |= {"ceiling": max_returns, "closed": closed_shares}
@@ -243,7 +243,7 @@ def _exact_columns(
 ) -> dict[str, Any]:
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
-    shares = {n: opponent.weight for n, opponent in enumerate(pool.values())}
+    shares = {index: opponent.weight for index, opponent in enumerate(pool.values())}
     if row.opponent:  # the returns of other opponents may be NaN, if a win ends their trials
         shares = {[*pool].index(row.opponent): 1.0}
     weights = np.array([*shares.values()]) / math.fsum(shares.values())
@@ -255,15 +255,14 @@ def _exact_columns(
         name: [None if math.isnan(value) else value for value in values]
         for name, values in columns.items()
     }
-    if not row.opponent and ceiling is not None and ceiling.closed(0.0) is not None:
-        result["closed"] = [ceiling.closed(value) for value in returns]
+    if not row.opponent and ceiling is not None and ceiling.closed_share(0.0) is not None:
+        result["closed"] = [ceiling.closed_share(value) for value in returns]
     return {"exact": result}
 
 
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
 ) -> list[tuple[str, BoundPlugin, float]]:
-    """Return (name, player, share) of a bot, or of each bot in a mixture."""
     bound = bot.bind("players")
     agent = bound()
     if type(agent) is not Mixture:
@@ -280,7 +279,7 @@ def _members(
     ]
 
 
-MAX_STATES = 20_000  # information states, for an agent without a run
+MAX_STATES = 20_000  # largest number of information states for an agent without a run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,15 +288,15 @@ class MeasurementTarget:
 
     Args:
         policy: the measured player.
-        games: of different names.
+        games: games with different names.
         seen_states: initial states seen in training.
         about: description of the player, part of the result.
-        notes: on requests that could not be met.
+        notes: notes about requests that could not be met.
         oracles: oracles of the run, by game.
         limit: largest number of information states for enumeration.
         scores: whether the policy can return the probability of a reply.
-        config: of the run, if there is one.
-        engine: of the run, if there is one.
+        config: the run's configuration, if there is a run.
+        engine: the run's engine, if there is a run.
     """
 
     policy: Any
@@ -327,7 +326,7 @@ def measure(
     adaptation: bool = False,
     seed: int = 0,
     oracle: OracleSpec | None = None,
-    judged: bool = True,
+    use_oracle: bool = True,
     oracle_turns: int = BUDGET,
     answer: str | None = None,
     best_of: int = 1,
@@ -338,7 +337,7 @@ def measure(
     Args:
         run: the folder of a run, or None.
         agent: a bot as on the command line, if there is no run.
-        checkpoint: step of the run's checkpoint; None takes the newest.
+        checkpoint: step of the run's checkpoint; None: the newest.
         only: if the run has several policies, the one that plays every seat.
         names: games as on the command line; empty: the games of the run.
         bots: opponents; empty: a player with random actions.
@@ -349,9 +348,9 @@ def measure(
             are counted; 0: none.
         adaptation: whether each attempt of trials is measured, in ``games_per_seat`` trials for
             each role and opponent.
-        seed: of the games.
+        seed: seed of the games.
         oracle: judges turns; None: the oracle of the run, or the first exact one.
-        judged: whether turns are judged at all.
+        use_oracle: whether an oracle judges turns.
         oracle_turns: largest number of judged turns per game and opponent.
         answer: name of the run's answer, such as "nash"; None: the configuration's.
         best_of: number of candidates; the candidate that the oracle ranks best is played.
@@ -369,7 +368,7 @@ def measure(
     exact = exact and player.scores
     notes, about = list(player.notes), dict(player.about)
     opponents = list(bots) or [parse_agent("random")]
-    oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
+    oracles, more_notes = oracles_for(games, oracle, player.oracles) if use_oracle else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
@@ -415,7 +414,7 @@ def measure(
 
 def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
     if checkpoint is not None:
-        raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
+        raise ConfigError("--checkpoint needs a run; name a run folder instead of --agent.")
     spec = parse_agent(text)
     policy: Any = spec.make()
     games = named_games(names, style=spec.style)
@@ -432,7 +431,6 @@ def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) ->
 def _target_of_run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
 ) -> MeasurementTarget:
-    """Return the target of a run, on its own games or on others."""
     config, engine, step = load_run(run, checkpoint)
     policy: Any = (
         load_answer(run, config, engine, step, answer)
@@ -443,7 +441,7 @@ def _target_of_run(
     about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     seen_states = SeenInitialStates(config, games)
     chosen = config.league.answer if answer is None else answer
-    if chosen not in PLAIN and not isinstance(policy, Mixture):
+    if chosen not in NON_MIXTURE_ANSWERS and not isinstance(policy, Mixture):
         chosen = POLICY  # the league has no members yet
     about["weights"] = measured_weights(config, chosen, only)
     if isinstance(policy, Mixture):
@@ -477,7 +475,7 @@ def _choose_best_of(
 ) -> BestOfN:
     if isinstance(policy, Mixture):
         raise ConfigError(
-            "--best-of asks one player several times, but the run's answer is a mixture; add "
+            "--best-of calls one player several times, but the run's answer is a mixture; add "
             "--answer policy."
         )
     unjudged = [game.name for game in games if game.name not in oracles]

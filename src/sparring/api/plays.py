@@ -70,7 +70,7 @@ def play_episodes(
         plays: number of episodes.
         group_size: number of episodes that share an initial state.
         trained: seats whose turns become rows of ``turn_table``; None: all.
-        seed: of the episodes; equal seeds give equal episodes.
+        seed: seed of the episodes; equal seeds give equal episodes.
         in_flight: number of episodes at once, e.g. the sessions that an environment server allows;
             None: the players' limit (a run's ``rollout.in_flight``), else 64.
 
@@ -126,7 +126,6 @@ def play_episodes(
 
 
 def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Add a player's agent unless it is present already, and return its name."""
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()

@@ -91,13 +91,13 @@ def evaluate_policy(
 
     Args:
         policy: the measured player.
-        games: of different names; a game with one seat is played once, without opponents.
+        games: games with different names; a game with one seat is played once, without opponents.
         opponents: bots; bots of one kind must differ in their options.
         games_per_seat: games against each bot from each seat.
         exact: whether information states are enumerated where possible.
         max_states: largest number of information states for enumeration.
-        seed: of the games played.
-        judges: by the game's name, for regret.
+        seed: seed of the games played.
+        judges: judges for regret, by name of the game.
         seen_states: initial states seen in training; matches are played on these, and also on
             other states where possible.
         in_flight: episodes at once; see ``rollout_teams``.
@@ -154,7 +154,6 @@ def evaluate_policy(
 
 
 def _match_row(record: MatchRecord) -> dict[str, Any]:
-    """Return a record as plain data: intervals as text and as numbers, and the oracle's counts."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
         "games": record.games,
@@ -191,10 +190,10 @@ def self_plays_of(
 
     Args:
         policy: the player in every seat.
-        games: of different names.
+        games: games with different names.
         plays: number of episodes per game; at least 2.
         seen_states: initial states seen in training; other states are played where possible.
-        seed: of the episodes.
+        seed: seed of the episodes.
         in_flight: episodes at once; see ``rollout_teams``.
 
     Raises:

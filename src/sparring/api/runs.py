@@ -172,7 +172,7 @@ def train(
         changes: overrides of the recipe, e.g. "seed=1", "learner.learning_rate=0.001".
         run: the run folder; None is runs/NAME-seedN.
         resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run in the folder once the new one has a checkpoint. Not with
+        overwrite: replace the run in the folder once the new one has a checkpoint. It excludes
             ``resume``.
         progress: whether a progress line is shown on the error stream.
 
@@ -211,7 +211,7 @@ def train(
             stacklevel=2,
         )
     elif not summary.finished:
-        saved = f"after step {summary.steps} and saved; resume=True goes on from there"
+        saved = f"after step {summary.steps} and saved; resume=True continues from there"
         raise KeyboardInterrupt(
             f"stopped {saved if summary.steps else 'before the first step was done'}"
         )
@@ -290,7 +290,7 @@ def train_run(
         words: the command that started the run, for its provenance.
         resume: go on from the folder's last good checkpoint.
         overwrite: replace the run in the folder once the new one has a checkpoint.
-        stream: where progress is shown; None: nowhere.
+        stream: the stream on which progress is shown; None: no progress.
 
     Raises:
         SparringError: see ``train``.

@@ -75,7 +75,7 @@ class PieceRunner:
         self._answers: str = settings["answers"]
         trust_file(Path(self._answers))  # in a folder that the user chose
         self._agent: Agent | None = None
-        self._models: list[PolicyAgent] = []  # their samplers have caches
+        self._models: list[PolicyAgent] = []  # agents whose samplers have caches
         self._games: dict[int, Environment] = {}
         self._starts: dict[int, Starts | None] = {}
         self._seen_states = seen_states
@@ -91,7 +91,7 @@ class PieceRunner:
         piece = SuitePiece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
         for model in self._models:
-            # the result of a piece must not depend on earlier pieces, not even in its last bit
+            # the result of a piece must not depend on earlier pieces, not even in its last digit
             model.sampler.refresh()
         try:
             if row.kind == "exact":
@@ -139,9 +139,10 @@ class PieceRunner:
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
-        """Return a player of a run; several policies play the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        agents = {name: _make_strict(engine.agent(player.of(name)), temperature) for name in names}
+        agents = {
+            name: _make_strict(engine.agent(player.for_policy(name)), temperature) for name in names
+        }
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
@@ -158,7 +159,6 @@ class PieceRunner:
         return Team(str(player), agent_of_seat, games, engine.config.rollout.in_flight)
 
     def _player_of_spec(self, spec: AgentSpec) -> Agent:
-        """Return an agent without a run; its model samples as a run's policy does."""
         if spec.name == REMOTE:  # store replies that were paid for, in case the piece fails
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
         agent = spec.make()
@@ -168,7 +168,6 @@ class PieceRunner:
         return self._model_of(agent)
 
     def _model_of(self, agent: Agent) -> Agent:
-        """Return an agent; if it is a model, a conversation that is too long raises an error."""
         if not isinstance(agent, PolicyAgent):
             return agent
         self._models.append(_make_strict(agent, None))
@@ -180,21 +179,18 @@ class PieceRunner:
         return self._games[index]
 
     def _starts_of(self, index: int) -> Starts | None:
-        """Return the initial states of a row; the states seen in training are computed once."""
         if index not in self._starts:
             self._seen_states = self._seen_states or states_seen_by(self._player)
             self._starts[index] = starts_of(self.rows[index], self._game(index), self._seen_states)
         return self._starts[index]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """Return an opponent; rows with equal options share one agent and its budget."""
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = self._player_of_spec(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """Return an oracle; rows with equal options share one oracle."""
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
@@ -247,10 +243,10 @@ class SuiteEvaluation:
         player: the measured player.
         opponents: further opponents, in every game with matches.
         games: games per seat of every row; None: the number of each row.
-        seed: seed of deals and draws; with equal seeds, all players get equal deals.
+        seed: seed of deals and random draws; with equal seeds, all players get equal deals.
         folder: folder of the file ``evaluation-SUITE.json``.
         oracle: judges the rows that name no oracle, where it can.
-        judged: whether oracles judge at all, those of rows included.
+        use_oracle: whether oracles judge turns; False also leaves out the oracles of rows.
 
     Raises:
         UnknownNameError: there is no such suite, or a name in it is unknown.
@@ -268,14 +264,14 @@ class SuiteEvaluation:
         seed: int = 0,
         folder: Path,
         oracle: OracleSpec | None = None,
-        judged: bool = True,
+        use_oracle: bool = True,
     ) -> None:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
-        # by name of the row: why the oracle cannot judge it
+        # reason why the oracle cannot judge a row, by name of the row
         self.unjudged: dict[str, str] = {}
-        if not judged:
+        if not use_oracle:
             self.suite = without_oracles(self.suite)
         elif oracle is not None:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)
@@ -324,16 +320,16 @@ class SuiteEvaluation:
         last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in missing)
         if watch and not missing:
             watch("all pieces have been measured before; nothing is played")
-        for piece, answer in self._play_pieces(missing, workers or os.cpu_count() or 1):
+        for piece, result in self._play_pieces(missing, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
             self.results.add(
                 self.keys[piece.row],
                 {"row": row.name, "player": self.player.about},
                 piece.key,
-                answer,
+                result,
             )
             num_done += piece.games
-            self.num_played += piece.games if "tally" in answer else 0
+            self.num_played += piece.games if "tally" in result else 0
             if watch and (
                 time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_complete(piece.row)
             ):
@@ -369,7 +365,6 @@ class SuiteEvaluation:
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
     def _obstacle(self, index: int) -> str:
-        """Return why a row cannot be measured, or ""."""
         row, game = self.suite.rows[index], self.games[index]
         if row.kind == "exact" and set(self.unknown[index]) & set(
             cast(Searchable, game).words or self.unknown[index]
@@ -400,8 +395,8 @@ class SuiteEvaluation:
         if workers > 1:
             with WorkerPool(make_piece_runner, settings, workers) as pool:
                 jobs = (list(piece) for piece in shared_pieces if piece.row not in failed)
-                for job, answer in pool.answers(jobs):
-                    yield self._note_unmeasured(SuitePiece(*job), answer, failed)
+                for job, result in pool.results(jobs):
+                    yield self._note_unmeasured(SuitePiece(*job), result, failed)
         else:
             own_pieces = shared_pieces + own_pieces
         if own_pieces:
@@ -411,12 +406,11 @@ class SuiteEvaluation:
                     yield self._note_unmeasured(piece, play(list(piece)), failed)
 
     def _note_unmeasured(
-        self, piece: SuitePiece, answer: PieceResult, failed: set[int]
+        self, piece: SuitePiece, result: PieceResult, failed: set[int]
     ) -> tuple[SuitePiece, PieceResult]:
-        """Return (piece, answer); note a row that cannot be measured."""
-        if "unmeasured" in answer:
+        if "unmeasured" in result:
             failed.add(piece.row)
-        return piece, answer
+        return piece, result
 
     def _is_remote(self, index: int) -> bool:
         opponent = self.suite.rows[index].opponent
@@ -452,8 +446,8 @@ class SuiteEvaluation:
         if not self._is_complete(index):
             return {**columns, "measured": False}
         if row.kind == "exact":
-            (answer,) = self.results.pieces(self.keys[index]).values()
-            return {**columns, "measured": True, "figures": answer["figures"]}
+            (result,) = self.results.pieces(self.keys[index]).values()
+            return {**columns, "measured": True, "figures": result["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
             {"role": game.roles[seat], **figures(self._add_tallies(index, seat), row, game)}
@@ -481,9 +475,9 @@ class SuiteEvaluation:
         if self.suite.rows[index].name in self.unjudged:
             notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[index].name]}")
         reasons = [
-            answer["unmeasured"]
-            for answer in self.results.pieces(self.keys[index]).values()
-            if "unmeasured" in answer
+            result["unmeasured"]
+            for result in self.results.pieces(self.keys[index]).values()
+            if "unmeasured" in result
         ]
         return [
             *notes,

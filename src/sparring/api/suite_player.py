@@ -10,7 +10,7 @@ from typing import Any
 
 from sparring.api.load import published
 from sparring.config import EnvironmentConfig, RunConfig, resolve
-from sparring.config.checks import PLAIN, POLICY, check_answer, measured_weights
+from sparring.config.checks import NON_MIXTURE_ANSWERS, POLICY, check_answer, measured_weights
 from sparring.core import version
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import disk_errors, parse_json, sha256_hex, write_json_atomic
@@ -21,13 +21,13 @@ from sparring.environments.foreign import words_of
 from sparring.league.meta_game import APART, apart_keys
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import SeenInitialStates, rules_of
-from sparring.measure.suite import PIECE, Suite, SuiteRow
+from sparring.measure.suite import GAMES_PER_PIECE, Suite, SuiteRow
 from sparring.models.render.plain import vocabulary
 from sparring.run import checkpoint
 from sparring.run.config_checks import FREE
 from sparring.run.folder import RunFolder
 
-FORMAT = 1
+FORMAT = 1  # version of the file of results
 TRAFFIC = (
     "key_variable",
     "concurrency",
@@ -51,9 +51,9 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
     The number of games and the rules of their scores are left out.
 
     Args:
-        row: as it is played, style included.
+        row: the row as it is played, with its style.
         player: plain data that identify the player, weights included.
-        seed: of the games.
+        seed: seed of the games.
         starts: label of the row's initial states for the player.
     """
     excluded = {"starts", "role", "games_per_seat", "normalise", "in_totals"}
@@ -66,13 +66,15 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
         settings["opponent"]["options"] = without_traffic(row.opponent.options)
     return sha256_hex(
         json.dumps(
-            [FORMAT, version(), PIECE, settings, player, seed], sort_keys=True, default=str
+            [FORMAT, version(), GAMES_PER_PIECE, settings, player, seed],
+            sort_keys=True,
+            default=str,
         ).encode()
     )
 
 
 def without_traffic(options: Any) -> dict[str, Any]:
-    """Return an agent's options without those of ``TRAFFIC``."""
+    """Return an agent's options without the options in ``TRAFFIC``."""
     return {key: value for key, value in dict(options).items() if key not in TRAFFIC}
 
 
@@ -114,13 +116,13 @@ class SuiteResults:
         """Return the results of a row's pieces, by key of the piece."""
         return dict(self._measured.get(key, {}).get("pieces", {}))
 
-    def add(self, key: str, about: dict[str, Any], piece: str, answer: dict[str, Any]) -> None:
+    def add(self, key: str, about: dict[str, Any], piece: str, result: dict[str, Any]) -> None:
         """Add the result of a piece and write the file; ``about`` describes the row.
 
         Raises:
             RunError: the file cannot be written.
         """
-        self._measured.setdefault(key, {**about, "pieces": {}})["pieces"][piece] = answer
+        self._measured.setdefault(key, {**about, "pieces": {}})["pieces"][piece] = result
         self._write()
 
     def finish(self, report: dict[str, Any]) -> None:
@@ -147,7 +149,7 @@ REMOTE = "endpoint"
 class Player:
     """The measured player."""
 
-    data: dict[str, Any]  # from which another process can make the player
+    data: dict[str, Any]  # data from which another process can make the player
     identity: Any  # everything that determines its replies
     about: dict[str, Any]  # description for people
     config: RunConfig | None  # None for an agent without a run
@@ -203,7 +205,7 @@ def run_player(
     Args:
         path: the run folder.
         step: step of the checkpoint; None: the newest good one.
-        temperature: of sampling; None: the temperature of training.
+        temperature: sampling temperature; None: the temperature of training.
         policy: the policy for every seat; None: all policies, each in its role.
         answer: name of the answer, such as "nash"; None: the configuration's.
 
@@ -225,7 +227,7 @@ def run_player(
     chosen = config.league.answer if answer is None else check_answer(answer, config)
     if policy is None and chosen != POLICY:
         choice = {"answer": chosen}
-        if chosen not in PLAIN and apart_keys(config):
+        if chosen not in NON_MIXTURE_ANSWERS and apart_keys(config):
             choice["sides"] = APART  # one mixture per side; other results than with a common one
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
@@ -289,5 +291,4 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    """Return whether two games have the same rules; prompts, rewards and deals may differ."""
     return rules_of(name, options) == rules_of(trained.name, trained.options)

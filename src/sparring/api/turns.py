@@ -27,7 +27,7 @@ def turn_table(
         episodes: the episodes; each turn of a trained seat is a row.
         candidates: whether candidate replies that were not played are rows too, for estimators
             that compare candidates.
-        columns: in place of ``episodes``: arrays with one entry per turn; ``reward`` and
+        columns: replaces ``episodes``: arrays with one entry per turn; ``reward`` and
             ``episode`` are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
 
     Raises:
@@ -60,14 +60,14 @@ def advantages(
     """Return the advantages of an estimator on a turn table.
 
     Args:
-        estimator: its name, and its preset if wanted, e.g. "mars", "mars:as_released" or
+        estimator: name of the estimator, or name and preset, e.g. "mars", "mars:as_released" or
             "my_package.my_estimator".
         turns: the turn table.
-        state: the state that the previous call returned, for estimators that keep one.
-        options: of the estimator.
+        state: the state that the previous call returned, for estimators that keep a state.
+        options: options of the estimator.
 
     Raises:
-        UnknownNameError: no such estimator, preset or option.
+        UnknownNameError: there is no such estimator, preset or option.
         CreditError: the estimator cannot use this table: e.g. a critic's column is missing, or the
             table holds candidates, which this estimator does not read.
     """
@@ -92,12 +92,12 @@ def loss(name: str, batch: LossBatch, **options: Any) -> LossTerm:
     """Return the loss term of a batch of tokens; its ``values`` carry gradients.
 
     Args:
-        name: of the loss, e.g. "ppo_clip".
+        name: name of the loss, e.g. "ppo_clip".
         batch: the tokens; ``sparring.methods.losses.base.LossBatch`` describes the fields.
-        options: of the loss.
+        options: options of the loss.
 
     Raises:
-        UnknownNameError: no such loss or option.
+        UnknownNameError: there is no such loss or option.
     """
     term: LossTerm = registry.bind("losses", name, options)(batch)
     return term

@@ -2,7 +2,7 @@
 
 A unit is the group of episodes that one worker plays at once. The configuration and the state
 before a step determine the step's episodes, so the checkpoint of that state is enough. Earlier
-units of the step are played only if later ones branch from them.
+units of the step are played only if later units branch from them.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
 
     Args:
         path: the run folder.
-        step: its number as in metrics.jsonl, from 1.
-        unit: its number within the step, from 0.
+        step: number of the step as in metrics.jsonl, from 1.
+        unit: number of the unit within the step, from 0.
 
     Raises:
         CheckpointError: there is no checkpoint of the state before the step.
@@ -95,7 +95,7 @@ def replay(
     """Yield (spec, None) before each episode and (spec, outcome) after it.
 
     Raises:
-        SparringError: an error that no retry can mend, as in a run.
+        SparringError: an error that no retry can correct, as in a run.
     """
     traces, logger = _TraceCollector(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
@@ -122,7 +122,6 @@ def replay(
 
 
 def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
-    """Return (configuration, engine, state) before a step's episodes began."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())
     if config.scale.order == FRESH:

@@ -19,7 +19,7 @@ from sparring.measure.credit_lab import LabPlan, estimator_names
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole
 
-WIDTH = 200  # columns of the table if the output is no terminal
+WIDTH = 200  # width of the table, in characters, if the output is not a terminal
 app = typer.Typer(
     help="Measure advantage estimators against exact policy gradients.",
     no_args_is_help=True,
@@ -32,75 +32,79 @@ def credit() -> None:
     """Measure advantage estimators against exact policy gradients."""
 
 
-Game = Annotated[
+GameOption = Annotated[
     list[str] | None,
     typer.Option(
         *ENVIRONMENT, help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."
     ),
 ]
-Policy = Annotated[
+PolicyOption = Annotated[
     str,
     typer.Option(
         help="random, improved (a random table after two exact steps), uniform, tiny (a model of "
         "random weights), or a run folder."
     ),
 ]
-Estimators = Annotated[
+EstimatorsOption = Annotated[
     str, typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'.")
 ]
-Episodes = Annotated[int, typer.Option(min=1, help="Games played, rounded up to whole batches.")]
-GroupSize = Annotated[int, typer.Option(min=1, help="Games that share a deal; divides --batch.")]
-Batch = Annotated[
+EpisodesOption = Annotated[
+    int, typer.Option(min=1, help="Games played, rounded up to whole batches.")
+]
+GroupSizeOption = Annotated[
+    int, typer.Option(min=1, help="Games that share a deal; divides --batch.")
+]
+BatchOption = Annotated[
     int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
 ]
-Critic = Annotated[
+CriticOption = Annotated[
     Literal["exact", "noisy", "zero"], typer.Option(help="The critic that estimators read.")
 ]
-BurnIn = Annotated[
+BurnInOption = Annotated[
     float, typer.Option(min=0, help="Share of the first batches that are not counted.")
 ]
-Playouts = Annotated[int, typer.Option(min=1, help="Playouts from each position (vine_ppo).")]
-Reward = Annotated[
+PlayoutsOption = Annotated[int, typer.Option(min=1, help="Playouts from each position (vine_ppo).")]
+RewardOption = Annotated[
     str, typer.Option(help="Reward instead of the game's payoffs: 'contribution by=difference'.")
 ]
-MaxStates = Annotated[
+MaxStatesOption = Annotated[
     int,
     typer.Option(min=1, help="Largest number of information states of a game that is enumerated."),
 ]
-Timed = Annotated[
+TimedOption = Annotated[
     bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")
 ]
-Plot = Annotated[
+PlotOption = Annotated[
     Path | None,
     typer.Option(help="Write a chart of bias against variance to this SVG file; one game only."),
 ]
-Page = Annotated[
+PageOption = Annotated[
     Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")
 ]
 
 
 @app.command("compare")
 def compare(
-    game: Game = None,
-    policy: Policy = "random",
-    estimators: Estimators = "all",
-    episodes: Episodes = 20_000,
-    group_size: GroupSize = 8,
-    batch: Batch = 64,
-    critic: Critic = "exact",
-    burn_in: BurnIn = 0.0,
-    playouts: Playouts = 5,
-    reward: Reward = "",
+    game: GameOption = None,
+    policy: PolicyOption = "random",
+    estimators: EstimatorsOption = "all",
+    episodes: EpisodesOption = 20_000,
+    group_size: GroupSizeOption = 8,
+    batch: BatchOption = 64,
+    critic: CriticOption = "exact",
+    burn_in: BurnInOption = 0.0,
+    playouts: PlayoutsOption = 5,
+    reward: RewardOption = "",
     seed: Annotated[int, typer.Option(help="Seed of the policy and the games.")] = 0,
-    max_states: MaxStates = 50_000,
-    timed: Timed = True,
-    plot: Plot = None,
-    page: Page = None,
+    max_states: MaxStatesOption = 50_000,
+    timed: TimedOption = True,
+    plot: PlotOption = None,
+    page: PageOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
     """Run every estimator on the same episodes.
 
-    Report bias, variance and cosine to the exact policy gradient.
+    Report bias, variance and cosine against the exact policy gradient.
     """
     plan = LabPlan(
         episodes=episodes,
@@ -148,7 +152,7 @@ def _print_report(report: dict[str, Any], settings: dict[str, Any]) -> None:
     console = PlainConsole(width=None if on_terminal else WIDTH)
     measured = [row for row in report["rows"] if "refused" not in row]
     columns = (
-        Column(head, no_wrap=not (number and on_terminal)) for number, head in enumerate(HEADS)
+        Column(head, no_wrap=not (index and on_terminal)) for index, head in enumerate(HEADS)
     )
     table = Table(*columns, title=report["game"], box=SIMPLE)
     for row in measured:

@@ -25,7 +25,7 @@ from sparring.measure.oracle_regret import BUDGET
 from sparring.report import match_tables as tables
 from sparring.report.terminal import PlainConsole
 
-WIDTH = 120  # columns of the tables if the output is no terminal
+WIDTH = 120  # width of the tables, in characters, if the output is not a terminal
 OUTCOMES = ("wins", "draws", "losses")
 
 
@@ -35,7 +35,7 @@ def show_games(result: dict[str, Any]) -> None:
     for note in result["notes"]:
         console.print(note, style="yellow")
     if "answer" in result:
-        console.print(f"Measured is a {result['answer']}.")
+        console.print(f"This measures a {result['answer']}.")
     title = result.get("agent") or "{run}, step {step}, {weights}".format_map(result)
     table = tables.figure_table(result, title)
     if table.row_count:
@@ -43,16 +43,16 @@ def show_games(result: dict[str, Any]) -> None:
         for line in tables.legend(result["figures"]):
             console.print(line)
     else:
-        console.print(f"Measured is {title}.", markup=False, soft_wrap=True)
+        console.print(f"This measures {title}.", markup=False, soft_wrap=True)
     console.print(tables.match_table(result["matches"]))
-    oracle_lines = tables.oracle_table(result["matches"])
-    if oracle_lines is not None:
-        console.print(oracle_lines)
+    oracle_table = tables.oracle_table(result["matches"])
+    if oracle_table is not None:
+        console.print(oracle_table)
     if "self_plays" in result:
         console.print(tables.self_plays_table(result["self_plays"]))
-        variety = tables.environment_figures_table(result["self_plays"])
-        if variety is not None:
-            console.print(variety)
+        figures_table = tables.environment_figures_table(result["self_plays"])
+        if figures_table is not None:
+            console.print(figures_table)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         trial_rows = list(rows)
         console.print(tables.adaptation_table(game, trial_rows))
@@ -81,34 +81,34 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
         f"{key} {value}" for key, value in report["player"].items() if value not in (None, {})
     )
     title = f"Suite {report['suite']}: {player}. 95 % intervals"
-    heads = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
+    headers = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
     table = Table(
-        *(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads),
+        *(Column(text, no_wrap=text in ("row", "mean return", "score")) for text in headers),
         title=title,
         box=SIMPLE,
     )
-    exact = Table("row", "measure", "value", title="Exact")
+    exact_table = Table("row", "measure", "value", title="Exact")
     for row in report["rows"]:
         starts = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
         name = row["name"] + starts + ("" if row["in_totals"] else " *")
         if not row["measured"]:
             table.add_row(name, "not measured")
         elif row["kind"] == "exact":
-            for number, (measure, value) in enumerate(row["figures"].items()):
-                exact.add_row("" if number else name, measure, f"{value:.4f}")
+            for index, (measure_name, value) in enumerate(row["figures"].items()):
+                exact_table.add_row("" if index else name, measure_name, f"{value:.4f}")
         else:
             by_seat = " / ".join(
                 f"{seat['role']} {seat['score']['mean']:.1f}"
                 for seat in row["seats"]
                 if seat["score"] is not None
             )
-            table.add_row(name, *_suite_cells(row["overall"]), by_seat or "-")
+            table.add_row(name, *_row_cells(row["overall"]), by_seat or "-")
     console.print(table)
-    suite_lines = tables.suite_table(report["rows"])
-    if suite_lines is not None:
-        console.print(suite_lines)
-    if exact.row_count:
-        console.print(exact)
+    suite_table = tables.suite_table(report["rows"])
+    if suite_table is not None:
+        console.print(suite_table)
+    if exact_table.row_count:
+        console.print(exact_table)
     if not all(row["in_totals"] for row in report["rows"]):
         console.print("* not part of the totals")
     totals = Table("total", "games", "score", title="Mean score over games")
@@ -126,8 +126,7 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
     )
 
 
-def _suite_cells(figures: dict[str, Any]) -> list[str]:
-    """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
+def _row_cells(figures: dict[str, Any]) -> list[str]:
     outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
     mean, illegal = figures["return"], figures["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
@@ -141,114 +140,123 @@ def _suite_cells(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-GAMES = 500  # per seat, without a suite
+GAMES = 500  # games per seat, if there is no suite
 NO_ORACLE = "none"
 
 
-Suite = Annotated[
-    str | None, typer.Option(help="A protocol, e.g. mars or vpr, or the path of a YAML file.")
+SuiteOption = Annotated[
+    str | None, typer.Option(help="A suite, e.g. mars or vpr, or the path of a YAML file.")
 ]
-Agent = Annotated[
+AgentOption = Annotated[
     str | None,
     typer.Option(help="Measure this agent instead of a run, e.g. 'endpoint model=NAME'."),
 ]
-Game = Annotated[
+GameOption = Annotated[
     list[str] | None,
     typer.Option(*ENVIRONMENT, help="A game instead of the run's, e.g. 'sudoku size=6'."),
 ]
-Games = Annotated[
-    int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
+GamesOption = Annotated[
+    int | None, typer.Option(min=2, help="Games per seat; default: the suite's number, else 500.")
 ]
-Opponent = Annotated[
+OpponentOption = Annotated[
     list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")
 ]
-Exact = Annotated[
+ExactOption = Annotated[
     bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")
 ]
-Oracle = Annotated[
+OracleOption = Annotated[
     str | None,
     typer.Option(
         help=(
-            "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default: that of the run "
-            "or suite, else exact."
+            "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default: the oracle of "
+            "the run or suite, else an exact one."
         )
     ),
 ]
-OracleTurns = Annotated[
+OracleTurnsOption = Annotated[
     int | None, typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000.")
 ]
-Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")]
-Temperature = Annotated[
-    float | None, typer.Option(help="Sampling temperature, with --suite; default training's.")
+CheckpointOption = Annotated[
+    int | None, typer.Option(help="Step of the checkpoint; default the newest.")
 ]
-Policy = Annotated[
+TemperatureOption = Annotated[
+    float | None,
+    typer.Option(help="Sampling temperature, with --suite; default: as in training."),
+]
+PolicyOption = Annotated[
     str | None,
-    typer.Option(help="The policy for every seat, if several; default each in its roles."),
+    typer.Option(
+        help="If the run has several policies: the one that plays all seats. By default each plays "
+        "its roles."
+    ),
 ]
-Answer = Annotated[
+AnswerOption = Annotated[
     str | None,
     typer.Option(
         help="What is measured: policy, last, or a mixture of the run's snapshots by a "
         "meta-solver such as nash; default: the run's league.answer."
     ),
 ]
-League = Annotated[
+LeagueOption = Annotated[
     bool, typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots.")
 ]
-SelfPlays = Annotated[
+SelfPlaysOption = Annotated[
     int | None,
     typer.Option(
-        min=2, help="Also play this many games of self-play, and count the different ones."
+        min=2, help="Also play this many games of self-play, and count how many are different."
     ),
 ]
-Adaptation = Annotated[
+AdaptationOption = Annotated[
     bool,
     typer.Option(
-        "--adaptation", help="Also measure each attempt of trials and the gain, by opponent."
+        "--adaptation",
+        help="Also measure the return of each attempt, in environments with several attempts, and "
+        "the gain over attempts, by opponent.",
     ),
 ]
-BestOf = Annotated[
+BestOfOption = Annotated[
     int,
     typer.Option(
         min=1, max=1024, help="Candidates for each turn; the oracle's best one is played."
     ),
 ]
-InFlight = Annotated[
+InFlightOption = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Games at once, without --suite; default as the run or player says, else 64."
+        min=1,
+        help="Games at once, without --suite; default: the limit of the run or player, else 64.",
     ),
 ]
-Workers = Annotated[
+WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
 ]
-Out = Annotated[
+OutOption = Annotated[
     Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")
 ]
 
 
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
-    suite: Suite = None,
-    agent: Agent = None,
-    game: Game = None,
-    games: Games = None,
-    opponent: Opponent = None,
-    exact: Exact = True,
-    oracle: Oracle = None,
-    oracle_turns: OracleTurns = None,
-    checkpoint: Checkpoint = None,
-    temperature: Temperature = None,
-    policy: Policy = None,
-    answer: Answer = None,
-    league: League = False,
-    self_plays: SelfPlays = None,
-    adaptation: Adaptation = False,
-    best_of: BestOf = 1,
-    in_flight: InFlight = None,
+    suite: SuiteOption = None,
+    agent: AgentOption = None,
+    game: GameOption = None,
+    games: GamesOption = None,
+    opponent: OpponentOption = None,
+    exact: ExactOption = True,
+    oracle: OracleOption = None,
+    oracle_turns: OracleTurnsOption = None,
+    checkpoint: CheckpointOption = None,
+    temperature: TemperatureOption = None,
+    policy: PolicyOption = None,
+    answer: AnswerOption = None,
+    league: LeagueOption = False,
+    self_plays: SelfPlaysOption = None,
+    adaptation: AdaptationOption = False,
+    best_of: BestOfOption = 1,
+    in_flight: InFlightOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
-    workers: Workers = None,
-    out: Out = None,
+    workers: WorkersOption = None,
+    out: OutOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
     """Measure a policy by exploitability, matches, regret, a league table or a suite.
@@ -261,9 +269,9 @@ def evaluate(
         )
     trust_typed([agent, *(opponent or ())])
     bots = [parse_agent(text) for text in opponent or ()]
-    judge = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
+    oracle_spec = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
-        _refuse_without_suite(agent if not game else None, temperature, workers, out)
+        _refuse_suite_options(agent if not game else None, temperature, workers, out)
         _refuse_conflicts(agent, game, policy, answer, league)
         result = measure(
             run,
@@ -278,8 +286,8 @@ def evaluate(
             self_plays=self_plays or 0,
             adaptation=adaptation,
             seed=seed,
-            oracle=judge,
-            judged=oracle != NO_ORACLE,
+            oracle=oracle_spec,
+            use_oracle=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
             answer=answer,
             best_of=best_of,
@@ -289,13 +297,13 @@ def evaluate(
         return
     if game or oracle_turns:
         raise ConfigError(
-            "--environment and --oracle-turns do not go with --suite, which names its games and "
-            "judges all turns; leave them or --suite out."
+            "--environment and --oracle-turns cannot be used with --suite: the suite names the "
+            "games, and all turns are judged. Leave out these options or --suite."
         )
     if league or self_plays or adaptation or best_of > 1 or in_flight or not exact:
         raise ConfigError(
-            "--league, --self-plays, --adaptation, --best-of, --in-flight and --no-exact do not go "
-            "with --suite: the suite says what is measured."
+            "--league, --self-plays, --adaptation, --best-of, --in-flight and --no-exact cannot be "
+            "used with --suite: the suite says what is measured."
         )
     evaluation = SuiteEvaluation(
         suite,
@@ -304,8 +312,8 @@ def evaluate(
         games=games,
         seed=seed,
         folder=out or run or Path(),
-        oracle=judge,
-        judged=oracle != NO_ORACLE,
+        oracle=oracle_spec,
+        use_oracle=oracle != NO_ORACLE,
     )
     report = _run_suite(evaluation, workers)
     _print_result(report, as_json, lambda result: show_suite(result, evaluation.path))
@@ -330,19 +338,18 @@ def _print_result(
         show(result)
 
 
-def _refuse_without_suite(
+def _refuse_suite_options(
     agent: str | None, temperature: float | None, workers: int | None, out: Path | None
 ) -> None:
-    """Raise ConfigError if an option is set that needs a suite."""
     options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
     for option, value in options.items():
         if value is not None:
-            advice = (
-                " or to games; add --suite mars or --environment kuhn_poker"
-                if option == "--agent"
-                else "; add --suite mars"
-            )
-            raise ConfigError(f"{option} belongs to a suite{advice}, say.")
+            if option == "--agent":
+                raise ConfigError(
+                    "--agent needs a suite or a game; add --suite mars or --environment "
+                    "kuhn_poker, for example."
+                )
+            raise ConfigError(f"{option} needs --suite, e.g. --suite mars.")
 
 
 def _refuse_conflicts(
@@ -368,13 +375,12 @@ def _player(
     policy: str | None,
     answer: str | None,
 ) -> Player:
-    """Return the player that a suite measures: a run's answer, one of its policies, or an agent."""
     _refuse_conflicts(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)
     if any(value is not None for value in (temperature, checkpoint, policy)):
         raise ConfigError(
-            "--temperature, --checkpoint and --policy belong to a run; write --agent 'endpoint "
-            "model=NAME temperature=0.6'."
+            "--temperature, --checkpoint and --policy need a run; for an agent, write the "
+            "temperature in --agent, e.g. 'endpoint model=NAME temperature=0.6'."
         )
     return agent_player(parse_agent(str(agent)))

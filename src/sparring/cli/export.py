@@ -23,13 +23,13 @@ def export(
     ] = None,
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
-        typer.Option(help="Of the weights; default as trained."),
+        typer.Option(help="Type of the weights; default as trained."),
     ] = None,
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write only the adapters, not merged into the model.")
     ] = False,
     policy: Annotated[
-        str | None, typer.Option(help="Which policy, if the run has several.")
+        str | None, typer.Option(help="The policy to write, if the run has several.")
     ] = None,
     answer: Annotated[
         str | None,
@@ -44,7 +44,7 @@ def export(
     The folder of a mixture holds one such folder per member, and the weights.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is not an empty folder; name another one.")
+        raise RunError(f"{folder} is not an empty folder; name another folder.")
     step, mixture, notes = export_answer(
         run, folder, answer, checkpoint=checkpoint, dtype=dtype, adapter=adapter, policy=policy
     )

@@ -18,11 +18,12 @@ def new(
     name: Annotated[
         str,
         typer.Argument(
-            help="Of the plug-in and its module: small letters, digits and _, e.g. short_replies."
+            help="Name of the plug-in and its module: small letters, digits and _, e.g. "
+            "short_replies."
         ),
     ],
     folder: Annotated[
-        Path | None, typer.Option(help="Where; default a new folder NAME here.")
+        Path | None, typer.Option(help="Folder of the package; default a new folder NAME here.")
     ] = None,
 ) -> None:
     """Write a small package with your own plug-in, its test and a recipe."""

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from sparring.api.human_play import YOU, InteractiveSession, Lobby, random_seed
+from sparring.api.human_play import PERSON_NAME, InteractiveSession, Lobby, random_seed
 from sparring.cli.text import ENVIRONMENT, escape_controls, say
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
@@ -20,15 +20,22 @@ from sparring.environments.foreign import reason_not_searchable
 from sparring.environments.openspiel.people import for_people, rules_of, wrap_lines
 from sparring.measure.info_states import ActionScorer
 from sparring.play.players.human import human
-from sparring.report.episode_summary import ending, member_line, moves, reply_lines, verdict
+from sparring.report.episode_summary import (
+    ending_text,
+    member_line,
+    move_lines,
+    reply_lines,
+    result_text,
+)
 
 
 def play(
     run: Annotated[
-        Path | None, typer.Argument(help="Run folder; none: any environment, against a bot.")
+        Path | None, typer.Argument(help="Run folder; without it, play against a bot.")
     ] = None,
     game: Annotated[
-        str | None, typer.Option(*ENVIRONMENT, help="One of the run's; default the first.")
+        str | None,
+        typer.Option(*ENVIRONMENT, help="An environment of the run; default the first."),
     ] = None,
     seat: Annotated[int, typer.Option(min=0, help="Your seat, from 0.")] = 0,
     against: Annotated[
@@ -47,13 +54,14 @@ def play(
     answer: Annotated[
         str | None,
         typer.Option(
-            help="Which answer of the run to play against: policy, last, or a mixture of its "
-            "snapshots by a meta-solver such as nash; default: that of the run."
+            help="Which policy of the run to play against: policy, last, or a mixture of its "
+            "snapshots, e.g. by the meta-solver nash; default: the run's league.answer."
         ),
     ] = None,
     web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Of the page; default 7460, or a free one.")
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of the page; default 7460, or a free port."),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
@@ -67,53 +75,55 @@ def play(
         )
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
-    _refuse_answer(run, against, answer)
+    _refuse_wrong_answer_option(run, against, answer)
     lobby = Lobby(run, checkpoint, [against] if against else [], answer)
-    rules = lobby.game(game)
-    if seat >= rules.num_seats:
-        raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
+    environment = lobby.game(game)
+    if seat >= environment.num_seats:
+        raise ConfigError(
+            f"--seat {seat}: {environment.name} has seats 0 to {environment.num_seats - 1}."
+        )
     if web:
-        choices = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
+        choices = {"environment": environment.name, "seat": seat, "against": against, "seed": seed}
         _serve_page(run, choices, port, browser, checkpoint, answer)
         return
-    opponent = lobby.opponent(rules, against)
-    against_whom = "alone" if opponent is None else f"against {opponent.label}"
+    opponent = lobby.opponent(environment, against)
+    opponent_text = "alone" if opponent is None else f"against {opponent.label}"
     if opponent is not None and run is not None:
-        against_whom += f", of {run}"
-    say(f"{rules.name}, {against_whom}.")
-    if reason_not_searchable(rules):
+        opponent_text += f", of {run}"
+    say(f"{environment.name}, {opponent_text}.")
+    if reason_not_searchable(environment):
         say("? shows the replies, q or Ctrl-D leaves.")
     else:
-        say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrap_lines(rules_of(for_people(rules)))}")
-    number = random_seed() if seed is None else seed
+        rules = wrap_lines(rules_of(for_people(environment)))
+        say(f"? shows the rules, q or Ctrl-D leaves.\n\n{rules}")
+    deal_seed = random_seed() if seed is None else seed
     while True:
         try:
-            say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")
-            with closing(InteractiveSession(rules, seat, opponent, number)) as session:
-                _play_episode(rules, session)
-            again = _ask_again(alone=opponent is None)
+            say(f"\n--- You are {environment.roles[seat]}. The deal is --seed {deal_seed}.\n")
+            with closing(InteractiveSession(environment, seat, opponent, deal_seed)) as session:
+                _play_episode(environment, session)
+            choice = _ask_again(alone=opponent is None)
         except EOFError:
             print("\nYou left the game.")
             return
-        if again == "n":
+        if choice == "n":
             return
-        seat = (seat + 1) % rules.num_seats if again == "s" else seat
-        number += 1
+        seat = (seat + 1) % environment.num_seats if choice == "s" else seat
+        deal_seed += 1
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Ask until the answer is valid; return "y", "n" or "s" (change the seat)."""
-    question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
-    words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
-    words |= {} if alone else {"s": "s"}
-    while (answer := _ask(question).strip().lower()) not in words:
+    question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: change the seat] "
+    choices = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
+    choices |= {} if alone else {"s": "s"}
+    while (answer := _ask(question).strip().lower()) not in choices:
         say("Write y or n." if alone else "Write y, n or s.")
-    return words[answer]
+    return choices[answer]
 
 
-def _refuse_answer(run: Path | None, against: str | None, answer: str | None) -> None:
+def _refuse_wrong_answer_option(run: Path | None, against: str | None, answer: str | None) -> None:
     if answer and run is None:
-        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
+        raise ConfigError(f"--answer {answer} needs a run folder; name a run.")
     if answer and against:
         raise ConfigError(
             f"--answer {answer} and --against {against} both name an opponent; leave one out."
@@ -128,7 +138,6 @@ def _serve_page(
     checkpoint: int | None,
     answer: str | None,
 ) -> None:
-    """Serve the page on which a person plays, until the process is interrupted."""
     from sparring.view.serve import serve
 
     parameters = {"view": "play", "run": None if run is None else 0, **choices, "begin": 1}
@@ -147,30 +156,30 @@ def _serve_page(
     )
 
 
-def _play_episode(rules: Environment, session: InteractiveSession) -> None:
+def _play_episode(environment: Environment, session: InteractiveSession) -> None:
     """Play one episode and print its result; EOFError means that the person leaves."""
     seat, opponent, person = session.seat, session.opponent, human(ask=_ask)
     while session.pending is not None:
-        problem = session.say(person.act([session.pending])[0].text)
+        problem = session.submit_reply(person.act([session.pending])[0].text)
         if problem:
             say(problem)
     episode = session.episode
     assert episode is not None, "the episode is over"
-    ending_text = "" if reason_not_searchable(rules) else ending(rules, episode, seat)
-    say(f"\n--- The end.\n\n{wrap_lines(ending_text)}" if ending_text else "\n--- The end.")
-    say(f"\n{verdict(rules, episode.returns, seat)}")
+    end = "" if reason_not_searchable(environment) else ending_text(environment, episode, seat)
+    say(f"\n--- The end.\n\n{wrap_lines(end)}" if end else "\n--- The end.")
+    say(f"\n{result_text(environment, episode.returns, seat)}")
     if session.drawn_members:
         say(f"{member_line(session.drawn_members)}.")
-    display_names = {YOU: "you"}
+    display_names = {PERSON_NAME: "you"}
     if opponent is not None:
         display_names[opponent.name] = opponent.label.partition(",")[0]
-    if reason_not_searchable(rules):
+    if reason_not_searchable(environment):
         say("\n".join(["Replies:", *reply_lines(episode, display_names)]))
         return
     name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)
     suffix = ", with the policy's probabilities" if isinstance(agent, ActionScorer) else ""
     say(f"Moves{suffix}:")
-    for line in moves(rules, episode, agent, name=name, display_names=display_names):
+    for line in move_lines(environment, episode, agent, name=name, display_names=display_names):
         say(line)
 
 

@@ -16,8 +16,8 @@ from sparring.play.spec import EpisodeSpec
 
 def replay_unit(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    step: Annotated[int, typer.Argument(help="The step's number, as in metrics.jsonl, from 1.")],
-    unit: Annotated[int, typer.Argument(min=0, help="The unit's number in the step, from 0.")],
+    step: Annotated[int, typer.Argument(help="Number of the step, as in metrics.jsonl, from 1.")],
+    unit: Annotated[int, typer.Argument(min=0, help="Number of the unit in the step, from 0.")],
 ) -> None:
     """Play a unit of a run's step again in this process, to see its errors."""
     engine, specs, judging = unit_of(run, step, unit)
@@ -31,7 +31,6 @@ def replay_unit(
 
 
 def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
-    """Print the result of each episode, and return the number of abandoned ones."""
     num_abandoned = 0
     for spec, result in plays:
         if result is None:

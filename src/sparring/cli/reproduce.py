@@ -19,11 +19,13 @@ def reproduce(
     name: Annotated[
         str | None, typer.Argument(help="An experiment; without it, all are listed.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="A version of one minute: checks that every step runs, without results."
+            "--quick",
+            help="Run a short version of about one minute, which checks that every step runs; its "
+            "results mean nothing.",
         ),
     ] = False,
     folder: Annotated[
@@ -37,19 +39,21 @@ def reproduce(
     publish: Annotated[
         bool,
         typer.Option(
-            "--publish", help="Replace the results in this checkout, which `make docs` draws."
+            "--publish",
+            help="Replace the results in this checkout, from which `make docs` makes the tables "
+            "and figures.",
         ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results, or the list, as JSON.")
     ] = False,
 ) -> None:
-    """Run a page's experiments again on all cores: results, tables and verdicts."""
+    """Run the experiments of a page again, on all cores; write results, tables and verdicts."""
     root = str(_checkout())
     if root not in sys.path:
         sys.path.insert(0, root)
     studies = import_module("studies.common.command")
-    if name is None or listed:
+    if name is None or list_only:
         studies.print_list(as_json)
     else:
         studies.run(name, quick, folder, workers, publish, as_json)

@@ -33,7 +33,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
 
     Args:
         run: the run folder.
-        step: of the checkpoint; None takes the newest.
+        step: step of the checkpoint; None: the newest.
         as_json: whether to print one JSON document.
 
     Raises:
@@ -67,7 +67,6 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
 def _solver_weights(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the meta-solver's weights of a checkpoint's members; None without a solver."""
     solver = meta.solver_of(config)
     if solver is None:
         return None
@@ -79,16 +78,13 @@ def _solver_weights(
 
 
 def _weight_rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return table rows of members and weights, with a column per side if sides differ."""
     has_sides = any("sides" in member for member in members)
     head = ("member", *(SIDES if has_sides else ("weight",)))
     weights = [member["sides"] if has_sides else [member["weight"]] for member in members]
-    texts = [
-        ["-" if member is None else f"{member:.3f}" for member in numbers] for numbers in weights
-    ]
+    texts = [["-" if weight is None else f"{weight:.3f}" for weight in row] for row in weights]
     return [
         head,
-        *((str(member["name"]), *numbers) for member, numbers in zip(members, texts, strict=True)),
+        *((str(member["name"]), *row) for member, row in zip(members, texts, strict=True)),
     ]
 
 
@@ -122,7 +118,10 @@ def show(
         typer.Option("--timeline", help="Show when each seat acted or waited; also with --svg."),
     ] = False,
     played: Annotated[
-        bool, typer.Option("--played", help="Show an episode with a person; --step is its number.")
+        bool,
+        typer.Option(
+            "--played", help="Show an episode that a person played; --step is its number."
+        ),
     ] = False,
     league: Annotated[
         bool, typer.Option("--league", help="Print results between players instead of an episode.")
@@ -130,7 +129,7 @@ def show(
 ) -> None:
     """Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
-        raise ConfigError("--turn, --seat and --dark belong to --svg; write --svg FILE too.")
+        raise ConfigError("--turn, --seat and --dark need --svg; write --svg FILE too.")
     if timeline and (turn is not None or seat is not None or dark or as_json):
         raise ConfigError(
             "--timeline shows the whole episode: leave --turn, --seat, --dark and --json out."
@@ -139,14 +138,14 @@ def show(
         show_league(run, step, as_json)
         return
     stored = StoredEpisodes(run, played)
-    number = stored.step(step)
+    stored_step = stored.step(step)
     if list_all:
-        say_rows(listing_rows(stored.episodes(number)))
+        say_rows(listing_rows(stored.episodes(stored_step)))
         return
-    stored_episode = stored.episode(number, episode)
-    credit = stored.credit(number, stored_episode)
+    stored_episode = stored.episode(stored_step, episode)
+    credit = stored.credit(stored_step, stored_episode)
     if as_json:
-        document = episode_record(number, stored_episode, credit)
+        document = episode_record(stored_step, stored_episode, credit)
         print(json.dumps(json_value(document), allow_nan=False))
         return
     if timeline:
@@ -159,7 +158,9 @@ def show(
     decode, decoder_error = (None, "") if ids else token_decoder(run)
     if decoder_error:
         say(f"{decoder_error}\n")
-    for line in episode_lines(number, stored_episode, credit, decode, positions, conversation_ends):
+    for line in episode_lines(
+        stored_step, stored_episode, credit, decode, positions, conversation_ends
+    ):
         say(line)
     say(f"\nStored steps: {_shorten(stored.steps)}. Other episodes: --list, then --episode N.")
 
@@ -196,7 +197,6 @@ def _positions(episode: Episode) -> list[str]:
 
 
 def _conversations(episode: Episode) -> list[Conversation]:
-    """Return the conversations of an episode with their ends; [] if they are unknown."""
     try:
         return conversations(environment_of(episode), episode)
     except SparringError:
@@ -204,7 +204,6 @@ def _conversations(episode: Episode) -> list[Conversation]:
 
 
 def _shorten(steps: list[int]) -> str:
-    """Return a list of steps as text; a long list is shortened in the middle."""
     if len(steps) <= 8:
         return ", ".join(map(str, steps))
     return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
-    """Print a text with escaped control characters, as texts may come from strangers."""
+    """Print a text with escaped control characters, as other people may have written the text."""
     print(escape_controls(text), file=file, flush=file is not None)
 
 
@@ -53,7 +53,7 @@ def print_stderr(text: object) -> None:
 
 
 def wrap_to_terminal(text: str, stream: TextIO) -> str:
-    """Return a text wrapped to the terminal's width; unchanged if the stream is no terminal."""
+    """Return a text wrapped to the terminal's width; unchanged if the stream is not a terminal."""
     if not stream.isatty():
         return text
     width = max(shutil.get_terminal_size().columns - 1, 20)

@@ -22,7 +22,7 @@ from typer.main import get_command
 from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import DEBUG, ConfigError, RunError, SparringError
 
-MAX_LENGTH = 4000  # characters of a message
+MAX_LENGTH = 4000  # largest number of characters in a message
 
 
 @contextmanager
@@ -105,7 +105,9 @@ VERBS = {  # verb -> its line in --help
     "new": "Write a small package with your own plug-in, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
     "replay-unit": "Play a unit of a run's step again in this process, to see its errors.",
-    "reproduce": "Run a page's experiments again on all cores: results, tables and verdicts.",
+    "reproduce": (
+        "Run the experiments of a page again, on all cores; write results, tables and verdicts."
+    ),
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
 FUNCTIONS = {

@@ -14,9 +14,9 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
 from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
-from sparring.core.records import MAIN, OWN, ref
+from sparring.core.records import MAIN, POLICY_KINDS, ref
 
-MAX_PROMPTS_AT_ONCE = 10**6
+MAX_PROMPTS_AT_ONCE = 10**6  # prompts of all episodes that run at the same time
 
 
 def check_candidates(config: RunSections) -> None:
@@ -86,11 +86,11 @@ def check_knowledge(config: RunSections) -> None:
     if config.replay.name != "none":
         raise ConfigError(
             f"knowledge: {name!r} judges episodes in the step that plays them, and replay "
-            f"{config.replay.name!r} learns from older ones; leave replay out."
+            f"{config.replay.name!r} learns from older episodes; leave replay out."
         )
 
 
-WAVES = "continues episodes after other episodes of the same step have ended"
+CONTINUES_EPISODES = "continues episodes after other episodes of the same step have ended"
 
 
 def check_fresh(config: RunSections) -> None:
@@ -101,8 +101,8 @@ def check_fresh(config: RunSections) -> None:
     """
     rollout = config.rollout
     excluded = (
-        ("rollout.plan", rollout.plan.name, "none", WAVES),
-        ("rollout.playouts", rollout.playouts, 0, WAVES),
+        ("rollout.plan", rollout.plan.name, "none", CONTINUES_EPISODES),
+        ("rollout.playouts", rollout.playouts, 0, CONTINUES_EPISODES),
         ("rollout.refills", rollout.refills, 0, "replaces episodes by others of the same step"),
         ("replay", config.replay.name, "none", "learns from episodes older than scale.lag allows"),
         (
@@ -128,7 +128,7 @@ class GpuClaim(NamedTuple):
 
     owner: str
     gpus: tuple[int, ...]
-    key: str  # configuration key that sets them
+    key: str  # configuration key that sets the GPUs
 
 
 def uses_gpus(config: RunSections) -> bool:
@@ -168,7 +168,7 @@ def check_gpus(config: RunSections) -> None:
             if shared:
                 raise ConfigError(
                     f"GPU {shared[0]} is used twice, by {other.owner} ({other.key}) and by "
-                    f"{claim.owner} ({claim.key}); give each different GPUs, such as {claim.key}="
+                    f"{claim.owner} ({claim.key}); choose different GPUs, such as {claim.key}="
                     f"{_free_gpus(claim, claims)}, or write scale.share_gpus: true, if both fit."
                 )
 
@@ -185,11 +185,11 @@ def _check_learner_gpus(config: RunSections) -> None:
             )
         if device.startswith(f"{CUDA}:") and (gpus or ranks > 1):
             suffix = device.partition(":")[2]
-            begin = int(suffix) if suffix.isdecimal() else 0
+            first_gpu = int(suffix) if suffix.isdecimal() else 0
             raise ConfigError(
-                f"{key}={device} is one GPU, but learner.ranks={ranks} need one each, named by "
+                f"{key}={device} is one GPU, but learner.ranks={ranks} need one GPU each, named by "
                 f"learner.gpus; write {key}: cuda and learner.gpus: "
-                f"{list(gpus) or list(range(begin, begin + ranks))}."
+                f"{list(gpus) or list(range(first_gpu, first_gpu + ranks))}."
             )
 
 
@@ -199,7 +199,7 @@ def _check_worker_gpus(config: RunSections) -> None:
     if (scale.gpus or scale.gpus_per_worker) and not has_gpu_work:
         key = "gpus_per_worker" if scale.gpus_per_worker else "gpus"
         raise ConfigError(
-            f"scale.{key} gives GPUs to workers, but their models use none "
+            f"scale.{key} assigns GPUs to workers, but their models use none "
             f"(model.device={config.model.device}); write model.device: cuda (tiny models run on "
             f"the CPU), or leave scale.{key} out."
         )
@@ -207,7 +207,7 @@ def _check_worker_gpus(config: RunSections) -> None:
         key = "sampler.device" if vllm is not None else "model.device"
         gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
-            f"{key}=cuda, but Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
+            f"{key}=cuda, but Ray assigns no GPU to workers; write scale.gpus_per_worker: 1 (or a "
             f"share such as 0.5){gpus}, or leave {key} at cpu."
         )
 
@@ -251,14 +251,13 @@ def _model_gpus(config: RunSections) -> tuple[int, ...]:
 
 
 def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
-    """Return as many free GPU numbers as a claim has."""
     taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
     free = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
     return str([gpu for _, gpu in zip(claim.gpus, free, strict=False)]).replace(" ", "")
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
-PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of members
+NON_MIXTURE_ANSWERS = (POLICY, LAST, AVERAGE)  # answers of a run that are not mixtures
 MIXTURE = "mixture"  # name of the player plug-in that draws other players
 LIVE, EMA = "live weights", "EMA weights"  # the learner's weights and their moving average
 
@@ -296,11 +295,11 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
 
 
 def check_answer(answer: str, config: RunSections) -> str:
-    """Check the answer of a run (what is measured and exported), and return it.
+    """Check the answer of a run (the policy that is measured and exported), and return it.
 
     Args:
         answer: "policy", "last", "average", or a meta-solver with its options.
-        config: of the run.
+        config: the run's configuration.
 
     Raises:
         UnknownNameError: there is no such answer.
@@ -315,11 +314,11 @@ def check_answer(answer: str, config: RunSections) -> str:
                     f"The answer {AVERAGE!r} needs EMA weights, but this run has none; train it "
                     f"with {key}=0.99, or choose the answer {POLICY!r}."
                 )
-    if answer in PLAIN:
+    if answer in NON_MIXTURE_ANSWERS:
         return answer
     if not registry.is_known("league.meta_solvers", solver_name.partition(":")[0]):
         solvers = registry.names("league.meta_solvers")
-        raise UnknownNameError("answer of a run", solver_name, {*PLAIN, *solvers})
+        raise UnknownNameError("answer of a run", solver_name, {*NON_MIXTURE_ANSWERS, *solvers})
     PluginConfig.model_validate(answer).bind("league.meta_solvers")
     return answer
 
@@ -330,7 +329,7 @@ def measured_weights(
     """Return which weights of a run are measured, played and exported, in words.
 
     Args:
-        config: of the run.
+        config: the run's configuration.
         answer: see ``check_answer``; None: the answer of the configuration.
         policy: the only measured policy; None: all policies of the answer.
 
@@ -338,7 +337,7 @@ def measured_weights(
         ``LIVE``, ``EMA``, or a longer text for several policies and for a mixture.
     """
     answer = config.league.answer if answer is None else answer
-    if policy is None and answer not in PLAIN:
+    if policy is None and answer not in NON_MIXTURE_ANSWERS:
         return f"mixture of members by {answer}"
     decays = {} if policy is None and answer == LAST else _decays(config, policy)
     averaged = [name for name, decay in decays.items() if decay]
@@ -349,7 +348,6 @@ def measured_weights(
 
 
 def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
-    """Return the EMA decay (``learner.average``) of each trained policy in the answer."""
     by_policy = config.by_policy
     names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
     return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
@@ -376,8 +374,8 @@ def check_bots(config: RunSections) -> None:
     """Check the bots, opponents and demonstrators of a run; refuse players at a terminal."""
     for name, agent in config.bots.items():
         _check_player(config, f"bots.{name}", agent, config.bots)
-    for number, agent in enumerate(config.evaluation.opponents):
-        _check_player(config, f"evaluation.opponents.{number}", agent, None)
+    for index, agent in enumerate(config.evaluation.opponents):
+        _check_player(config, f"evaluation.opponents.{index}", agent, None)
     if config.warmup.player is not None:
         _check_player(config, "warmup.player", config.warmup.player, None)
 
@@ -403,7 +401,7 @@ def _check_player(
             )
         if player.kind == "demonstrator":
             raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
-        if player.kind in OWN and player.name and player.name not in config.by_policy:
+        if player.kind in POLICY_KINDS and player.name and player.name not in config.by_policy:
             raise UnknownNameError(f"policy in {where}", player.name, config.by_policy)
     for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
@@ -503,7 +501,6 @@ def check_playouts(config: RunSections) -> None:
 
 
 def _has_reference(game: str) -> bool:
-    """Return whether a game has a solver with reference solutions."""
     solver = (
         load_part("environments", game, "solver")
         if registry.is_known("environments", game)

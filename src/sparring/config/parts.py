@@ -21,12 +21,10 @@ from sparring.core.errors import ConfigError, MissingError, UnknownNameError, qu
 _NOT_ASCII = re.compile(r"[^ -~]")  # letters beyond ASCII
 
 BUILT_IN_COMPONENTS = ("game", "illegal")  # reward components of every game
-LARGEST_COUNT = 10**9
+MAX_COUNT = 10**9
 
 
 def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
-    """Return a validator of numbers and schedules with a lower bound."""
-
     def check(value: Any) -> Any:
         try:
             lowest = min(schedule.parse(value).values)
@@ -42,21 +40,21 @@ def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
 Number = Annotated[Any, AfterValidator(_number())]
 NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
 AtLeastOne = Annotated[Any, AfterValidator(_number(1.0))]
-Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
-Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
-# things in memory at once: games, tokens of a reply
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+# counts of things in memory at once: games, tokens of a reply
 CountTo1M = Annotated[int, Field(ge=1, le=10**6)]
 CountTo1MOrZero = Annotated[int, Field(ge=0, le=10**6)]
-# repetitions, such as passes or retries
+# counts of repetitions, such as passes or retries
 CountTo10K = Annotated[int, Field(ge=1, le=10**4)]
 CountTo10KOrZero = Annotated[int, Field(ge=0, le=10**4)]
-Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
+Width = Annotated[int, Field(ge=1, le=2**16)]  # width of a layer
 
 
-def _refuse_twice(gpus: tuple[int, ...]) -> tuple[int, ...]:
-    twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
-    if twice:
-        raise ValueError(f"GPU {twice[0]} is listed twice; name each once")
+def _refuse_repeated_gpus(gpus: tuple[int, ...]) -> tuple[int, ...]:
+    repeated = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
+    if repeated:
+        raise ValueError(f"GPU {repeated[0]} is listed twice; name each once")
     return gpus
 
 
@@ -64,7 +62,7 @@ def _refuse_twice(gpus: tuple[int, ...]) -> tuple[int, ...]:
 Gpus = Annotated[
     tuple[Annotated[int, Field(ge=0, le=1023)], ...],
     Field(max_length=64),
-    AfterValidator(_refuse_twice),
+    AfterValidator(_refuse_repeated_gpus),
 ]
 
 
@@ -131,7 +129,7 @@ def to_option_text(name: str, options: Mapping[str, Any]) -> str:
     """Return a name and options as text that ``parse_named`` can read.
 
     Args:
-        name: of a plug-in.
+        name: name of a plug-in.
         options: JSON values, all finite.
     """
     pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
@@ -139,7 +137,6 @@ def to_option_text(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _in_ascii(value: Any) -> str:
-    """Return a value as YAML in ASCII."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _NOT_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 
@@ -174,7 +171,7 @@ class PluginConfig(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_text(cls, data: Any) -> Any:
+    def _parse_text(cls, data: Any) -> Any:
         if not isinstance(data, str):
             return data
         name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
@@ -225,7 +222,7 @@ def check_requires(
         if isinstance(component, str) and component not in (*BUILT_IN_COMPONENTS, *rewards):
             raise MissingError(
                 f"credit: {credit.plugin.name!r} reads the reward component {quoted(component)} "
-                f"(its option {option}), but no reward of this run gives it; add to rewards - "
+                f"(its option {option}), but no reward of this run computes it; add to rewards - "
                 f"{{name: {component}}}, or name another component."
             )
 
@@ -238,7 +235,7 @@ def config_error(
     Args:
         error: pydantic's ValidationError.
         keys_at: returns the valid keys of the section at a path.
-        document: its name, printed before the path; empty for a run's configuration.
+        document: name of the document, printed before the path; empty for a run's configuration.
     """
     problem = error.errors(include_url=False)[0]
     parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in problem["loc"]]

@@ -71,7 +71,7 @@ class UpdateConfig(Strict):
         le=1024,
         description=(
             "parts of a minibatch whose gradients are added along a fixed tree, a power of 2; the "
-            "bits depend on this number, and not on the process that computes a part"
+            "exact numbers depend on it, and not on the process that computes a part"
         ),
     )
     reduction: Reduction = Field(
@@ -130,9 +130,9 @@ class LearnerConfig(UpdateConfig):
     gradient_sync: Literal["leaf", "pass"] = Field(
         "leaf",
         description=(
-            "when split learners add their gradients: after each leaf, with the bits of one "
-            "learner, or after each forward pass, which needs less memory; the same if a leaf is "
-            "one pass"
+            "when split learners add their gradients: after each leaf, with the numbers of "
+            "one learner, or after each forward pass, which needs less memory; the same if a leaf "
+            "is one pass"
         ),
     )
     gpus: Gpus = Field(
@@ -165,7 +165,7 @@ def power_of_2(name: str, value: int) -> int:
     """Check that a number is a power of 2, and return it.
 
     Args:
-        name: of the key.
+        name: name of the key.
         value: the number, at least 1.
     """
     if value & (value - 1):
@@ -178,8 +178,8 @@ def check_leaves(update: UpdateConfig, ranks: int, where: str = "") -> None:
     """Raise ValueError if a policy has fewer leaves than the run has learners.
 
     Args:
-        update: how the policy's weights are updated.
-        ranks: learners of the run.
+        update: settings of the policy's updates.
+        ranks: number of learners of the run.
         where: text before the message.
     """
     if ranks > update.leaves:
@@ -349,7 +349,6 @@ def complete_policies(data: Any) -> Any:
 
 
 def _without_ranks(policy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a policy without the key ``learner.ranks: 1`` of old files."""
     learner = policy.get("learner")
     if not isinstance(learner, Mapping) or learner.get("ranks") != 1:
         return policy
@@ -372,8 +371,8 @@ def check_learners(
     """Check that the learners of a league are the trained policies; raise ValueError otherwise.
 
     Args:
-        policies: of the run.
-        learners: of the league; may be empty.
+        policies: the run's policies.
+        learners: learners of the league; may be empty.
         roles: policy of each role, by configuration key.
     """
     names = set(learners)
@@ -402,9 +401,9 @@ def check_policies(
     """Raise ValueError for a role with an unknown policy, too few leaves, or no trained policy.
 
     Args:
-        policies: of the run.
+        policies: the run's policies.
         roles: policy of each role, by configuration key.
-        ranks: learners of the run; each trained policy needs as many leaves.
+        ranks: number of learners of the run; each trained policy needs as many leaves.
     """
     for policy, config in policies.items():
         if not config.frozen:
@@ -430,5 +429,5 @@ def without_policy(metric: str, policies: Iterable[str]) -> str:
         metric: name of the metric in the records.
         policies: names of the run's policies.
     """
-    first, _, metric_name = metric.partition("/")
-    return metric_name if metric_name and first in policies else metric
+    policy, _, metric_name = metric.partition("/")
+    return metric_name if metric_name and policy in policies else metric

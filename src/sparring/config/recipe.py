@@ -51,7 +51,6 @@ def layers() -> dict[str, str]:
 
 @cache
 def _built_in(path: Path, what: str) -> Any:
-    """Return the contents of a recipe of the package, read once."""
     return parse_yaml(read_text(path, what), what)
 
 
@@ -59,7 +58,7 @@ def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]
     """Return a recipe by name, or a YAML file by path, with everything that it ``extends``.
 
     Args:
-        name: of a recipe in the package, or the path of a YAML file.
+        name: name of a recipe in the package, or the path of a YAML file.
         may_be_incomplete: whether another recipe extends it, or it is a layer.
 
     Raises:
@@ -70,7 +69,6 @@ def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]
 
 
 def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict[str, Any]:
-    """Return a recipe; ``chain`` has the recipes that extend it, the first one first."""
     what = f"Recipe {quoted(name)}"
     if name in chain:
         raise ConfigError(
@@ -99,7 +97,7 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                 "recipe",
                 name,
                 recipe_names(),
-                "See `sparring list recipes`, or give the path of a YAML file.",
+                "See `sparring list recipes`, or write the path of a YAML file.",
                 every=False,  # too many names for a message
             )
         return extend_bases(_built_in(built_in, what), what, (*chain, name))
@@ -112,7 +110,7 @@ def extend_bases(data: Any, what: str, chain: tuple[str, ...] = ()) -> dict[str,
     Args:
         data: contents of a recipe's file.
         what: the recipe in words, for errors.
-        chain: the recipes that extend it, the first one first.
+        chain: the recipes that extend it, outermost first.
 
     Raises:
         UnknownNameError: there is no such recipe.
@@ -183,7 +181,6 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
 
 
 def _refuse_words(overrides: list[str]) -> None:
-    """Raise an error for an override without '=', such as the two words ``steps 10``."""
     for index, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
@@ -196,7 +193,6 @@ def _refuse_words(overrides: list[str]) -> None:
 
 
 def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
-    """Return a configuration with the layers of an override ``with=`` merged into it."""
     what = f"Override {quoted(override, 80)}"
     names = parse_value(override.partition("=")[2], what, WITH)
     names = [names] if isinstance(names, str) else names
@@ -215,7 +211,6 @@ def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
 
 
 def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
-    """Set the item at ``path`` in ``target``; create missing mappings."""
     for depth, part in enumerate(path):
         is_last = depth + 1 == len(path)
         if isinstance(target, list):

@@ -47,7 +47,10 @@ class RunConfig(RunSections):
 
     @model_validator(mode="after")
     def _check_policies(self) -> RunConfig:
-        roles = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
+        roles = {
+            f"environments.{index}.roles": section.roles
+            for index, section in enumerate(self.environments)
+        }
         check_policies(self.policies, {"roles": self.roles, **roles}, self.learner.ranks)
         check_learners(self.policies, self.league.learners, {"roles": self.roles, **roles})
         return self
@@ -72,10 +75,10 @@ class RunConfig(RunSections):
         refuse_repeated(
             "game",
             (game.known_as for game in self.environments),
-            "metrics and baselines need different names; give one of them a label",
+            "metrics and baselines need different names; write label for one of them",
         )
         if not any(game.weight for game in self.environments):
-            raise ValueError("every game is held out by weight 0; give one of them weight 1")
+            raise ValueError("every game is held out by weight 0; write weight: 1 for one of them")
         if self.outcome_weight != 1.0 and not self.reorder_outcomes:
             raise ValueError(
                 "outcome_weight other than 1 can change the order of outcomes; write "
@@ -142,7 +145,6 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
-    """Return the field names of the section at ``path``."""
     section: Any = RunConfig
     for part in path:
         if isinstance(part, str) and part in getattr(section, "model_fields", {}):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from sparring.config.parts import (
-    LARGEST_COUNT,
+    MAX_COUNT,
     AtLeastOne,
     Count,
     CountTo1M,
@@ -23,7 +23,7 @@ from sparring.config.parts import (
     Strict,
     refuse_repeated,
 )
-from sparring.config.plugins.guard import LIMIT
+from sparring.config.plugins.guard import CALL_LIMIT_SECONDS
 from sparring.config.policies import (
     SECTIONS,
     LearnerConfig,
@@ -173,17 +173,15 @@ class RolloutConfig(SamplingConfig):
         return self
 
 
-EXACT: Final = "exact"  # in place of a number of episodes: expected results by the game tree
+EXACT: Final = "exact"  # instead of a number of episodes: expected results by the game tree
 
 
 def _check_plays(value: Any) -> Any:
-    """Return a number of episodes, or the word ``exact``."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == EXACT or (is_number and 0 <= value <= MAX_COUNT and value == int(value)):
         return value
     raise ValueError(
-        f"it is not a number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, or plays: "
-        f"{EXACT}"
+        f"it is not a number of plays from 0 to {MAX_COUNT}; write plays: 2000, or plays: {EXACT}"
     )
 
 
@@ -571,7 +569,6 @@ class HealthRule(Strict):
 
 
 def _health_rules() -> list[HealthRule]:
-    """Return the default health rules."""
     return [
         HealthRule(  # an environment of free text has no list of legal actions
             metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
@@ -626,7 +623,7 @@ class RunSections(Strict):
     steps: Positive = Field(100, description="updates of the policy")
     threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0 takes one per core")
     call_seconds: float = Field(
-        LIMIT,
+        CALL_LIMIT_SECONDS,
         ge=0,
         allow_inf_nan=False,
         description=(
@@ -699,7 +696,6 @@ class RunSections(Strict):
         return {name: self._of(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
     def _of(self, policy: PolicyConfig) -> Self:
-        """Return the configuration of a run with one policy."""
         update = {key: getattr(policy, key) for key in SECTIONS}
         update["rollout"] = self.rollout.model_copy(update=dict(policy.rollout))
         update["learner"] = self.learner.model_copy(update=dict(policy.learner))

@@ -17,11 +17,11 @@ import yaml
 
 from sparring.core.errors import ConfigError, quoted
 
-MAX_DEPTH = 50  # nested levels of lists and mappings
-MAX_VALUES = 100_000  # values after aliases are expanded
-MAX_BITS = 200  # bits of a whole number
-MAX_BYTES = 10_000_000  # bytes of a file
-MAX_CACHED = 100_000  # characters of a text whose value is cached
+MAX_DEPTH = 50  # largest number of nested levels of lists and mappings
+MAX_VALUES = 100_000  # largest number of values after aliases are expanded
+MAX_BITS = 200  # largest number of bits of a whole number
+MAX_BYTES = 10_000_000  # largest number of bytes of a file
+MAX_CACHED = 100_000  # largest number of characters of a text whose value is cached
 FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 TAGS = {
     f"tag:yaml.org,2002:{kind}"
@@ -106,16 +106,16 @@ class _YamlError(Exception):
 
 def _parse_copy(text: str) -> Any:
     if len(text) > MAX_CACHED:
-        return _read(text)
+        return _parse_uncached(text)
     return copy.deepcopy(_parse_cached(text))
 
 
 @lru_cache(maxsize=64)
 def _parse_cached(text: str) -> Any:
-    return _read(text)
+    return _parse_uncached(text)
 
 
-def _read(text: str) -> Any:
+def _parse_uncached(text: str) -> Any:
     loader = None
     try:
         loader = _Loader(text)
@@ -181,7 +181,7 @@ def read_text(path: Path, what: str) -> str:
     """Return the text of a file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         what: name of the file in the error.
 
     Raises:

@@ -1,6 +1,6 @@
 """A child process on this machine, connected by two pipes, without network sockets.
 
-Each process has two threads that move messages, so a stopped process does not block the others.
+Each process has two threads that move messages, so a paused process does not block the others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class ChildProcess:
     """A child process and its pipes.
 
     Args:
-        number: of the process among the workers.
+        number: number of the process among the workers.
         settings: the first message to the process.
         mailbox: receives (this object, message) per message, and (this object, None) at the end.
         command: returns the command line, from the child's file descriptors (input, output).
-        environment: variables added to those of this process.
-        output: file descriptor for its prints; None: this process's stderr.
+        environment: variables that are added to the variables of this process.
+        output: file descriptor for the child's prints; None: this process's stderr.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class ChildProcess:
         self._outbox.put((message, files))
 
     def _write(self) -> None:
-        """Send queued messages until the process has ended."""
         with contextlib.suppress(OSError):
             while (queued := self._outbox.get()) is not None:
                 message, files = queued
@@ -91,7 +90,6 @@ class ChildProcess:
         self._to.close()
 
     def _read(self) -> None:
-        """Receive messages until the process has ended or sends an invalid length."""
         with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
                 self._mailbox.put((self, self._from.recv_bytes()))
@@ -100,7 +98,7 @@ class ChildProcess:
 
     @property
     def number(self) -> int:
-        """Number of the worker."""
+        """Number of the process among the workers."""
         return self._number
 
     def has_ended(self) -> bool:
@@ -112,7 +110,7 @@ class ChildProcess:
         return self.process.poll() is not None
 
     def is_stopped(self) -> bool:
-        """Return whether a signal such as SIGSTOP has stopped the process."""
+        """Return whether a signal such as SIGSTOP has paused the process."""
         with contextlib.suppress(AttributeError, ChildProcessError):
             options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self.process.pid, options) is not None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.trust import check_host, parse_address
 
-MAX_BYTES = 16 << 20  # of an answer
+MAX_BYTES = 16 << 20  # largest number of bytes of a response
 OPENAI = "api.openai.com"
 _HEADERS = (
     "accept",
@@ -34,8 +34,8 @@ _HEADERS = (
 The package would add headers from the environment (organisation, project, custom headers).
 """
 _MAX_QUOTED = 200  # characters of an endpoint's message that an error quotes
-_MASKED = 4  # letters of the shortest part of a key that is masked
-_MIN_KEY = 8  # letters of a real key; a shorter one may occur as a word in replies
+_MASKED = 4  # characters of the shortest part of a key that is masked
+_MIN_KEY = 8  # characters of a real key; a shorter key may occur as a word in replies
 _ADVICE = {
     402: "The account has no credit left.",
     404: "Check base_url and model.",
@@ -47,7 +47,7 @@ Read = TypeVar("Read")
 
 
 class MalformedError(ValueError):
-    """An answer of the wrong form; the message is the beginning of the answer."""
+    """A response of the wrong form; the message is the beginning of the response."""
 
 
 class StatusError(RolloutError):
@@ -68,10 +68,10 @@ class Connection:
     Args:
         base_url: http(s) address of the API without "/completions".
         key_variable: the environment variable with the key; a loopback address needs no key.
-        timeout: seconds for one try, from the connection to the last byte of the answer.
+        timeout: seconds for one try, from the connection to the last byte of the response.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections,
             status 408, 409, 429, 5xx).
-        advice: further or other advice by status, for error texts.
+        advice: advice by status for error texts, which extends or replaces the default.
 
     Raises:
         ConfigError: the package openai is missing, the address is wrong or was not named by the
@@ -115,26 +115,26 @@ class Connection:
         *,
         single_try: float | None = None,
     ) -> Read:
-        """Send one request and return its parsed answer.
+        """Send one request and return the parsed response.
 
         Args:
-            path: below ``base_url``, such as "/completions".
+            path: path below ``base_url``, such as "/completions".
             request: the fields of the request; errors name its "model".
-            read: parses an answer's body, or raises ``MalformedError``.
+            read: a function that parses a response's body, or raises ``MalformedError``.
             expected: the expected body in words, such as "a chat completion".
             single_try: seconds for one try without retries; None: ``timeout`` and ``retries`` hold.
 
         Raises:
             StatusError: the endpoint refused, or every try failed.
-            RolloutError: there was no answer, or the answer cannot be read.
+            RolloutError: there was no response, or the response cannot be read.
         """
         openai, endpoint = self._openai, f"Endpoint {self.base_url}"
         endpoint += f" (model {request['model']!r})" if "model" in request else ""
         status = None
         try:
             options = {} if single_try is None else {"timeout": single_try, "max_retries": 0}
-            answer = self._api.post(path, cast_to=str, body=dict(request), options=options)
-            return read(asyncio.run_coroutine_threadsafe(answer, _loop()).result())
+            response = self._api.post(path, cast_to=str, body=dict(request), options=options)
+            return read(asyncio.run_coroutine_threadsafe(response, _loop()).result())
         except openai.APIStatusError as error:
             status = error.status_code
             detail, advice = self._detail(error), self._advice(status)
@@ -151,7 +151,7 @@ class Connection:
                 "base_url."
             )
         except openai.OpenAIError as error:
-            problem = f"{endpoint} could not be asked: {self._clean_text(str(error))}."
+            problem = f"{endpoint} could not be called: {self._clean_text(str(error))}."
         except MalformedError as error:
             problem = (
                 f"{endpoint} answered with status 200 but not with {expected}: "
@@ -187,11 +187,9 @@ class Connection:
         return f": {message}." if message else "."
 
     def _clean_text(self, text: str) -> str:
-        """Return the start of a text on one line, with the key masked."""
         return " ".join(self._mask_key(text[: 8 * _MAX_QUOTED]).split())[:_MAX_QUOTED].rstrip(".")
 
     def _mask_key(self, text: str) -> str:
-        """Return a text with the key and all its parts replaced by ``***``."""
         if len(self._key) <= _MASKED:
             return text.replace(self._key, "***") if self._key else text
         parts = {self._key[i : i + _MASKED].casefold() for i in range(len(self._key) - _MASKED + 1)}
@@ -199,15 +197,14 @@ class Connection:
         for i in range(len(text) - _MASKED + 1):
             if text[i : i + _MASKED].casefold() in parts:
                 hidden[i : i + _MASKED] = [True] * _MASKED
-        letters = [
+        characters = [
             ("***" if not i or not hidden[i - 1] else "") if hidden[i] else text[i]
             for i in range(len(text))
         ]
-        return "".join(letters)
+        return "".join(characters)
 
 
 def _library() -> Any:
-    """Return the package openai."""
     try:
         import openai
     except ImportError:
@@ -219,7 +216,6 @@ def _library() -> Any:
 
 
 def _http_client(openai: Any, host: str) -> Any:
-    """Return an HTTP client for ``openai.AsyncOpenAI`` that limits each try and each answer."""
     # httpx, by the name that openai imports
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
     allowed = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
@@ -241,13 +237,13 @@ def _http_client(openai: Any, host: str) -> Any:
             response = await super().send(request, **options)
             try:
                 if response.headers.get("content-encoding", "identity") != "identity":
-                    problem = "the answer is compressed, contrary to the request"
+                    problem = "the response is compressed, contrary to the request"
                     raise http.ProtocolError(problem, request=request)
                 body = bytearray()
                 async for part in response.aiter_raw():
                     body += part
                     if len(body) > MAX_BYTES:
-                        problem = f"the answer is longer than {MAX_BYTES >> 20} MiB"
+                        problem = f"the response is longer than {MAX_BYTES >> 20} MiB"
                         raise http.ProtocolError(problem, request=request)
             finally:
                 await response.aclose()
@@ -265,14 +261,12 @@ def _http_client(openai: Any, host: str) -> Any:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return this process's event loop for requests, which runs in its own thread."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="endpoint-network", daemon=True).start()
     return loop
 
 
 def _key(variable: str, *, needed: bool) -> str:
-    """Return the key in an environment variable, "" if none is needed."""
     key = os.environ.get(variable, "").strip()
     if needed and not key:
         raise ConfigError(

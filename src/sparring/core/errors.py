@@ -28,8 +28,8 @@ from collections.abc import Iterable
 from typing import Any
 
 DEBUG = "SPARRING_DEBUG"  # the environment variable that shows tracebacks
-_MAX_VALUE = 120  # characters of a value in a message
-_MAX_WORD, _MAX_MESSAGE = 400, 2500  # characters of a word, and of a whole message
+_MAX_VALUE = 120  # largest number of characters of a value in a message
+_MAX_WORD, _MAX_MESSAGE = 400, 2500  # largest numbers of characters of a word and a message
 
 
 class _Short(reprlib.Repr):
@@ -56,7 +56,6 @@ def quoted(value: Any, limit: int = _MAX_VALUE) -> str:
 
 
 def _readable(message: str) -> str:
-    """Shorten a message and each of its words to a readable length."""
     text = re.sub(
         rf"\S{{{_MAX_WORD + 1},}}",
         lambda word: f"{word[0][:_MAX_VALUE]} ... {word[0][-_MAX_VALUE:]}",
@@ -86,14 +85,14 @@ class MissingError(ConfigError):
     """A configuration lacks something that a method requires (REQUIRES)."""
 
 
-_MAX_LISTED = 60  # names in a message
+_MAX_LISTED = 60  # largest number of names in a message
 
 
 class UnknownNameError(ConfigError):
     """An unknown name; the message lists the nearest names and all known names.
 
     Args:
-        what: what the name names, such as "metric".
+        what: kind of the named thing, such as "metric".
         name: the unknown name.
         known: all known names.
         hint: where to find more, as a sentence.
@@ -143,7 +142,7 @@ class CheckpointError(RunError):
 
 
 class OracleError(SparringError):
-    """An oracle was asked about a finished or foreign state, or its budget is no number."""
+    """An oracle was asked about a finished or foreign state, or its budget is not a number."""
 
 
 class RewardError(SparringError):
@@ -171,7 +170,7 @@ class RolloutError(SparringError):
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three similar names, first those that begin with ``name``."""
+    """Return up to three similar names; names that begin with ``name`` come first."""
     names_by_lower = {item.lower(): item for item in names}
     if not 0 < len(name) <= _MAX_VALUE:
         return []

@@ -22,7 +22,7 @@ TEMPORARY = ".tmp-"  # names of unfinished files and folders start with this
 
 
 def cache_folder() -> Path:
-    """Return the cache folder, for converted models and answers of endpoints."""
+    """Return the cache folder, for converted models and responses of endpoints."""
     return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
 
 
@@ -30,7 +30,7 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
     """Turn an operating system error into a RunError that says what failed and what to do.
 
     Args:
-        error: of the operating system.
+        error: error of the operating system.
         path: the file that was written; None: the path in the error.
     """
     name = path or error.filename or "a file or connection"
@@ -55,7 +55,6 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
 
 
 def _advice(error: OSError) -> str:
-    """Return advice about an operating system error, or ""."""
     advice = {
         errno.EIO: "The disk is failing; choose a folder on another disk.",
         errno.EFBIG: (

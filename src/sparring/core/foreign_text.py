@@ -12,10 +12,10 @@ from typing import Any
 
 from sparring.core.errors import ConfigError
 
-MAX_LENGTH = 100  # letters of a name
+MAX_LENGTH = 100  # largest number of characters of a name
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*")
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # of a path
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # part of a path
 
 
 def check_file_name(name: object) -> str:
@@ -60,7 +60,7 @@ def current_slot(name: str) -> str:
 
 
 def slot_names(name: str) -> tuple[str, ...]:
-    """Return all names of a slot, the current one first."""
+    """Return all names of a slot; the current name comes first."""
     return (name, *(old for old, new in SLOTS.items() if new == name))
 
 
@@ -106,10 +106,10 @@ def escape_controls(text: object, *, lines: bool = True) -> str:
         return text
     plain = JOINERS + (LINE_LETTERS if lines else "")
     return "".join(
-        letter
-        if letter in plain or unicodedata.category(letter) not in HIDDEN
-        else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for letter in text
+        character
+        if character in plain or unicodedata.category(character) not in HIDDEN
+        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text
     )
 
 

@@ -77,24 +77,23 @@ def settled_heap() -> Iterator[None]:
             gc.unfreeze()
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
+VARIABLE = "CUDA_VISIBLE_DEVICES"  # names the GPUs that a process can use, in order
 
 
 def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
     """Return the environment variable that gives a process some of this process's GPUs.
 
     Args:
-        gpus: their numbers in this process.
+        gpus: numbers of the GPUs in this process.
         key: configuration key of the GPUs, for the error.
 
     Raises:
-        ConfigError: this process cannot use one of them.
+        ConfigError: this process cannot use one of the GPUs.
     """
     return {VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
 
 
 def _gpu_name(gpu: int, key: str) -> str:
-    """Return the name of a GPU in this process's variable."""
     visible = os.environ.get(VARIABLE)
     if visible is None:
         return str(gpu)

@@ -1,11 +1,11 @@
-"""Records that pass between layers: frozen, made by keyword, with shapes beside their fields.
+"""Records that pass between layers: immutable, with keyword arguments; comments give the shapes.
 
 Records of each turn are named tuples, which take a third of the memory of a frozen dataclass.
 
 Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens of a batch,
 S training sequences, V vocabulary entries.
 
-``PlayerRef`` identifies the player in a seat. A reference goes to JSON and back to an equal value.
+``PlayerRef`` identifies the player in a seat. A reference survives a conversion to JSON and back.
 The text form is the name in metrics, records and pages:
 
     learner             the latest weights of the trained policy
@@ -13,8 +13,8 @@ The text form is the name in metrics, records and pages:
     demonstrator        the player that the warm-up imitates, such as random legal play
     past-000100         the snapshot taken at step 100
     learner-NAME, policy-NAME, demonstrator-NAME, past-NAME-000100
-                        the same for the policy NAME, if a run has several; without a name: the
-                        policy ``main``, or in each seat the policy of the seat's role
+                        the same for the policy NAME; without NAME: the policy ``main``, or, if the
+                        run has several policies, the policy of each seat's role
     bot-NAME            a bot of the run's ``bots``, or the player plug-in NAME
     solver-NAME, person-NAME, endpoint-NAME, mixture-NAME
     any other name      a player that the caller passes, such as ``random`` or ``opponent``
@@ -48,11 +48,11 @@ PlayerKind = Literal[
     "named",
 ]
 MAIN = "main"  # the default policy; a reference to it has no name
-SINGLE = ("learner", "policy", "demonstrator")  # each policy has one of each kind
-OWN = (*SINGLE, "snapshot")  # kinds of players that a policy of the run plays
-NAMED = ("bot", "solver", "person", "endpoint", "mixture")  # text form KIND-NAME
+SINGLE_KINDS = ("learner", "policy", "demonstrator")  # each policy has exactly one of each kind
+POLICY_KINDS = (*SINGLE_KINDS, "snapshot")  # kinds of players that a policy of the run plays
+PREFIXED_KINDS = ("bot", "solver", "person", "endpoint", "mixture")  # text form KIND-NAME
 _SNAPSHOT = re.compile(r"past-(?:(.+)-)?([0-9]{6,18})", re.DOTALL)
-_MAX_STEP = 10**18  # steps are smaller
+_MAX_STEP = 10**18  # every step is smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class PlayerRef:
 
     Args:
         kind: the kind of player.
-        name: of the bot, solver, person, endpoint, mixture or named player. For a learner, policy,
-            demonstrator or snapshot: the policy's name, or empty for ``main``.
+        name: name of the bot, solver, person, endpoint, mixture or named player. For a learner,
+            policy, demonstrator or snapshot: the policy's name, or empty for ``main``.
         step: step of a snapshot; else None.
 
     Raises:
@@ -77,16 +77,20 @@ class PlayerRef:
     def __post_init__(self) -> None:
         if self.kind not in get_args(PlayerKind):
             raise UnknownNameError("kind of player", str(self.kind), get_args(PlayerKind))
-        if not isinstance(self.name, str) or not (self.name or self.kind in OWN):
-            expected = "a policy's name, or none" if self.kind in OWN else "a name, such as random"
+        if not isinstance(self.name, str) or not (self.name or self.kind in POLICY_KINDS):
+            expected = (
+                "a policy's name, or none"
+                if self.kind in POLICY_KINDS
+                else "a name, such as random"
+            )
             raise ConfigError(
                 f"PlayerRef: name={quoted(self.name)} does not fit kind {self.kind!r}; give it "
                 f"{expected}."
             )
-        if self.name == MAIN and self.kind in OWN:
+        if self.name == MAIN and self.kind in POLICY_KINDS:
             raise ConfigError(
-                f"PlayerRef: the policy {MAIN!r} has no name in a reference; leave name={MAIN!r} "
-                "out."
+                f"PlayerRef: a reference to the policy {MAIN!r} needs no name; leave out "
+                f"name={MAIN!r}."
             )
         is_step = type(self.step) is int and 0 <= self.step < _MAX_STEP
         if not (is_step if self.kind == "snapshot" else self.step is None):
@@ -106,14 +110,14 @@ class PlayerRef:
         suffix = f"-{self.name}" if self.name else ""
         if self.kind == "snapshot":
             return f"past{suffix}-{self.step:06d}"
-        if self.kind in SINGLE:
+        if self.kind in SINGLE_KINDS:
             return f"{self.kind}{suffix}"
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
 
-    def of(self, policy: str) -> PlayerRef:
+    def for_policy(self, policy: str) -> PlayerRef:
         """Return the same kind of player for another policy; bots and others stay unchanged."""
         name = "" if policy == MAIN else policy
-        if self.name == name or self.kind not in OWN:  # the most frequent case
+        if self.name == name or self.kind not in POLICY_KINDS:  # the most frequent case
             return self
         return replace(self, name=name)
 
@@ -138,21 +142,20 @@ class PlayerRef:
 
 
 def _parse_text(text: str) -> tuple[PlayerKind, str, int | None] | None:
-    """Return (kind, name, step) of a text form; None for any other name."""
-    for single in SINGLE:
+    for single in SINGLE_KINDS:
         if text == single:
             return single, "", None  # type: ignore[return-value]
     match = _SNAPSHOT.fullmatch(text)
     if match is not None and (len(match[2]) == 6 or match[2][0] != "0"):
         return "snapshot", match[1] or "", int(match[2])
-    for kind in (*NAMED, *SINGLE):
+    for kind in (*PREFIXED_KINDS, *SINGLE_KINDS):
         if text.startswith(f"{kind}-") and len(text) > len(kind) + 1:
             return kind, text[len(kind) + 1 :], None  # type: ignore[return-value]
     return None
 
 
 @lru_cache(maxsize=4096)
-def _read(text: str) -> PlayerRef:
+def _parse_reference(text: str) -> PlayerRef:
     parsed = _parse_text(text)
     return PlayerRef("named", text) if parsed is None else PlayerRef(*parsed)
 
@@ -170,7 +173,7 @@ def ref(player: PlayerRef | str) -> PlayerRef:
             f"{quoted(player)} is not a player; write a PlayerRef, or a name such as 'learner' or "
             "'bot-random'."
         )
-    return _read(player)
+    return _parse_reference(player)
 
 
 def refs(players: Iterable[PlayerRef | str]) -> tuple[PlayerRef, ...]:
@@ -191,7 +194,7 @@ def refs(players: Iterable[PlayerRef | str]) -> tuple[PlayerRef, ...]:
 
 def snapshot(step: int, policy: str = MAIN) -> PlayerRef:
     """Return the reference of the snapshot of a policy at a step."""
-    return PlayerRef("snapshot", step=step).of(policy)
+    return PlayerRef("snapshot", step=step).for_policy(policy)
 
 
 def bot(name: str) -> PlayerRef:
@@ -210,7 +213,7 @@ class Verdict:
 
     actions: tuple[str, ...]  # the legal actions
     values: tuple[float, ...]  # expected return after each action
-    best: frozenset[str]  # the actions of the largest value
+    best: frozenset[str]  # the actions with the largest value
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # largest error of a value, in the game's units
     # entropy of hidden facts given the seat's knowledge, nats; None: no hidden facts, or unknown
@@ -218,14 +221,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
+class SolverResult:
     """A solver's verdict on a decision; actions are in the order of ``State.legal_actions``."""
 
-    values: Sequence[float]  # of each action for the acting seat, in the game's units
-    best: Sequence[bool] | None = None  # which actions are best; None: those of the largest value
-    certainty: float = 1.0  # this and the fields below: see Verdict
-    bound: float = 0.0
-    entropy: float | None = None
+    values: Sequence[float]  # value of each action for the acting seat, in the game's units
+    best: Sequence[bool] | None = None  # which actions are best; None: those with the largest value
+    certainty: float = 1.0  # as in Verdict
+    bound: float = 0.0  # as in Verdict
+    entropy: float | None = None  # as in Verdict
 
 
 SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
@@ -239,23 +242,17 @@ is truncated.
 
 
 class Observation(NamedTuple):
-    """The environment's part of a seat's prompt.
+    """The environment's part of a seat's prompt."""
 
-    ``prompt`` is the text that is new to the seat. ``ask`` is the question at the end, such as the
-    legal actions and the form of an answer. ``key`` identifies the seat's information state: two
-    states have the same key exactly if the seat cannot distinguish them. ``view`` is the current
-    position as the seat sees it, without its memory; equal views may have different keys.
-    ``fresh`` begins a new conversation, without the earlier prompts. ``attempt`` counts the
-    attempts of a trial, from 0. ``note`` asks the seat for a note to itself instead of an action,
-    for example between two attempts.
-    """
-
-    prompt: str
+    prompt: str  # the text that is new to the seat
+    # the seat's information state: equal exactly if the seat cannot distinguish two states
     key: str
+    # the position as the seat sees it, without its memory; equal views may have different keys
     view: str = ""
-    ask: str = ""
-    fresh: bool = False
-    attempt: int = 0
+    ask: str = ""  # the question at the end, such as the legal actions and the form of an answer
+    fresh: bool = False  # begins a new conversation, without the earlier prompts
+    attempt: int = 0  # from 0, in an environment that a player may try several times (a *trial*)
+    # asks the seat for a note to itself (a *reflection*) instead of an action
     note: bool = False
 
     @property
@@ -269,8 +266,8 @@ class Observation(NamedTuple):
 class Segment(NamedTuple):
     """Consecutive token ids of one kind in a seat's conversation.
 
-    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
-    distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the sampling
+    distribution after temperature, top-p and top-k), else none. Only ``sampled`` ids carry loss.
     ``support`` has, for each sampled id, the ids that top-p or top-k allowed; it is empty without
     top-p and top-k. ``weights_version`` counts the updates of the weights that sampled
     the segment; a reply that spans an update has several sampled segments.
@@ -308,26 +305,26 @@ class Turn(NamedTuple):
     segments: tuple[Segment, ...] = ()
     conversation: int = 0
     truncated: bool = False  # the reply ran into the token limit
-    weights_version: int = 0  # of the last sampled run
+    weights_version: int = 0  # version of the weights that sampled the last part
     view: str = ""  # Observation.view
     # text of this prompt: a notice if the last reply was illegal, then the new observation
     prompt: str = ""
     # number of the decision in the episode, from 0; equal for simultaneous turns
     moment: int = 0
-    # on the state before the turn; None: no oracle, or the oracle gave no verdict
+    # verdict on the state before the turn; None: no oracle, or the oracle abstained
     verdict: Verdict | None = None
-    # mean return of the seat over playouts from after the turn; None: no playouts
+    # mean return of the seat over playouts that start after the turn; None: no playouts
     playout: float | None = None
-    attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
+    attempt: int = 0  # Observation.attempt; a note belongs to the attempt before it
     candidate: int = 0  # number among the candidates of one prompt, from 0
     # score among the candidates; None: only one candidate, or no score
     score: float | None = None
     # the candidates that were not played: with this turn they form a state group. Each one is a
     # separate conversation with its own reward
     candidates: tuple[Turn, ...] = ()
-    # mean return of the seat over playouts from before the turn; None: no playouts
+    # mean return of the seat over playouts that start before the turn; None: no playouts
     playout_before: float | None = None
-    # Observation.note: a note of the seat, as between two attempts, and not a decision
+    # Observation.note: the reply is a note, for example between two attempts, and no decision
     note: bool = False
 
     @property
@@ -338,14 +335,14 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentSpec:
-    """An environment as JSON values; ``environments.catalogue.from_spec`` makes it again."""
+    """An environment as JSON values; ``catalogue.from_spec`` makes the environment again."""
 
-    name: str  # of the plug-in
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the plug-in; values of JSON
+    name: str  # name of the plug-in
+    options: Mapping[str, Any] = field(default_factory=dict)  # options of the plug-in, as JSON
     # the rule for illegal replies
     illegal: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""  # name in metrics and records; "" is ``name``
-    version: int = 1  # of the rules and wording
+    version: int = 1  # version of the rules and the wording
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -368,7 +365,7 @@ class Episode:
     environment: EnvironmentSpec | None = None
     players: tuple[PlayerRef, ...] = ()  # [num_seats]; if empty, they are read from ``agents``
     # truncated because a prompt outgrew the model's context: a turn is "unsent", and metrics of
-    # results leave the episode out
+    # returns do not count the episode
     has_outgrown_context: bool = False
 
     @property
@@ -394,16 +391,16 @@ class SamplingParams:
 class SampleRequest(NamedTuple):
     """A request to sample one reply from exact ids with one random stream.
 
-    ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0. It
-    is only a hint for finding cached keys and values.
+    ``num_cached_ids`` is the number of ids at the beginning that the sampler has already processed
+    in this conversation, or 0: a hint for finding cached keys and values.
     """
 
     ids: tuple[int, ...]
-    stream: int  # 64-bit stream key; draw number t of the reply uses counter t
-    known: int = 0
+    stream: int  # 64-bit stream key; token t of the reply is drawn with counter t
+    num_cached_ids: int = 0
 
 
-class SampledRun(NamedTuple):
+class SampledSpan(NamedTuple):
     """A part of a reply that one version of the weights sampled."""
 
     length: int
@@ -413,14 +410,14 @@ class SampledRun(NamedTuple):
 class SampleResult(NamedTuple):
     """Sampled ids (with the stop id, if any) and their log-probabilities.
 
-    ``runs`` is empty if one version of the weights sampled all ids.
+    ``spans`` is empty if one version of the weights sampled all ids.
     """
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     truncated: bool  # the token limit came before a stop id
     support: tuple[tuple[int, ...], ...] = ()  # as in Segment
-    runs: tuple[SampledRun, ...] = ()  # if the weights changed within the reply
+    spans: tuple[SampledSpan, ...] = ()  # if the weights changed within the reply
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -444,14 +441,13 @@ class TurnTable:
     seat: IntArray
     agent: IntArray  # index into agent_names
     turn_index: IntArray
-    # sum of the turn's reward components, in the game's units times its scale
-    # (environments.N.scale)
+    # sum of the turn's reward components, in the game's units multiplied by environments.N.scale
     reward: FloatArray
     done: BoolArray  # last turn of its trajectory
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
-    # last turn of its trajectory in a truncated episode; present if any episode is truncated
+    # last turn of its trajectory in a truncated episode; None if no episode is truncated
     cut: BoolArray | None = None
     # index into action_names of the played action; -1: none
     action: IntArray | None = None
@@ -461,20 +457,20 @@ class TurnTable:
     logprob: FloatArray | None = None
     # the turn's named rewards; they sum to ``reward``
     components: Mapping[str, FloatArray] = field(default_factory=dict)
-    # whether the turn has an oracle's verdict; present if any turn has one
+    # whether the turn has an oracle's verdict; None if no turn has one
     judged: BoolArray | None = None
-    # whether the turn is a memory and not a decision; present if any is
+    # whether the turn is a memory and not a decision; None if no turn is one
     memory: BoolArray | None = None
-    # attempt of a trial, from 0; present if any turn is of a later one
+    # Observation.attempt; None if all turns are of attempt 0
     attempt: IntArray | None = None
-    # whether the turn is a note after its attempt and not a decision; present if any is
+    # whether the turn is a note after its attempt and not a decision; None if no turn is one
     note: BoolArray | None = None
     # state_group: equal for the candidates of one prompt; committed: whether the reply was played.
     # Both are present in tables of all candidates. A candidate that was not played is a separate
     # trajectory, after the played trajectories of its seat
     state_group: IntArray | None = None
     committed: BoolArray | None = None
-    # the columns below are present if the estimator NEEDS them; see the slot columns/
+    # the columns below are present if the estimator NEEDS them; see the plug-ins in methods/columns
     value: FloatArray | None = None
     value_after: FloatArray | None = None
     token_value: FloatArray | None = None  # [sum of n_tokens]
@@ -484,14 +480,14 @@ class TurnTable:
     action_value: FloatArray | None = None
     state_value: FloatArray | None = None
     default_value: FloatArray | None = None
-    playout: FloatArray | None = None  # nan: no games
+    playout: FloatArray | None = None  # nan: no playouts
     playout_before: FloatArray | None = None
-    # judged value of each candidate, and whether it was judged
+    # the judge's value of each candidate, and whether there is one
     candidate_value: FloatArray | None = None
     candidate_judged: BoolArray | None = None
     opponents: IntArray | None = None  # equal exactly if the same players had the other seats
     failed: BoolArray | None = None  # whether a limit ended the turn's conversation
-    wideseek_turns: BoolArray | None = None  # whether WideSeek-R1's released code trains the turn
+    wideseek_turns: BoolArray | None = None  # whether WideSeek-R1's own code trains the turn
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()
@@ -522,11 +518,11 @@ class Credit:
     ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its
     turn's value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
     estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
-    critic's targets, if one is trained: [N] before the turns; after the turns if the plug-in NEEDS
-    "value_after" and not "value"; [sum of n_tokens] before each token with "token_value".
-    ``baselines`` [N] is the value subtracted from each turn's outcome before any scaling; it is
-    only recorded. ``trained`` [N] says which turns carry loss; losses and their means leave out the
-    tokens of other turns. None: all turns carry loss.
+    critic's targets, if one is trained. Shape [N], for the state before each turn; if the plug-in
+    NEEDS "value_after" and not "value", for the state after it. With "token_value":
+    [sum of n_tokens], for the state before each token. ``baselines`` [N] is the value subtracted
+    from each turn's outcome before any scaling, for the records only. ``trained`` [N] says which
+    turns carry loss; losses and their means leave out the tokens of other turns. None: all turns.
     """
 
     advantages: FloatArray

@@ -24,7 +24,6 @@ _GAMMA = 0x9E3779B97F4A7C15  # the increment of SplitMix64 (Steele, Lea and Floo
 
 
 def _mix(value: int) -> int:
-    """Return the SplitMix64 finaliser of a 64-bit integer."""
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
     return value ^ (value >> 31)

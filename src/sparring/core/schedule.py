@@ -21,7 +21,7 @@ from typing import Any, Literal
 from sparring.core.errors import ConfigError, quoted
 
 ScheduleKind = Literal["constant", "linear", "cosine", "staircase"]
-LARGEST = 3.4e38  # size of a number; about the largest float32
+LARGEST = 3.4e38  # largest absolute value of a number; about the largest float32
 _OPTIONAL = {"until", "rise"}
 _FIELDS = {
     "linear": {"start", "end", *_OPTIONAL},

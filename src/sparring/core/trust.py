@@ -1,12 +1,12 @@
-"""Checks which hosts endpoints may have, which keys they get, and where answers are stored.
+"""Checks which hosts endpoints may have, which keys they get, and where responses are stored.
 
-Recipes, suites and run folders may come from strangers. They may name an endpoint, but they must
+Recipes, suites and run folders may come from other people. They may name an endpoint, but they must
 not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
 - A host is this machine, the key's provider, or a host that the user named in the environment
   variable ``SPARRING_ENDPOINT_HOSTS`` or by typing ``base_url=`` on the command line.
-- A file of answers ends in ``.jsonl``. A plain name is in ``answers/`` of the cache folder. A path
+- A file of responses ends in ``.jsonl``. A plain name is in ``answers/`` of the cache. A path
   must be named by the user, or a folder above it, in the environment variable
   ``SPARRING_ENDPOINT_FILES`` or by typing ``cache=`` on the command line.
 """
@@ -124,7 +124,7 @@ def check_host(target: Address, key_variable: str) -> None:
 
 
 def cache_file(cache: str) -> Path:
-    """Return the file for endpoints' answers.
+    """Return the file for endpoints' responses.
 
     Raises:
         ConfigError: the name does not end in .jsonl, or the user has not named the folder.
@@ -155,11 +155,11 @@ def named_hosts() -> set[str]:
 
 
 def named_files() -> list[Path]:
-    """Return the files and folders that the user named for answers."""
+    """Return the files and folders that the user named for responses."""
     return [
-        Path(place).expanduser().absolute()
-        for place in os.environ.get(FILES, "").split(os.pathsep)
-        if place
+        Path(path).expanduser().absolute()
+        for path in os.environ.get(FILES, "").split(os.pathsep)
+        if path
     ]
 
 
@@ -181,7 +181,7 @@ def trust_typed(texts: Iterable[str | None]) -> None:
 
 
 def trust_file(path: Path) -> None:
-    """Trust a file for answers, also in child processes."""
+    """Trust a file for responses, also in child processes."""
     _append_variable(FILES, os.pathsep, str(path.expanduser().absolute()))
 
 

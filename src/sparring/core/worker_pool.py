@@ -1,4 +1,4 @@
-"""Worker processes that answer jobs over pipes and end with their parent."""
+"""Worker processes that compute the results of jobs and end with their parent."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from sparring.core.errors import DEBUG, RolloutError, SparringError
 
 log = logging.getLogger(__name__)
 
-HANG_SECONDS = 86_400.0  # workers without an answer for this time count as hung
+HANG_SECONDS = 86_400.0  # workers without a result for this time count as hung
 
 Job = list[Any]
-"""JSON values; an answer also consists of JSON values."""
+"""JSON values; a result also consists of JSON values."""
 
 
 class WorkerPool:
-    """Processes that answer jobs: each makes a function once, and calls it for every job.
+    """Processes that compute jobs: each makes a function once, and calls it for every job.
 
     Args:
-        make: an importable function; ``make(settings)`` returns the function that answers a job.
-        settings: data that can be pickled.
+        make: an importable function; ``make(settings)`` returns the function that computes a job.
+        settings: settings of the function; they can be pickled.
         workers: number of processes.
     """
 
@@ -79,27 +79,27 @@ class WorkerPool:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes if at_once else ():
-            # a stopped worker ends only by SIGKILL
+            # a paused worker ends only by SIGKILL
             process.kill()
         for process in self._processes:
             process.join()
 
     def kill(self) -> None:
-        """Kill the processes, from any thread; a waiting ``answers`` then raises."""
+        """Kill the processes, from any thread; a waiting ``results`` then raises."""
         for process in self._processes:
             process.kill()
 
-    def answers(
+    def results(
         self, jobs: Iterable[Job], *, seconds: float = HANG_SECONDS
     ) -> Iterator[tuple[Job, Any]]:
-        """Yield (job, answer) in the order of the answers.
+        """Yield (job, result) in the order of the results.
 
         Args:
             jobs: the jobs.
-            seconds: longest time without any answer; 0: no limit.
+            seconds: longest time without any result; 0: no limit.
 
         Raises:
-            RolloutError: a worker raised, died, hung or was stopped; the message says which.
+            RolloutError: a worker raised, died, hung or was paused; the message says which.
         """
         remaining = iter(jobs)
         busy: dict[Connection, Job] = {}
@@ -110,24 +110,24 @@ class WorkerPool:
             if not ready:
                 pids = ", ".join(str(self._processes[self._pipes.index(pipe)].pid) for pipe in busy)
                 raise RolloutError(
-                    f"No worker process has answered for {seconds:g} seconds: pid {pids} hang or "
-                    "have been stopped."
+                    f"No worker process has returned a result for {seconds:g} seconds: pid {pids} "
+                    "hang or are paused."
                 )
             for pipe in [pipe for pipe in self._pipes if pipe in ready]:
                 job = busy.pop(pipe)
-                answer = self._answer(pipe)
+                result = self._receive_result(pipe)
                 _send_next(pipe, remaining, busy)
-                yield job, answer
+                yield job, result
 
-    def _answer(self, pipe: Connection) -> Any:
+    def _receive_result(self, pipe: Connection) -> Any:
         try:
             state, value = json.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             process = self._processes[self._pipes.index(pipe)]
             process.join()
             raise RolloutError(
-                f"A worker process died (exit code {process.exitcode}), perhaps for lack of "
-                "memory; run again with fewer workers."
+                f"A worker process died (exit code {process.exitcode}), perhaps because memory "
+                "ran out; run again with fewer workers."
             ) from None
         if state != "ok":
             raise RolloutError(value)
@@ -136,7 +136,6 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _ignored_interrupts() -> Iterator[None]:
-    """Start processes that ignore an interrupt from the terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -147,15 +146,14 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
 
 
-def _send_next(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
-    """Send the next job to a worker, if there is one."""
-    job = next(waiting, None)
+def _send_next(pipe: Connection, remaining: Iterator[Job], busy: dict[Connection, Job]) -> None:
+    job = next(remaining, None)
     if job is not None:
         busy[pipe] = job
         try:
             pipe.send_bytes(json.dumps(job).encode())
         except OSError:
-            log.debug("A worker is gone; reading its answer will raise.")
+            log.debug("A worker is gone; reading its result will raise.")
 
 
 def _run_worker(
@@ -163,29 +161,28 @@ def _run_worker(
     make: Callable[[dict[str, Any]], Callable[[Job], Any]],
     settings: dict[str, Any],
 ) -> None:
-    """Answer jobs until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answer: Callable[[Job], Any] | None = None
+    compute: Callable[[Job], Any] | None = None
     while True:
         try:
             job = json.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             return
         try:
-            answer = answer or make(settings)
-            reply = ["ok", answer(job)]
+            compute = compute or make(settings)
+            message = ["ok", compute(job)]
         except SparringError as error:
-            reply = ["failed", str(error)]
+            message = ["failed", str(error)]
         except Exception as error:
             if os.environ.get(DEBUG, "") not in ("", "0"):
                 log.exception("A worker process failed.")
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(frame.filename).name}:{frame.lineno}"
-            reply = [
+            message = [
                 "failed",
                 f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace.",
             ]
         try:
-            pipe.send_bytes(json.dumps(reply).encode())
+            pipe.send_bytes(json.dumps(message).encode())
         except OSError:
             return

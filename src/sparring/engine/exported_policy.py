@@ -408,7 +408,7 @@ def _parts(
             owner, name = choose_policy(engine, policy), str(player)
         else:
             owner = choose_policy(engine, _policy_in(engine, side))
-            name = str(player.of(owner.name))
+            name = str(player.for_policy(owner.name))
         parts[name] = _MemberWeight(owner, player, weight)
     return parts
 

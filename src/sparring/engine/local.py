@@ -410,7 +410,7 @@ class Policy(PlayingPolicy):
         self.past.clear()
         for name, updates in meta["members"].items():
             member = ref(name) if name else None
-            if member is None or member.step is None or member != member.of(self.name):
+            if member is None or member.step is None or member != member.for_policy(self.name):
                 raise CheckpointError(
                     f"The checkpoint {folder} names a snapshot {name!r}; names must look "
                     f"like {snapshot(40, self.name)}."

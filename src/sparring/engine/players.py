@@ -17,7 +17,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import (
     LEARNER,
     MAIN,
-    OWN,
+    POLICY_KINDS,
     Episode,
     PlayerRef,
     SamplingParams,
@@ -399,7 +399,9 @@ class Players:
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
         """Return the snapshots of single policies that a member consists of."""
-        return (member,) if self.has_league_learners else tuple(map(member.of, self.learners))
+        return (
+            (member,) if self.has_league_learners else tuple(map(member.for_policy, self.learners))
+        )
 
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return the agent of a reference: the learner, the published policy, a snapshot, or a bot.
@@ -412,11 +414,11 @@ class Players:
         """
         member = ref(player)
         has_one_policy = self.has_league_learners or len(self.policies) == 1 or bool(member.name)
-        if has_one_policy or member.kind not in OWN:
+        if has_one_policy or member.kind not in POLICY_KINDS:
             return self._single_agent(member)
 
         def agent_of_seat(game: Environment, seat: int) -> Agent:
-            return self._single_agent(member.of(self.roles.of(game)[seat]))
+            return self._single_agent(member.for_policy(self.roles.of(game)[seat]))
 
         if member.kind == "snapshot" and member not in self.members:
             raise self._unknown_player(member)
@@ -428,12 +430,12 @@ class Players:
         if str(player) not in self.agents:
             self.agents[str(player)] = self._build_agent(player)
         agent = self.agents[str(player)]
-        if player.kind in OWN:
+        if player.kind in POLICY_KINDS:
             self.policies[player.name or MAIN].publish(agent, player)
         return agent
 
     def _build_agent(self, player: PlayerRef) -> Agent:
-        if player.kind in OWN:
+        if player.kind in POLICY_KINDS:
             name = player.name or (MAIN if MAIN in self.policies else "")
             agent = None if name not in self.policies else self.policies[name].agent(player)
             if agent is None:
@@ -446,7 +448,7 @@ class Players:
         return bot_agent
 
     def _unknown_player(self, player: PlayerRef) -> UnknownNameError:
-        learners = [str(LEARNER.of(name)) for name in self.policies]
+        learners = [str(LEARNER.for_policy(name)) for name in self.policies]
         snapshots = [str(part) for member in self.members for part in self.parts(member)]
         return UnknownNameError(
             "player of this run", str(player), {*self.agents, *learners, *snapshots}
@@ -484,11 +486,12 @@ class Players:
     def _with_policies(self, spec: EpisodeSpec) -> EpisodeSpec:
         policies = self.roles.of(spec.game)
         seats = tuple(
-            player if player.name else player.of(name)
+            player if player.name else player.for_policy(name)
             for player, name in zip(spec.players, policies, strict=True)
         )
         trained = tuple(
-            is_trained and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
+            is_trained
+            and not (player.kind in POLICY_KINDS and self.policies[player.name or MAIN].frozen)
             for is_trained, player in zip(spec.trained, seats, strict=True)
         )
         return replace(spec, seats=seats, trained=trained)
@@ -496,7 +499,7 @@ class Players:
     def renew(self) -> None:
         """Update the samplers of all current players to the weights of their policies."""
         for name in list(self.agents):
-            if ref(name).kind in OWN:
+            if ref(name).kind in POLICY_KINDS:
                 self._single_agent(ref(name))
 
     def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
@@ -506,7 +509,7 @@ class Players:
         name, own_episodes = "" if policy == MAIN else policy, []
         for episode in episodes:
             trained = tuple(
-                is_trained and player.kind in OWN and player.name == name
+                is_trained and player.kind in POLICY_KINDS and player.name == name
                 for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
             if any(trained):

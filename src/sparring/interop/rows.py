@@ -1,7 +1,7 @@
 """Turns a trainer's batch into a turn table; shared by the bridges to verl and TRL.
 
 A batch is a matrix of tokens with a mask of the sampled tokens. A row is a trajectory. Each
-unbroken run of sampled tokens is a turn, and the tokens between two runs are prompts. If each row
+unbroken span of sampled tokens is a turn, and the tokens between two spans are prompts. If each row
 is only one turn of an episode, the columns ``episode`` and ``seat`` group the rows.
 
 A batch may have further columns, each with one entry per row:
@@ -34,7 +34,7 @@ from sparring.core.errors import CreditError
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.ops.groups import group_ids
 
-PREFIX = "sparring_"  # of column names in a trainer's batch
+PREFIX = "sparring_"  # prefix of column names in a trainer's batch
 COMPONENT = "component_"
 PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut")
 PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
@@ -48,7 +48,7 @@ class TrainerRows:
     n_tokens: IntArray  # [N]
     reward: FloatArray  # [N]
     group: Sequence[Any]  # [B] equal for equal initial states
-    # [B] each, by name without the prefix
+    # columns by name without the prefix, [B] each
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # reward components, [N]
     # optional columns of the turn table by name, [N] each
@@ -74,7 +74,7 @@ def estimate(
         bound: the estimator with its options.
         rows: the batch.
         state: the estimator's running state.
-        hints: by optional column of the turn table, how the user makes the trainer supply it.
+        hints: how the user makes the trainer supply an optional column, by name of the column.
 
     Raises:
         CreditError: a column is missing or contradicts another one, or the estimator leaves turns
@@ -242,7 +242,6 @@ def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
 
 
 def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntArray:
-    """Return states [N]: one for the first turns of a group and role, one for each other turn."""
     starts, num_starts = group_ids(group, role)
     states: IntArray = np.where(turn_index == 0, starts, num_starts + np.arange(len(turn_index)))
     return states
@@ -257,7 +256,6 @@ def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
 
 
 def _check_columns(rows: TrainerRows) -> None:
-    """Raise CreditError if a column's name is unknown or its length is wrong."""
     for name, values in rows.columns.items():
         column = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
@@ -268,20 +266,19 @@ def _check_columns(rows: TrainerRows) -> None:
         if len(values) != len(rows.num_turns):
             raise CreditError(
                 f"{column} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; "
-                "give one per row."
+                "write one per row."
             )
         if name not in PER_ROW:
             for row, (entry, count) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
                 num_values = len(_values_by_turn(entry))
                 if num_values != count:
                     raise CreditError(
-                        f"{column}, row {row}: {num_values} values for {count} turns; give "
+                        f"{column}, row {row}: {num_values} values for {count} turns; write "
                         f"a list of {count}."
                     )
 
 
 def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
-    """Raise CreditError if the rows of a trajectory differ in a column."""
     for name, column in columns.items():
         mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
         if len(mixed):
@@ -325,7 +322,7 @@ VERL_HINTS = {
     ),
     "value": "Set critic.enable and call pass_columns().",
     "token_value": "Set critic.enable and call pass_columns().",
-    "value_after": "verl's critic gives no value after a turn.",
+    "value_after": "verl's critic computes no value after a turn.",
     "logprob": "Call pass_columns().",
     "old_logprob": "Call pass_columns().",
     "reference_logprob": (

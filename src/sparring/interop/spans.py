@@ -1,4 +1,4 @@
-"""Finds the turns in a batch: each unbroken run of sampled tokens in a row is one turn."""
+"""Finds the turns in a batch: each unbroken span of sampled tokens in a row is one turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Spans:
     """Positions of the N turns in a batch of B rows and L tokens."""
 
     mask: BoolArray  # [B, L], true at the sampled tokens
-    # [B, L] turn of each token; a prompt after the first belongs to the turn before it
+    # [B, L] turn of each token; a prompt after the first prompt belongs to the turn before it
     turn_of: IntArray
     num_turns: IntArray  # [B]
 
@@ -52,9 +52,9 @@ def spans(mask: BoolArray) -> Spans:
     """
     previous = np.zeros_like(mask)
     previous[:, 1:] = mask[:, :-1]
-    number = np.cumsum(mask & ~previous, axis=1, dtype=np.int64)
-    num_turns = np.maximum(number.max(axis=1, initial=0), 1)
+    turn_number = np.cumsum(mask & ~previous, axis=1, dtype=np.int64)
+    num_turns = np.maximum(turn_number.max(axis=1, initial=0), 1)
     offset = np.cumsum(num_turns) - num_turns
     return Spans(
-        mask=mask, turn_of=offset[:, None] + np.maximum(number - 1, 0), num_turns=num_turns
+        mask=mask, turn_of=offset[:, None] + np.maximum(turn_number - 1, 0), num_turns=num_turns
     )

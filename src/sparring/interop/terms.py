@@ -24,8 +24,8 @@ CARRY_GRADIENTS = ("logprobs", "entropy")
 class CombinedLosses(NamedTuple):
     """The weighted sum of several losses."""
 
-    values: Tensor  # [M], of losses with one value per token
-    summed: Tensor  # scalar, of losses of level "sum"
+    values: Tensor  # [M], sum of losses with one value per token
+    summed: Tensor  # scalar, sum of losses of level "sum"
     metrics: dict[str, float]  # keys LOSS/NAME
 
 
@@ -57,9 +57,9 @@ class Terms:
     Args:
         losses: options by name of the loss; ``weight`` (a number, 1 by default) and ``preset`` are
             allowed besides the loss's own options.
-        trainer: its name, for error messages.
+        trainer: name of the trainer, for error messages.
         available: the fields in NEEDS of losses that the trainer can supply.
-        hints: by other field in NEEDS, how to make the trainer supply it, or what to use instead.
+        hints: how to make the trainer supply another field in NEEDS, or what to use instead.
 
     Raises:
         ConfigError: a loss or option is unknown, or an option is a schedule.

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer with Sparring's estimators and, if wanted, Sparring's losses.
 
 A completion is a trajectory, and the generations of one prompt are a group. Without tools, an
-environment or a rollout function, a completion is one turn. With them, every unbroken run of the
+environment or a rollout function, a completion is one turn. With them, every unbroken span of the
 model's own tokens (``completion_mask * tool_mask``) is a turn.
 
 The last turn's reward is the weighted sum of the reward functions. Each function is also a reward
@@ -146,8 +146,8 @@ def as_rows(
     """
     num_turns = np.array([len(record["n_tokens"]) for record in completions], dtype=np.int64)
     components: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
-    for number, name in enumerate(functions):
-        components[name][np.cumsum(num_turns) - 1] += weighted[:, number]
+    for index, name in enumerate(functions):
+        components[name][np.cumsum(num_turns) - 1] += weighted[:, index]
     columns = {
         name: [record["columns"].get(name) for record in completions]
         for name in completions[0]["columns"]
@@ -179,11 +179,10 @@ def outcomes(rows: TrainerRows) -> tuple[list[tuple[Any, Any]], FloatArray]:
 
 
 def _join_turn_rewards(rewards: Sequence[Any], num_turns: IntArray) -> FloatArray:
-    """Join the lists of all rows to one reward per turn, [N]."""
     for row, (values, count) in enumerate(zip(rewards, num_turns.tolist(), strict=True)):
         if values is None or len(values) != count:
             raise CreditError(
-                f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; give "
+                f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; write "
                 f"a list of {count}."
             )
     return np.concatenate([np.asarray(values, dtype=np.float64) for values in rewards])
@@ -210,14 +209,14 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer with advantages from one of Sparring's estimators.
 
     Args:
-        args: as for GRPOTrainer; ``scale_rewards`` has no effect.
+        args: as in GRPOTrainer; ``scale_rewards`` has no effect.
         credit: name of an estimator; ``sparring list credit`` shows them.
         credit_preset: a preset of the estimator.
         credit_options: options of the estimator.
         losses: losses that replace TRL's: options by name of the loss, with ``weight`` and
             ``preset``. ``loss_type`` then says how they are averaged (grpo, bnpo, dr_grpo or dapo),
             and TRL's ``epsilon`` and ``beta`` have no effect.
-        options: as for GRPOTrainer.
+        options: as in GRPOTrainer.
 
     Raises:
         ConfigError: a name or option is unknown, or settings contradict each other.
@@ -278,8 +277,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             numbers.setdefault("logprob", numbers["old_logprob"])
         all_records = accelerate_utils.gather_object(make_records(turns, numbers, self._rows))
         by_row, per_row = self._advantages(all_records, _to_float64(self._rewards_by_function))
-        begin, like = self.accelerator.process_index * len(mask), output["advantages"]
-        local_rows = by_row[begin : begin + len(mask)]
+        start, like = self.accelerator.process_index * len(mask), output["advantages"]
+        local_rows = by_row[start : start + len(mask)]
         if all(len(record["n_tokens"]) == 1 for record in all_records) and all(
             (row == row[:1]).all() for row in by_row
         ):
@@ -295,7 +294,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             output["advantages"] = per_token
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
-                output[PREFIX + name] = torch.from_numpy(values[begin : begin + len(mask)]).to(
+                output[PREFIX + name] = torch.from_numpy(values[start : start + len(mask)]).to(
                     like.device
                 )
         logged = self._logs["advantages"]
@@ -335,12 +334,11 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         ):
             out[row] = values
         group_keys, outcome[usable] = outcomes(rows)
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(group_keys))}
+        numbers = {key: index for index, key in enumerate(dict.fromkeys(group_keys))}
         group[usable] = [numbers[key] for key in group_keys]
         return out, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Return TRL's loss, or the weighted sum of our losses."""
         if self._terms is None:
             loss: Tensor = super()._compute_loss(model, inputs)
             return loss
@@ -397,7 +395,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _average_by_loss_type(
         self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float
     ) -> Tensor:
-        """Return the average of the losses per token that TRL's ``loss_type`` names."""
         if self.loss_type == "grpo":
             return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
         if self.loss_type == "bnpo":

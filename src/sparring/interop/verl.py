@@ -4,7 +4,7 @@ Importing this module registers them. The environment variable
 ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes every process of verl import it.
 
 Estimators (``algorithm.adv_estimator: sparring_NAME``): a row of the batch is a trajectory, and
-rows with equal ``uid`` are a group. Each unbroken run of ones in ``response_mask`` is a turn. A
+rows with equal ``uid`` are a group. Each unbroken span of ones in ``response_mask`` is a turn. A
 turn's reward is the sum of ``token_level_rewards`` from its first token to the next turn. The
 entries of ``algorithm.sparring`` are the estimator's options.
 
@@ -241,7 +241,7 @@ def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyL
     """Register a weighted sum of losses with verl.
 
     Args:
-        name: for ``actor.policy_loss.loss_mode``.
+        name: name of the loss in ``actor.policy_loss.loss_mode``.
         losses: options by name of the loss, with ``weight`` and ``preset``, e.g.
             {"ppo_clip": {"clip_high": 0.28}}.
     """
@@ -269,7 +269,7 @@ def state() -> dict[str, Any]:
 
 
 def load_state(saved: Mapping[str, Any]) -> None:
-    """Set the running state of all estimators; one that is missing in ``saved`` starts empty."""
+    """Set the running state of all estimators; without a state in ``saved`` it is empty."""
     for name, estimator in ESTIMATORS.items():
         estimator.load_state(saved.get(name, {}))
 
@@ -301,7 +301,6 @@ def pass_columns() -> None:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """Return the estimator's options from verl's section ``algorithm``."""
     options = config.get("sparring", None) if config is not None else None
     if options is not None and omegaconf.OmegaConf.is_config(options):
         options = omegaconf.OmegaConf.to_container(options, resolve=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config.checks import PLAIN
+from sparring.config.checks import NON_MIXTURE_ANSWERS
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, GameError
@@ -414,7 +414,7 @@ def pair_shares(
 def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     """Return the meta-solvers of a run by configuration key; that of ``league.answer`` is first."""
     solvers: dict[str, Any] = {}
-    if config.league.answer not in PLAIN:
+    if config.league.answer not in NON_MIXTURE_ANSWERS:
         solvers["league.answer"] = config.league.answer
     for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SOLVER

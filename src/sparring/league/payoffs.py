@@ -561,7 +561,7 @@ def pair_rows(
         teams: the team of each seat.
         apart: as for ``Payoffs.after``.
     """
-    keyed_players = players if apart else tuple(player.of(MAIN) for player in players)
+    keyed_players = players if apart else tuple(player.for_policy(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
         (Row(game, sides[side][0], player, opponent), side, other)

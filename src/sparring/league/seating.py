@@ -39,7 +39,7 @@ class LeagueLearner:
     @property
     def player(self) -> PlayerRef:
         """The learner as a player."""
-        return LEARNER.of(self.policy)
+        return LEARNER.for_policy(self.policy)
 
 
 def learner_of_state(

@@ -36,7 +36,7 @@ class PoolOpponent:
 
     Args:
         agent: the player in all seats except the learner's.
-        weight: its weight in the pool, relative to the other weights.
+        weight: weight of the opponent in the pool, relative to the other weights.
         trained: whether it was an opponent in training.
     """
 
@@ -50,8 +50,8 @@ class AdaptationRow:
     """Results of a role in each attempt: against one opponent, or against a pool of them.
 
     Args:
-        role: of the agent.
-        opponent: its name; "" for a pool.
+        role: role of the agent.
+        opponent: name of the opponent; "" for a pool.
         trained: whether the opponent, or the whole pool, was used in training.
         returns: mean return in each attempt, in the game's units, over the trials that reached it.
         gain: return of the last attempt minus that of the first, mean over trials with both.
@@ -82,9 +82,9 @@ def adaptation(
 
     Args:
         starts: initial states; their game is a ``trial`` of two seats or more.
-        agent: is measured in each role that remembers earlier attempts.
-        opponents: by name.
-        trials: of each role against each opponent, at least 2.
+        agent: the agent, which is measured in each role that remembers earlier attempts.
+        opponents: the opponents by name.
+        trials: number of trials of each role against each opponent, at least 2.
         stream: source of all random draws.
         level: confidence level of the intervals.
         in_flight: concurrent episodes; see ``rollout_teams``.
@@ -100,8 +100,10 @@ def adaptation(
     for seat in trial.carried:
         role, returns_of, rows = trial.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
         for name, opponent in opponents.items():
-            draws = stream.child(name)
-            specs = [match_spec(starts, seat, number, trials, draws) for number in range(trials)]
+            trial_stream = stream.child(name)
+            specs = [
+                match_spec(starts, seat, number, trials, trial_stream) for number in range(trials)
+            ]
             agents = {AGENT: agent, OPPONENT: opponent.agent}
             episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
             returns_of[name] = _returns(starts.game, episodes, seat, trial.attempts)
@@ -141,7 +143,7 @@ def rules_of(game: Environment) -> Trial:
     """
     if not isinstance(game, Trial):
         raise ConfigError(
-            f"{game.name} is no trial, so it has no attempts to compare; measure "
+            f"{game.name} is not a trial, so it has no attempts to compare; measure "
             "the environment 'trial'."
         )
     if game.num_seats < 2:
@@ -160,7 +162,6 @@ def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[floa
 def _returns(
     game: Environment, episodes: Sequence[Episode], seat: int, attempts: int
 ) -> FloatArray:
-    """Return the returns [trials, attempts]; NaN for attempts that were not played."""
     returns = np.full((len(episodes), attempts), np.nan)
     for row, episode in enumerate(episodes):
         row_returns = attempt_returns(game, episode, seat)
@@ -177,7 +178,7 @@ def _row(
     forfeits: float,
     level: float,
 ) -> AdaptationRow:
-    count = next(iter(returns_of.values())).shape[1]
+    num_attempts = next(iter(returns_of.values())).shape[1]
     parts = [(returns_of[name], weight) for name, weight in weights.items()]
     return AdaptationRow(
         role=role,
@@ -185,7 +186,7 @@ def _row(
         trained=trained,
         returns=tuple(
             _weighted_mean([(returns[:, attempt], weight) for returns, weight in parts], level)
-            for attempt in range(count)
+            for attempt in range(num_attempts)
         ),
         gain=_weighted_mean(
             [(returns[:, -1] - returns[:, 0], weight) for returns, weight in parts], level

@@ -31,19 +31,19 @@ class AgentSpec(NamedTuple):
 
     @property
     def style(self) -> str:
-        """The style of prompts that it needs: "full", unless its plug-in has ``style_of``."""
+        """The style of prompts that the agent needs: "full" without ``style_of``."""
         style_of = self._declarations.style_of
         return "full" if style_of is None else style_of(**self.options)
 
     @property
     def words(self) -> frozenset[str] | None:
-        """The words that it can read; None: any words."""
+        """The words that the agent can read; None: any words."""
         words_of = self._declarations.words_of
         return None if words_of is None else words_of(**self.options)
 
     @property
     def identity(self) -> Any:
-        """What its play depends on besides its options, from ``identity_of`` of its plug-in."""
+        """What the play depends on besides the options, by the plug-in's ``identity_of``."""
         identity_of = self._declarations.identity_of
         return None if identity_of is None else identity_of(**self.options)
 
@@ -95,9 +95,9 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
             if key in spec.options
         ]
         names.append(f"{spec.name}({','.join(settings)})" if settings else spec.name)
-    twice = sorted({label for label in names if names.count(label) > 1})
-    if twice:
+    repeated = sorted({label for label in names if names.count(label) > 1})
+    if repeated:
         raise ConfigError(
-            f"{what} {twice[0]!r} occurs twice; leave one out, or give it another option."
+            f"{what} {repeated[0]!r} occurs twice; leave one out, or give it another option."
         )
     return names

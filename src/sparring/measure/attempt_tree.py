@@ -58,7 +58,7 @@ from sparring.environments.trial import Trial, TrialPlay
 from sparring.measure.info_states import DEFAULT_LIMIT, ActionScorer, Query, renormalise
 from sparring.play.players.chances import chances_of
 
-MAX_HISTORIES = 100_000
+MAX_HISTORIES = 100_000  # histories of an attempt tree
 
 
 @dataclass(kw_only=True, slots=True)
@@ -105,7 +105,7 @@ class Branch:
 
     @property
     def ends(self) -> Iterator[AttemptEnd]:
-        """The ends."""
+        """All ends of the branch."""
         return iter(self.ends_by_text.values())
 
 
@@ -134,7 +134,7 @@ def attempt_tree(
 
     Args:
         environment: the environment of one attempt; two seats.
-        seat: of the learner.
+        seat: seat of the learner.
         opponents: agents by name, K of them.
         reveal: whether the learner reads at the end what the environment reveals.
         winners: seats whose win ends the trial; such ends are stored separately.
@@ -190,7 +190,7 @@ class _AttemptWalk:
         Args:
             play: the current position; it is not changed.
             reach: probability that chance and each opponent lead there, [K].
-            branch: after the learner's last action.
+            branch: the branch after the learner's last action.
         """
         self.count += 1
         if self.count > MAX_HISTORIES:
@@ -211,9 +211,9 @@ class _AttemptWalk:
     def _add_end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         payoff = play.returns[self.seat]
         text = result_text(play, self.seat, payoff, self.environment.brief, self.reveal)
-        won = any(play.returns[winner] > 0 for winner in self.winners)
+        is_won = any(play.returns[winner] > 0 for winner in self.winners)
         end = branch.ends_by_text.setdefault(
-            (text, won),
+            (text, is_won),
             AttemptEnd(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach))),
         )
         end.reach += reach
@@ -236,13 +236,13 @@ class _AttemptWalk:
     def _branches(
         self, play: CloneablePlay, reach: FloatArray, branch: Branch
     ) -> dict[str, Branch]:
-        seen, legal = play.observe(self.seat), play.legal(self.seat)
+        observation, legal = play.observe(self.seat), play.legal(self.seat)
         if legal is None:
             raise GameError(
                 f"{self.environment.name}: no exact ceiling, because the learner may reply with "
                 "any text."
             )
-        key = seen.key or seen.text
+        key = observation.key or observation.text
         if key not in branch.decisions:
             branch.decisions[key] = LearnerDecision(
                 play=play, reach=np.zeros(len(reach)), after={action: Branch() for action in legal}
@@ -262,7 +262,7 @@ class AttemptReturns:
     """Expected results of a policy in each attempt; N attempts, K opponents.
 
     Args:
-        returns: of each attempt, given that it begins, in the environment's units, [N, K]; NaN if
+        returns: mean return of each attempt that begins, in the environment's units, [N, K]; NaN if
             it never begins.
         illegal: probability of an illegal reply, mean over the decisions of the attempt, [N, K].
         decisions: number of conversations that the policy was evaluated on.
@@ -284,9 +284,9 @@ def attempt_returns(
     """Return a policy's expected return in each attempt against each opponent.
 
     Args:
-        rules: of the trial; two seats.
+        rules: rules of the trial, which has two seats.
         scorer: the policy; it is evaluated on every conversation that some opponent allows.
-        role: its seat, which remembers earlier attempts.
+        role: seat that remembers earlier attempts.
         opponents: agents by name, K of them, which report their exact policies.
         limit: largest number of conversations.
 
@@ -315,11 +315,11 @@ class _TrialPosition:
 
     Args:
         play: the trial; the state inside its attempt is not used.
-        branch: of the attempt's tree.
+        branch: a branch of the attempt's tree.
         belief: probability that chance and opponent led to this attempt, [K].
         seen: observations of the learner so far.
-        actions: of the learner so far.
-        edge: number of its last action in its last conversation; -1 before the first.
+        actions: actions of the learner so far.
+        edge: number of the learner's last action, over all conversations; -1 before the first.
     """
 
     play: TrialPlay
@@ -378,7 +378,7 @@ class _ReturnWalk:
         )
 
     def run(self, opponents: int) -> None:
-        """Visit everything, depth first."""
+        """Visit every conversation, depth first."""
         beginning = _TrialPosition(
             play=self.rules.reset(Stream.from_seed(0)), branch=self.root, belief=np.ones(opponents)
         )
@@ -394,10 +394,10 @@ class _ReturnWalk:
             self.starts.add(start.edge, start.play.attempt, start.belief)
         for end in start.branch.ends:
             self.ends.add(start.edge, start.play.attempt, start.belief * end.earned)
-            then = start.play.after(replied, end.play)
-            if not then.done:
+            next_play = start.play.after(replied, end.play)
+            if not next_play.done:
                 belief = start.belief * end.reach
-                yield replace(start, play=then, branch=self.root, belief=belief)
+                yield replace(start, play=next_play, branch=self.root, belief=belief)
         for decision in start.branch.decisions.values():
             position = start.play.after(replied, decision.play)
             seen = (*start.seen, position.observe(self.seat))
@@ -436,22 +436,24 @@ class _ReturnWalk:
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
         """Return a policy's results from its action and illegal probabilities per conversation."""
         reached = np.ones(self.edges + 1)  # the policy's probability of each edge, then 1
-        first = 0
+        first_edge = 0
         for edge, row in zip(self.decisions.edge, policy, strict=True):
-            reached[first : first + len(row)] = reached[edge] * row
-            first += len(row)
-        count = self.rules.attempts
+            reached[first_edge : first_edge + len(row)] = reached[edge] * row
+            first_edge += len(row)
+        num_attempts = self.rules.attempts
         with np.errstate(invalid="ignore"):
-            starts = self.starts.sum_by_attempt(reached, count)
-            earned = self.ends.sum_by_attempt(reached, count) / starts
-            decisions = self.decisions.sum_by_attempt(reached, count)
-            illegal_shares = self.decisions.sum_by_attempt(reached, count, illegal) / decisions
+            starts = self.starts.sum_by_attempt(reached, num_attempts)
+            earned = self.ends.sum_by_attempt(reached, num_attempts) / starts
+            decisions = self.decisions.sum_by_attempt(reached, num_attempts)
+            illegal_shares = (
+                self.decisions.sum_by_attempt(reached, num_attempts, illegal) / decisions
+            )
         return AttemptReturns(returns=earned, illegal=illegal_shares, decisions=len(self.queries))
 
 
-MAX_BELIEFS = 20_000
-DIGITS = 12  # beliefs are equal if they agree in this many digits
-TIE = 1e-11  # returns that differ by less are equal
+MAX_BELIEFS = 20_000  # largest number of different beliefs about the opponent
+BELIEF_DIGITS = 12  # beliefs are equal if they agree in this many digits
+TIE = 1e-11  # returns that differ by less count as equal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -460,7 +462,7 @@ class Ceiling:
 
     Args:
         environment: name of the environment of each attempt.
-        role: of the learner.
+        role: role of the learner.
         reveal: whether hidden information is shown at the end of an attempt, as by a show-down.
         shares: probability of each opponent.
         best_by: expected return of the best response to each opponent.
@@ -468,10 +470,10 @@ class Ceiling:
         most: the highest return of each attempt, each by a different policy, [N].
         last: return of each attempt by the policy that is best in the last attempt, [N]; the sum
             breaks ties.
-        last_by: ``last`` by opponent.
+        last_by: ``last`` against each opponent.
         total: return of each attempt by the policy with the best sum of all attempts, [N]; the last
             attempt breaks ties.
-        total_by: ``total`` by opponent.
+        total_by: ``total`` against each opponent.
     """
 
     environment: str
@@ -501,9 +503,9 @@ class Ceiling:
         """The value of knowing the opponent: best minus fixed."""
         return self.best - self.fixed
 
-    def closed(self, earned: float) -> float | None:
+    def closed_share(self, mean_return: float) -> float | None:
         """Return (mean return - fixed) / headroom; None without headroom."""
-        return (earned - self.fixed) / self.headroom if self.headroom > TIE else None
+        return (mean_return - self.fixed) / self.headroom if self.headroom > TIE else None
 
 
 def adaptation_ceiling(
@@ -521,8 +523,8 @@ def adaptation_ceiling(
 
     Args:
         environment: the environment of each attempt, such as ``trial.inner``; two seats.
-        role: of the learner; the opponent has the other seat.
-        opponents: agents by name.
+        role: role of the learner; the opponent has the other seat.
+        opponents: the opponents by name.
         shares: weight of each opponent; None: equal weights.
         attempts: number of attempts.
         reveal: whether the learner reads at the end what ``trial`` shows with ``reveal: true``.
@@ -539,12 +541,14 @@ def adaptation_ceiling(
         raise GameError(f"attempts={attempts} leaves no attempt to play; write attempts=3.")
     tree = attempt_tree(environment, environment.roles.index(role), opponents, reveal=reveal)
     prior = np.array([*pool.values()])
-    solver = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
-    highest = [solver["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)]
-    last, total = (solver[goal].returns(prior, attempts) for goal in ("last", "sum"))
-    fixed = solver["last"].returns(prior, 1)[0] / prior
+    solvers = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
+    highest = [
+        solvers["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)
+    ]
+    last, total = (solvers[goal].returns(prior, attempts) for goal in ("last", "sum"))
+    fixed = solvers["last"].returns(prior, 1)[0] / prior
     best = [
-        solver["last"].returns(np.eye(len(pool))[number], 1)[0, number]
+        solvers["last"].returns(np.eye(len(pool))[number], 1)[0, number]
         for number in range(len(pool))
     ]
     return Ceiling(
@@ -567,7 +571,7 @@ def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling
 
     Args:
         environment: the environment of each attempt.
-        options: those of ``adaptation_ceiling``.
+        options: arguments of ``adaptation_ceiling``.
 
     Raises:
         UnknownNameError: the environment lacks the role, or an action that an opponent names.
@@ -604,7 +608,7 @@ def _by_opponent(pool: Mapping[str, float], rows: FloatArray) -> dict[str, tuple
 class _Solver:
     def __init__(self, tree: AttemptTree, objective: str) -> None:
         self.tree, self.objective = tree, objective
-        self._known: dict[tuple[float, ...], FloatArray] = {}
+        self._cache: dict[tuple[float, ...], FloatArray] = {}
 
     def returns(self, belief: FloatArray, attempts: int) -> FloatArray:
         """Return the returns [n, K] of the remaining attempts, weighted by beliefs [K]."""
@@ -612,15 +616,15 @@ class _Solver:
         if not attempts or total <= 0.0:
             return np.zeros((attempts, len(belief)))
         belief = belief / total
-        key = (float(attempts), *np.round(belief, DIGITS).tolist())
-        if key not in self._known:
-            if len(self._known) >= MAX_BELIEFS:
+        key = (float(attempts), *np.round(belief, BELIEF_DIGITS).tolist())
+        if key not in self._cache:
+            if len(self._cache) >= MAX_BELIEFS:
                 raise TooLargeError(
                     f"More than {MAX_BELIEFS:,} beliefs about the opponent can arise, too many "
                     "for an exact ceiling; use fewer attempts or opponents."
                 )
-            self._known[key] = self._best(self.tree.root, belief, attempts)
-        return total * self._known[key]
+            self._cache[key] = self._best(self.tree.root, belief, attempts)
+        return total * self._cache[key]
 
     def _best(self, branch: Branch, belief: FloatArray, attempts: int) -> FloatArray:
         returns = np.zeros((attempts, len(belief)))
@@ -633,12 +637,13 @@ class _Solver:
         return returns
 
     def _pick(self, options: list[FloatArray]) -> FloatArray:
-        """Return the best option by the objective, the first one if several are equal."""
         best, best_key = options[0], self._ranks(options[0])
         for option in options[1:]:
             key = self._ranks(option)
-            lead = key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
-            if lead > TIE:
+            difference = (
+                key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
+            )
+            if difference > TIE:
                 best, best_key = option, key
         return best
 

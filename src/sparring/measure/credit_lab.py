@@ -71,7 +71,7 @@ from sparring.play.playouts import with_playouts
 from sparring.play.rollout import rollout, run_requests
 from sparring.play.turn_table import ordered_turns, turn_table
 
-TINY = 1e-300  # smallest divisor
+MIN_DIVISOR = 1e-300  # smallest divisor
 PROBES = 16  # batches that are multiplied with all others in ``_pair_error``
 
 
@@ -82,8 +82,8 @@ class GradientLayout:
     num_batches: int
     num_parameters: int
     batch_size: int
-    turn: IntArray  # [entries] a turn, once per legal action
-    slot: IntArray  # [entries] its pair (batch, parameter)
+    turn: IntArray  # [entries] number of a turn, once per legal action
+    slot: IntArray  # [entries] number of the turn's pair (batch, parameter)
     score: FloatArray  # [entries] d ln pi(played) / d logit = (1 if played) - pi
     batch: IntArray  # [S]
     parameter: IntArray  # [S]
@@ -185,12 +185,12 @@ def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
     n = layout.num_batches
     mean = layout.total(gradients) / n
     errors = []
-    for number in np.unique(np.linspace(0, n - 1, PROBES).astype(np.int64)):
-        in_batch = layout.batch == number
+    for batch_index in np.unique(np.linspace(0, n - 1, PROBES).astype(np.int64)):
+        in_batch = layout.batch == batch_index
         probe = -mean
         probe[layout.parameter[in_batch]] += gradients[in_batch]
         products = layout.per_batch(gradients * probe[layout.parameter]) - float(mean @ probe)
-        errors.append(np.mean(np.delete(products, number) ** 2))
+        errors.append(np.mean(np.delete(products, batch_index) ** 2))
     return float(np.sqrt(2 * np.mean(errors) / (n * (n - 1))))
 
 
@@ -229,7 +229,7 @@ class GradientFigures:
 
     bias: Interval
     bias_scaled: Interval
-    cosine: Interval  # of E g
+    cosine: Interval  # cosine of the angle between E g and e
     variance: Interval
     variance_scaled: Interval
     bias_unpaired: Interval  # ``bias`` without control variates
@@ -241,7 +241,7 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
     """Return the figures of an estimator.
 
     Args:
-        plain: products of its batch gradients.
+        plain: products of the estimator's batch gradients.
         paired: products of the same gradients minus control variates: equal expectation, less
             noise.
     """
@@ -255,7 +255,9 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
         lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         extra_error = paired.pair_error / paired.exact
-        extra_angle = extra_error / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
+        extra_angle = extra_error / max(
+            float(fine.along) ** 2 + max(float(fine.across), 0.0), MIN_DIVISOR
+        )
     sine = _root(
         jackknife_interval(float(squares[0][0]), squares[1][0], more_error=extra_angle), top=1.0
     )
@@ -300,11 +302,11 @@ def paired_products(
     added back. The fit of K factors to all batches has an error of about K / n of the noise.
 
     Args:
-        layout: of the episodes.
-        gradients: of an estimator, [S].
+        layout: layout of the episodes' gradients.
+        gradients: gradients of an estimator, [S].
         exact: the exact gradient [D].
         controls: gradients whose expectation is known, [K, S].
-        expectations: their expectations in units of the exact gradient, [K].
+        expectations: expectations of the controls in units of the exact gradient, [K].
     """
     sums = np.array([layout.total(control) for control in controls])
     covariance = controls @ controls.T - sums @ sums.T / layout.num_batches
@@ -350,18 +352,18 @@ def with_playout_values(
 
     Args:
         played: the table that gets the columns.
-        episodes: its episodes.
-        game: of the episodes.
-        policy: continues the episodes in every seat.
+        episodes: the lab's episodes.
+        game: the game of the episodes.
+        policy: the policy that continues the episodes in every seat.
         count: number of games from each position.
-        stream: of random numbers.
+        stream: stream of random numbers.
     """
     agent = TableAgent(policy)
     values_after, values_before = [], []
-    for begin in range(0, len(episodes), played.batch_size):
-        batch = episodes[begin : begin + played.batch_size]
+    for start in range(0, len(episodes), played.batch_size):
+        batch = episodes[start : start + played.batch_size]
         pending = with_playouts(
-            batch, {game.name: game}, count=count, stream=stream.child(begin), before=True
+            batch, {game.name: game}, count=count, stream=stream.child(start), before=True
         )
         valued, _ = run_requests(pending, lambda specs: rollout(specs, {agent.name: agent}))
         for _, turn in ordered_turns(valued):
@@ -394,7 +396,7 @@ def with_reward(
 
 
 ALL = "all"
-MIN_BATCHES = 4
+MIN_BATCHES = 4  # smallest number of counted batches
 AVAILABLE = {"game", "batch"}  # what a reward can read in the lab
 Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
 
@@ -449,13 +451,13 @@ class LabRow:
     estimator: str
     refused: str | None = None
     gradient: GradientFigures | None = None
-    # by role, only in the parameters of the seat
+    # figures of each role, in the parameters of its seat only
     seats: Mapping[str, GradientFigures] = field(default_factory=dict)
     # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
     right_sign: float = np.nan
     zeros: float = np.nan  # share of all turns whose advantage is 0
     effective: float = np.nan  # effective sample size (sum |A|)^2 / sum A^2 as a share of the turns
-    seconds: float | None = None  # per 100,000 turns
+    seconds: float | None = None  # processor seconds per 100,000 turns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -469,7 +471,7 @@ class LabReport:
     batches: int  # number of counted batches
     turns: int
     returns: tuple[float, ...]  # exact expected return per seat
-    gradient_norm: float  # of the exact gradient
+    gradient_norm: float  # norm of the exact gradient
     check: Interval  # bias of the plain returns without control variates; should be 0
     rows: tuple[LabRow, ...]
 
@@ -525,7 +527,7 @@ def bind_reward(text: str) -> BoundPlugin:
     return bound
 
 
-TIMED_ROWS = 100_000
+TIMED_ROWS = 100_000  # turns of the timed call
 SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| have no right sign
 
 
@@ -534,7 +536,7 @@ class CreditLab:
 
     Args:
         game: the game.
-        policy: plays every seat; a table over the game's information states.
+        policy: the policy of every seat; a table over the game's information states.
         plan: number of episodes, batches and other settings.
 
     Raises:
@@ -572,7 +574,7 @@ class CreditLab:
         if plan.reward:
             self.input_episodes = with_reward(played, episodes, game, bind_reward(plan.reward))
         self.tables = self.input_episodes.tables()
-        self.first = len(played.batch) - len(self.played.batch)  # index of the first counted turn
+        self.first_counted_turn = len(played.batch) - len(self.played.batch)
         self.layout = GradientLayout.of(self.played, policy)
         self.controls, self.expectations = self._controls()
 
@@ -625,7 +627,7 @@ class CreditLab:
         Raises:
             CreditError: the estimator cannot use the table, or its advantages are not finite.
         """
-        advantages = self.advantages(name, estimator)[self.first :]
+        advantages = self.advantages(name, estimator)[self.first_counted_turn :]
         gradients = self.layout.gradients(advantages)
         has_sign = np.abs(self.played.advantage) > SIGN_TOLERANCE
         counted = has_sign & (advantages != 0)
@@ -662,8 +664,8 @@ class CreditLab:
         invalid = np.flatnonzero(~np.isfinite(advantages))
         if len(invalid):
             raise CreditError(
-                f"credit {name!r} gave the advantage {advantages[invalid[0]]} in turn {invalid[0]} "
-                "of the lab's episodes."
+                f"credit {name!r} returned the advantage {advantages[invalid[0]]} in turn "
+                f"{invalid[0]} of the lab's episodes."
             )
         return advantages
 
@@ -699,12 +701,12 @@ class CreditLab:
         """Return the figures of batch gradients [S], in all parameters or those of one seat."""
         layout, exact, controls = self.layout, self.exact, self.controls
         if seat is not None:
-            of_seat = self.policy.seats == seat
-            slots_of_seat = of_seat[layout.parameter]
+            is_of_seat = self.policy.seats == seat
+            is_slot_of_seat = is_of_seat[layout.parameter]
             exact, gradients, controls = (
-                exact * of_seat,
-                gradients * slots_of_seat,
-                controls * slots_of_seat,
+                exact * is_of_seat,
+                gradients * is_slot_of_seat,
+                controls * is_slot_of_seat,
             )
         plain = GradientProducts.of(layout, gradients, exact)
         return figures(
@@ -722,9 +724,9 @@ class CreditLab:
         )
         turns = _skip_batches(self.episodes_for(estimator), self.plan.skipped).turns
         table = repeat_table(slice_turns(turns, 0, end), TIMED_ROWS)
-        begin = time.process_time()
+        start = time.process_time()
         estimator(table, {})
-        return (time.process_time() - begin) * TIMED_ROWS / len(table.reward)
+        return (time.process_time() - start) * TIMED_ROWS / len(table.reward)
 
 
 def needs_playouts(estimator: Estimator) -> bool:
@@ -748,15 +750,15 @@ def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
 
 
 def _skip_batches(played: LabEpisodes, batches: int) -> LabEpisodes:
-    begin = int(np.searchsorted(played.batch, batches))
+    start = int(np.searchsorted(played.batch, batches))
     return replace(
         played,
-        turns=slice_turns(played.turns, begin, len(played.batch)),
-        batch=played.batch[begin:] - batches,
+        turns=slice_turns(played.turns, start, len(played.batch)),
+        batch=played.batch[start:] - batches,
         num_batches=played.num_batches - batches,
-        state=played.state[begin:],
-        choice=played.choice[begin:],
-        advantage=played.advantage[begin:],
-        contribution=played.contribution[begin:],
-        judgements={name: column[begin:] for name, column in played.judgements.items()},
+        state=played.state[start:],
+        choice=played.choice[start:],
+        advantage=played.advantage[start:],
+        contribution=played.contribution[start:],
+        judgements={name: column[start:] for name, column in played.judgements.items()},
     )

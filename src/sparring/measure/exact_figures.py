@@ -25,7 +25,7 @@ from sparring.environments.base import Environment, side_numbers, sides_of, team
 from sparring.environments.choose import ChooseEnvironment
 from sparring.environments.choose.proposer import candidates_key, numerals
 from sparring.measure.exploitability import (
-    MOST,
+    MAX_HISTORIES_TIMES_PLANS,
     check_states,
     figures_of,
     has_teams,
@@ -37,7 +37,7 @@ from sparring.measure.info_states import ActionScorer, InfoStates, Query, renorm
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.mixture import Mixture
 
-MAX_CONVERSATIONS = 200_000  # conversations that are enumerated
+MAX_CONVERSATIONS = 200_000  # largest number of conversations that are enumerated
 # an unfinished conversation: probability, observations, replies, earlier candidates
 _Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
@@ -56,10 +56,10 @@ def on_base_game(game: Environment, policy: Any) -> Any:
 
 
 class _CandidateLine(NamedTuple):
-    share: float  # probability of its candidates, and of the seat's choices before
+    share: float  # probability of the candidates and of the seat's earlier choices
     seen: tuple[Observation, ...]
     replies: tuple[str, ...]
-    before: str
+    earlier_key: str  # key of the earlier lists of candidates
     candidates: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ class ChooserScorer:
 
     Args:
         game: the game with candidates.
-        policy: its replies are numbers of candidates.
+        policy: the policy; its replies are numbers of candidates.
     """
 
     def __init__(self, game: ChooseEnvironment, policy: ActionScorer) -> None:
@@ -107,11 +107,11 @@ class ChooserScorer:
                 for query, lines_of_query in zip(queries_at_depth, histories, strict=True)
                 for line in lines_of_query
             ]
-            answers = iter(self.policy.action_logprobs(offers))
+            offer_logprobs = iter(self.policy.action_logprobs(offers))
             for query, lines_of_query in zip(queries_at_depth, histories, strict=True):
                 key = (query.seat, query.key)
                 lines[key], rows[key] = _mix_choices(
-                    query, [(line, next(answers)) for line in lines_of_query]
+                    query, [(line, next(offer_logprobs)) for line in lines_of_query]
                 )
         return [rows[query.seat, query.key] for query in queries]
 
@@ -160,24 +160,23 @@ class ChooserScorer:
 
 
 def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
-    """Return a conversation after an action; its share is 0 if the action was not offered."""
     if action not in line.candidates:
         return 0.0, (), (), ""
-    place = line.candidates.index(action)
-    replies = (*line.replies, numerals(len(line.candidates))[place])
-    key = f"{line.before}{candidates_key(line.candidates)}"
-    return line.share * float(chances[place]), line.seen, replies, key
+    index = line.candidates.index(action)
+    replies = (*line.replies, numerals(len(line.candidates))[index])
+    key = f"{line.earlier_key}{candidates_key(line.candidates)}"
+    return line.share * float(chances[index]), line.seen, replies, key
 
 
 def _mix_choices(
-    query: Query, answers: Sequence[tuple[_CandidateLine, FloatArray]]
+    query: Query, lines: Sequence[tuple[_CandidateLine, FloatArray]]
 ) -> tuple[list[tuple[_CandidateLine, FloatArray]], FloatArray]:
     """Return (choices of every conversation, log of their mean over actions)."""
-    width, total = len(query.legal_actions), sum(line.share for line, _ in answers)
+    width, total = len(query.legal_actions), sum(line.share for line, _ in lines)
     if not total:
         return [], np.full(width, -np.log(width))
     mean, illegal, choices = np.zeros(width), 0.0, []
-    for line, logprobs in answers:
+    for line, logprobs in lines:
         chances, illegal_shares = renormalise(logprobs)
         choices.append((line, chances))
         illegal += line.share / total * illegal_shares
@@ -191,7 +190,7 @@ class ExactFigures(NamedTuple):
     """Results of enumeration.
 
     Args:
-        figures: by metric name.
+        figures: exact figures by metric name.
         values: expected return of each seat when the policy plays all seats.
         note: which figures are undefined, or "".
     """
@@ -211,12 +210,12 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
 
     Args:
         game: the policy's game.
-        info_states: of ``enumerate_info_states(base_game(game))``.
-        policy: plays every seat.
+        info_states: result of ``enumerate_info_states(base_game(game))``.
+        policy: the policy of every seat.
 
     Raises:
-        SparringError: as for ``nash_conv``.
-        GameError: as for ``nash_conv``, or there are too many combinations of members.
+        SparringError: as in ``nash_conv``.
+        GameError: as in ``nash_conv``, or there are too many combinations of members.
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
         return _mixture_figures(game, info_states, policy)
@@ -225,7 +224,6 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
 
 
 def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
-    """Return the figures of a mixture; each team draws one member per episode."""
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
@@ -267,9 +265,9 @@ def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray)
     """Return the probability of an illegal reply, mean over information states.
 
     Args:
-        weights: of each member in each side, [S, K].
-        side: of each information state, [I].
-        illegal: of each member in each information state, [K, I].
+        weights: weight of each member in each side, [S, K].
+        side: side of each information state, [I].
+        illegal: illegal mass of each member in each information state, [K, I].
     """
     mass = 0.0
     for row in dict.fromkeys(map(tuple, weights.tolist())):  # sides with equal weights are merged
@@ -290,29 +288,29 @@ def _values_over_draws(
     """Return (expected return of each seat [P], illegal probability of a turn), over all draws.
 
     Args:
-        info_states: of the environment.
+        info_states: information states of the environment.
         seats: number of seats.
-        side: of each information state, [I].
-        profiles: of the members, K.
-        weights: of each member in each side, [S, K].
-        illegal: of each member in each information state, [K, I].
+        side: side of each information state, [I].
+        profiles: profiles of the K members.
+        weights: weight of each member in each side, [S, K].
+        illegal: illegal mass of each member in each information state, [K, I].
     """
     tree, sides = info_states.tree, side.tolist()
     members_of = [np.flatnonzero(row).tolist() for row in weights]
-    draws = math.prod(map(len, members_of))
-    if draws * len(tree.parent) > MOST:
+    num_draws = math.prod(map(len, members_of))
+    if num_draws * len(tree.parent) > MAX_HISTORIES_TIMES_PLANS:
         raise GameError(
-            f"{info_states.rules}: {draws} draws of {len(members_of)} teams from {len(profiles)} "
-            "members are too many for exact figures; measure a single member (--answer policy), or "
-            "matches."
+            f"{info_states.rules}: {num_draws} draws of {len(members_of)} teams from "
+            f"{len(profiles)} members are too many for exact figures; measure a single member "
+            "(--answer policy), or matches."
         )
     values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):
         share = math.prod(float(weights[team, member]) for team, member in enumerate(draw))
         rows = [profiles[draw[team]][index] for index, team in enumerate(sides)]
-        played = policy_values(tree, info_states.seats, rows)
+        draw_values = policy_values(tree, info_states.seats, rows)
         illegal_shares = np.array([illegal[draw[team], index] for index, team in enumerate(sides)])
-        values += share * played.returns
-        illegal_visits += share * float(played.reach @ illegal_shares)
-        visits += share * float(played.reach.sum())
+        values += share * draw_values.returns
+        illegal_visits += share * float(draw_values.reach @ illegal_shares)
+        visits += share * float(draw_values.reach.sum())
     return values, illegal_visits / visits

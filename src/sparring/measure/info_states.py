@@ -45,8 +45,8 @@ class Query:
     game: str
     seat: int
     key: str  # Observation.key
-    observations: tuple[str, ...]  # the text of each own turn so far, this one last
-    actions: tuple[str, ...]  # the seat's own earlier actions: one shorter than observations
+    observations: tuple[str, ...]  # texts of the seat's turns so far; the last is this turn's
+    actions: tuple[str, ...]  # the seat's earlier actions: one less than observations
     legal_actions: tuple[str, ...]
     # the records with these texts, for policies that read other fields of them; may be empty
     seen: tuple[Observation, ...] = field(default=(), compare=False)
@@ -96,7 +96,7 @@ class TabularScorer:
         if row is None:
             raise GameError(
                 f"The tabular policy has no row for seat {query.seat} of {query.game} in "
-                f"information state {query.key!r}. Give one for every information state: "
+                f"information state {query.key!r}. Write a row for every information state: "
                 f"{{({query.seat}, {query.key!r}): {{{query.legal_actions[0]!r}: 1.0}}}}."
             )
         with np.errstate(divide="ignore"):
@@ -143,11 +143,11 @@ def renormalise(logprobs: FloatArray) -> tuple[FloatArray, float]:
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
-_PROBES = 32
-_PROBE_CAP = 1e30  # a random play stops once it represents this many histories
+_PROBES = 32  # random plays of an estimate
+_MAX_ESTIMATE = 1e30  # a random play stops once it represents this many histories
 # an estimate this many times over the bound is trusted without a walk (wrong with P < 1/100,
 # Markov)
-_HOPELESS = 100.0
+_TRUSTED_RATIO = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
@@ -159,7 +159,7 @@ class InfoStates:
     queries: tuple[Query, ...]  # [I]
     # [I] action ids, parallel to Query.legal_actions
     legal_ids: tuple[tuple[int, ...], ...]
-    node_keys: tuple[str, ...]  # [I] what nodes call them, Node.information_state_string
+    node_keys: tuple[str, ...]  # [I] Node.information_state_string
     tree: GameTree
 
     def __len__(self) -> int:
@@ -168,12 +168,12 @@ class InfoStates:
 
     @property
     def seats(self) -> IntArray:
-        """The seat that acts in each, [I]."""
+        """The seat that acts in each information state, [I]."""
         return np.array([query.seat for query in self.queries], dtype=np.int64)
 
     @property
     def widths(self) -> IntArray:
-        """The number of legal actions of each, [I]."""
+        """The number of legal actions in each information state, [I]."""
         return np.array([len(query.legal_actions) for query in self.queries], dtype=np.int64)
 
 
@@ -254,11 +254,11 @@ class _GameWalk:
             seen=seen,
             teams=self.teams,
         )
-        number = self._register(query, state)
+        state_index = self._register(query, state)
         for choice, (action, action_id) in enumerate(
-            zip(actions, self.legal_ids[number], strict=True)
+            zip(actions, self.legal_ids[state_index], strict=True)
         ):
-            longer = _Memory(
+            next_memory = _Memory(
                 observations=observations,
                 seen=seen,
                 actions=(*memory.actions, action),
@@ -266,28 +266,28 @@ class _GameWalk:
             )
             yield (
                 history.child(action_id),
-                (node, number, choice, 1.0),
-                (*memories[:seat], longer, *memories[seat + 1 :]),
+                (node, state_index, choice, 1.0),
+                (*memories[:seat], next_memory, *memories[seat + 1 :]),
             )
 
     def _register(self, query: Query, state: Decision) -> int:
-        place = self.index.get((query.seat, query.key))
-        if place is not None:
-            if self.queries[place] != query:
-                raise _recall_error(self.queries[place], query)
-            return place
-        number = len(self.queries)
-        if number >= self.limit:
+        known_index = self.index.get((query.seat, query.key))
+        if known_index is not None:
+            if self.queries[known_index] != query:
+                raise _recall_error(self.queries[known_index], query)
+            return known_index
+        new_index = len(self.queries)
+        if new_index >= self.limit:
             reached = (
-                f"the walk was stopped after {number:,} information states in {len(self.edges):,} "
-                "histories"
+                f"the walk was stopped after {new_index:,} information states in "
+                f"{len(self.edges):,} histories"
             )
             raise too_large_error(self.game, self.limit, reached)
-        self.index[query.seat, query.key] = number
+        self.index[query.seat, query.key] = new_index
         self.queries.append(query)
         self.legal_ids.append(tuple(state.action_index(action) for action in query.legal_actions))
         self.node_keys.append(state.node.information_state_string(query.seat))
-        return number
+        return new_index
 
     def tree(self) -> GameTree:
         parent, info_state, choice, chance = zip(*self.edges, strict=True)
@@ -333,7 +333,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
             "instead (sparring evaluate RUN)."
         )
     estimate = estimate_histories(tree)
-    if estimate > _HOPELESS * HISTORIES_PER_INFO_STATE * limit:
+    if estimate > _TRUSTED_RATIO * HISTORIES_PER_INFO_STATE * limit:
         raise too_large_error(
             tree, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
@@ -354,14 +354,14 @@ def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
 
     An episode that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
     "Estimating the efficiency of backtrack programs"). The estimate is the mean over ``probes``
-    plays, each stopped at ``_PROBE_CAP``.
+    plays, each stopped at ``_MAX_ESTIMATE``.
     """
     total = 0.0
     with environment_call(game) as call:
         for probe in range(probes):
             call.now = stream = Stream.from_seed(0).child("estimate").child(probe)
             node, product, depth = game.first_node(), 1.0, 0
-            while not node.is_terminal() and product < _PROBE_CAP:
+            while not node.is_terminal() and product < _MAX_ESTIMATE:
                 legal = node.legal_actions()
                 node = node.child(legal[stream.integer(depth, len(legal))])
                 product *= len(legal)
@@ -382,7 +382,7 @@ def too_large_error(game: GameRules, limit: int, reached: str) -> TooLargeError:
 def _recall_error(first: Query, second: Query) -> GameError:
     return GameError(
         f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
-        f"state {first.key!r} is told {first.observations} after {first.actions} "
+        f"state {first.key!r} reads {first.observations} after {first.actions} "
         f"with {first.legal_actions} on one path, and {second.observations} "
         f"after {second.actions} with {second.legal_actions} on another. Make State.observe a "
         "function of what the seat may know only."
@@ -393,7 +393,7 @@ def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> Exact
     """Return Q and V of every information state under a policy that plays every seat.
 
     Args:
-        info_states: of ``enumerate_info_states(game)``.
+        info_states: result of ``enumerate_info_states(game)``.
         policy: probabilities of the legal actions of each information state, I arrays [num_legal].
     """
     return policy_values(info_states.tree, info_states.seats, policy)

@@ -23,9 +23,9 @@ from sparring.environments.openspiel.banks import BANK_OPTIONS
 
 Label = Literal["unseen", "seen", "all"]
 
-PROBES = 400  # deals that estimate the share of a game's initial states seen in training
-LEAST = 0.05  # smallest share of unseen (or seen) states that are measured separately
-TRIES = 5000  # largest number of deals that are drawn until one fits
+NUM_PROBES = 400  # deals that estimate the share of a game's initial states seen in training
+MIN_SHARE = 0.05  # smallest share of unseen (or seen) states that are measured separately
+MAX_DEALS = 5000  # largest number of deals that are drawn until one fits
 WORDING = ("style", "outcome")  # options of a game that do not change its initial states
 
 
@@ -52,19 +52,20 @@ class Starts:
         """Return the deal of game ``number``: the first draw of ``stream`` that fits.
 
         Raises:
-            GameError: none of ``TRIES`` deals fits.
+            GameError: none of ``MAX_DEALS`` deals fits.
         """
         draws = stream.child("deal")
         if self.deals:
             return self.deals[number % len(self.deals)]
         if self.is_seen is None:
             return draws
-        for attempt in range(TRIES):
+        for attempt in range(MAX_DEALS):
             deal = draws.child(attempt) if attempt else draws
-            if (_start(self.game, deal) in self.seen) == self.is_seen:
+            if (_initial_state(self.game, deal) in self.seen) == self.is_seen:
                 return deal
         raise GameError(
-            f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank."
+            f"{self.game.name}: none of {MAX_DEALS} deals is {self.label}; write a larger "
+            "bank for the game."
         )
 
 
@@ -74,24 +75,24 @@ def all_starts(game: Environment) -> Starts:
 
 
 class SeenInitialStates:
-    """The initial states that training can use, with the warm-up, by the configuration.
+    """The initial states that training and its warm-up can use, by the configuration.
 
     Args:
-        config: of the run; None: no training.
-        games: the run's, in the order of the configuration, those of weight 0 included.
+        config: the run's configuration; None: no training.
+        games: the run's games in the order of the configuration, with games of weight 0.
     """
 
     def __init__(self, config: RunConfig | None, games: Sequence[Environment] = ()) -> None:
         self.config, self.games = config, list(games)
         weights = [section.weight for section in config.environments] if config is not None else []
-        warmed = config is not None and config.warmup.updates > 0
+        has_warmup = config is not None and config.warmup.updates > 0
         self.trained = [
-            game for game, weight in zip(self.games, weights, strict=True) if weight or warmed
+            game for game, weight in zip(self.games, weights, strict=True) if weight or has_warmup
         ]
         self._banks: dict[int, frozenset[Hashable]] = {}
         self._dealt: dict[str, frozenset[Hashable]] = {}
 
-    def of(self, game: Environment) -> frozenset[Hashable] | None:
+    def states_of(self, game: Environment) -> frozenset[Hashable] | None:
         """Return the initial states of such a game that training can use; None: unlimited."""
         if is_banked(game):
             same_kind = [other for other in self.trained if _kind(other) == _kind(game)]
@@ -102,7 +103,7 @@ class SeenInitialStates:
             return None
         if twin.name not in self._dealt:
             deals = (*self.deals(twin), *self._warmup_deals(twin))
-            self._dealt[twin.name] = frozenset(_start(twin, deal) for deal in deals)
+            self._dealt[twin.name] = frozenset(_initial_state(twin, deal) for deal in deals)
         return self._dealt[twin.name]
 
     def twin(self, game: Environment) -> Environment | None:
@@ -117,18 +118,17 @@ class SeenInitialStates:
         return tuple(root.child(number) for number in range(self.config.rollout.starts))
 
     def _bank(self, game: Environment) -> frozenset[Hashable]:
-        """Return all initial states in the bank of a training game, cached."""
-        place = self.games.index(game)
-        if place not in self._banks:
+        index = self.games.index(game)
+        if index not in self._banks:
             with environment_call(game):
-                self._banks[place] = cast(HasStarts, game).starts() or frozenset()
-        return self._banks[place]
+                self._banks[index] = cast(HasStarts, game).starts() or frozenset()
+        return self._banks[index]
 
     def _warmup_deals(self, game: Environment) -> list[Stream]:
         assert self.config is not None
-        warmup, place = self.config.warmup, self.games.index(game)
+        warmup, first_number = self.config.warmup, self.games.index(game)
         root = Stream.from_seed(self.config.seed).child("warmup")
-        numbers = range(place, warmup.games, len(self.games))
+        numbers = range(first_number, warmup.games, len(self.games))
         return [
             root.child(update).child(number).child("deal")
             for update in range(warmup.updates)
@@ -141,14 +141,14 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
 
     If training can meet every initial state, or no others exist, the result is one entry "all".
     """
-    seen_states = training.of(game)
+    seen_states = training.states_of(game)
     if seen_states is None:
         return (all_starts(game),)
     if not seen_states:
         return (Starts(label="unseen", game=game),)
     unseen_share = _unseen_share(game, seen_states)
-    other = game if unseen_share >= LEAST else another_bank(game)
-    if other is None or (other is not game and _unseen_share(other, seen_states) < LEAST):
+    other = game if unseen_share >= MIN_SHARE else another_bank(game)
+    if other is None or (other is not game and _unseen_share(other, seen_states) < MIN_SHARE):
         return (all_starts(game),)
     unseen = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
     seen = _seen_starts(game, training, seen_states, unseen_share)
@@ -158,7 +158,6 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
 def _seen_starts(
     game: Environment, training: SeenInitialStates, seen: frozenset[Hashable], unseen: float
 ) -> Starts | None:
-    """Return the initial states seen in training; None if the game has too few of them."""
     twin = training.twin(game)
     if twin is not None and is_banked(game):
         bank = {key: value for key, value in _options(twin).items() if key in BANK_OPTIONS}
@@ -169,16 +168,21 @@ def _seen_starts(
     if twin is not None:
         return Starts(label="seen", game=game, deals=training.deals(twin))
     return (
-        Starts(label="seen", game=game, seen=seen, is_seen=True) if 1.0 - unseen >= LEAST else None
+        Starts(label="seen", game=game, seen=seen, is_seen=True)
+        if 1.0 - unseen >= MIN_SHARE
+        else None
     )
 
 
 def _unseen_share(game: Environment, seen: frozenset[Hashable]) -> float:
     root = Stream.from_seed(0).child("probes")
-    return sum(_start(game, root.child(number)) not in seen for number in range(PROBES)) / PROBES
+    return (
+        sum(_initial_state(game, root.child(number)) not in seen for number in range(NUM_PROBES))
+        / NUM_PROBES
+    )
 
 
-def _start(game: Environment, deal: Stream) -> Hashable:
+def _initial_state(game: Environment, deal: Stream) -> Hashable:
     with environment_call(game), temporary_play(game, deal) as play:
         start: Hashable = cast(HasStarts, game).start_of(play)
         hash(start)  # must be hashable, for sets
@@ -194,7 +198,6 @@ def _options(game: Environment) -> dict[str, Any]:
 
 
 def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
-    """Return the part of a game's description that two games of the same rules share."""
     return rules_of(_kind(game), _options(game))
 
 

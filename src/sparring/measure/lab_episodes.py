@@ -94,8 +94,8 @@ def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> Fl
     """Return the exact gradient [D] of each seat's expected return in its own logits.
 
     Args:
-        policy: plays every seat.
-        values: of ``exact_values`` under this policy; None: computed here.
+        policy: the policy of every seat.
+        values: result of ``exact_values`` under this policy; None: computed here.
     """
     values = values or exact_values(policy.states, policy.rows)
     widths = np.diff(policy.starts)
@@ -126,8 +126,10 @@ class TableAgent(TextAgent):
 
 
 Critic = Literal["exact", "noisy", "zero"]
-SAME = 1e-9  # actions whose exact values differ by less are equally good
-NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviations of the returns
+TIE = 1e-9  # actions whose exact values differ by less are equally good
+NOISE_SCALE = (
+    0.5  # standard deviation of a noisy critic's errors, in standard deviations of the returns
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +143,7 @@ class LabEpisodes:
     state: IntArray  # [N] information state
     choice: IntArray  # [N] index of the played action among the legal ones
     advantage: FloatArray  # [N] exact Q - V
-    # [N] each, by the name of the reward component that they replace
+    # judgements, [N] each, by the name of the reward component that they replace
     judgements: Mapping[str, FloatArray]
     contribution: FloatArray  # [N] a fitted head's estimate of what each turn adds to the return
 
@@ -218,14 +220,14 @@ def lab_episodes(
 
     Args:
         episodes: whole batches, numbered from 0.
-        policy: the policy that played them.
+        policy: the policy that played the episodes.
         values: exact values under the policy.
         batch_size: episodes per batch.
         critic: "exact" V; "noisy": with an error per information state; "zero".
-        stream: of the noisy critic's errors.
+        stream: random stream for the noisy critic's errors.
     """
     turns = turn_table(episodes)
-    state, choice = _places(episodes, policy)
+    state, choice = _states_and_choices(episodes, policy)
     slot = policy.starts[state] + choice
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
@@ -234,8 +236,10 @@ def lab_episodes(
     value = knows_states * (state_value - earlier_rewards) + error
     ended = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[slot]
     total = np.where(turns.done, ended, action_value)
-    first = np.diff(turns.trajectory, prepend=-1) != 0
-    contribution = knows_states * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
+    is_first = np.diff(turns.trajectory, prepend=-1) != 0
+    contribution = (
+        knows_states * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
+    )
     following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
@@ -273,21 +277,24 @@ def _judgements(
     ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
     best = np.array([action_values.max() for action_values in values.action])[state]
-    return {"best_action": (chosen >= best - SAME).astype(np.float64), "playout_value": chosen}
+    return {"best_action": (chosen >= best - TIE).astype(np.float64), "playout_value": chosen}
 
 
-def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray, IntArray]:
+def _states_and_choices(
+    episodes: Sequence[Episode], policy: TablePolicy
+) -> tuple[IntArray, IntArray]:
     """Return the information state of every turn and the position of its action, [N] each."""
-    number = {
+    position_of = {
         (query.seat, query.key, action): (index, choice)
         for index, query in enumerate(policy.states.queries)
         for choice, action in enumerate(query.legal_actions)
     }
     pairs = [
-        number[turn.seat, turn.state_key, str(turn.action)] for _, turn in ordered_turns(episodes)
+        position_of[turn.seat, turn.state_key, str(turn.action)]
+        for _, turn in ordered_turns(episodes)
     ]
-    places = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    return places[:, 0].copy(), places[:, 1].copy()
+    positions = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return positions[:, 0].copy(), positions[:, 1].copy()
 
 
 def rewards_before(turns: TurnTable) -> FloatArray:
@@ -303,7 +310,7 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
     if kind != "noisy":
         return np.zeros(count)
     returns = trajectory_sums(turns.reward, turns.trajectory)
-    errors: FloatArray = NOISE * returns.std() * stream.generator().normal(size=count)
+    errors: FloatArray = NOISE_SCALE * returns.std() * stream.generator().normal(size=count)
     return errors
 
 

@@ -29,7 +29,7 @@ from sparring.play.players.base import Agent
 
 ELO = 400.0 / np.log(10.0)
 """Elo points per unit of s: 400 points are 10 to 1 odds."""
-_MAX_STEPS, _PRECISION = 200, 1e-6  # in natural-log units: 0.0002 Elo
+_MAX_STEPS, _PRECISION = 200, 1e-6  # precision in natural-log units: 0.0002 Elo
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,9 +37,9 @@ class DavidsonFit:
     """The posterior of P strengths (natural logs, mean 0): its mode and Gaussian approximation."""
 
     strengths: FloatArray  # [P]
-    # [P, P] of the strengths around their mean: inverse curvature at the mode (Laplace)
+    # [P, P] covariance of the strengths around their mean: inverse curvature at the mode (Laplace)
     covariance: FloatArray
-    draw: float  # d; negative if draws are rare
+    draw: float  # d, the draw propensity; negative if draws are rare
 
 
 def fit_davidson(
@@ -58,7 +58,7 @@ def fit_davidson(
             symmetric.
     """
     wins, draws = np.array(wins, dtype=np.float64), np.array(draws, dtype=np.float64)
-    _check(wins, draws)
+    _check_counts(wins, draws)
     num_players = len(wins)
     first, second = np.triu_indices(num_players, 1)
     # [pairs, 3]
@@ -118,7 +118,7 @@ def _probabilities(log_weights: FloatArray) -> FloatArray:
     return probabilities
 
 
-def _check(wins: FloatArray, draws: FloatArray) -> None:
+def _check_counts(wins: FloatArray, draws: FloatArray) -> None:
     if (
         wins.ndim != 2
         or wins.shape[0] != wins.shape[1]
@@ -146,7 +146,7 @@ class LeagueRow:
     draws: int
     losses: int
     mean_return: float  # mean over opponents with equal weights, in the game's units
-    # if a player only won or only lost, the prior bounds its rating
+    # whether the player only won or only lost, so that only the prior bounds its rating
     one_sided: bool
 
 
@@ -183,10 +183,10 @@ def league_table(
         game: the game.
         players: at least two agents (checkpoints, random, solvers) by the names of the table.
         games_per_seat: games of each match from each seat.
-        stream: the source of all draws; a pair's games do not depend on the other players.
+        stream: random stream of all games; a pair's games do not depend on the other players.
         level: confidence level of all intervals.
         on_match: called with (matches done, all matches) after each match.
-        starts: initial states; None: those of ``game``.
+        starts: initial states; None: all initial states of ``game``.
         in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:
@@ -204,13 +204,13 @@ def league_table(
     reports: dict[tuple[str, str], MatchReport] = {}
     for pair in pairs:
         agent, opponent = pair
-        draws = stream.child(agent).child(opponent)
+        pair_stream = stream.child(agent).child(opponent)
         report = play_matches(
             game,
             players[agent],
             players[opponent],
             games_per_seat=games_per_seat,
-            stream=draws,
+            stream=pair_stream,
             level=level,
             starts=starts,
             in_flight=in_flight,

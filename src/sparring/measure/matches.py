@@ -66,7 +66,7 @@ class MatchReport:
     seats: tuple[MatchRecord, ...]  # [P] the agent's results from each seat
     overall: MatchRecord
     opponent_return: float  # mean over games and the opponent's seats, in the game's units
-    notes: tuple[str, ...] = ()  # about games that are not counted
+    notes: tuple[str, ...] = ()  # notes about games that are not counted
 
 
 def play_matches(
@@ -91,13 +91,13 @@ def play_matches(
     Args:
         game: the game.
         agent: the agent that is measured.
-        opponent: plays the other seats.
+        opponent: the player in the other seats.
         games_per_seat: games with the agent in each seat; at least 2, for an interval.
-        stream: the source of all draws.
+        stream: random stream of all games.
         level: confidence level of the intervals.
         on_finished: called with the number of games that have ended.
-        judge: measures the agent's regret from every seat.
-        starts: initial states, with the game that draws them; None: all of ``game``.
+        judge: a judge that measures the agent's regret from every seat.
+        starts: initial states, with the game that draws them; None: all states of ``game``.
         in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:
@@ -126,11 +126,11 @@ def play_matches(
     truncated = Counter(e.agents.index(AGENT) for e in rollout.episodes if e.has_outgrown_context)
     records = [
         replace(
-            _seat_record(game, played, judge, level),
+            _seat_record(game, seat_episodes, judge, level),
             truncated=truncated[seat],
-            failed=games_per_seat - len(played) - truncated[seat],
+            failed=games_per_seat - len(seat_episodes) - truncated[seat],
         )
-        for seat, played in enumerate(seats)
+        for seat, seat_episodes in enumerate(seats)
     ]
     teams = teams_of(game)
     overall = record(episodes, AGENT, level=level, teams=teams)
@@ -160,8 +160,8 @@ def _seat_record(
 ) -> MatchRecord:
     result = record(episodes, AGENT, level=level, teams=teams_of(game))
     if game.num_seats == 1:
-        solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
-        result = replace(result, success=wilson_interval(solved, len(episodes), level=level))
+        num_solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
+        result = replace(result, success=wilson_interval(num_solved, len(episodes), level=level))
     return (
         result
         if judge is None
@@ -178,10 +178,11 @@ def match_spec(
     starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream
 ) -> EpisodeSpec:
     """Return game ``number`` of a match with the agent in ``seat``."""
-    draws = stream.child(seat).child(number)
+    game_stream = stream.child(seat).child(number)
     seats = [AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)]
-    place = seat * games_per_seat + number
-    return untrained_spec(starts.game, place, seats, draws, starts.deal(draws, number))
+    episode_id = seat * games_per_seat + number
+    deal = starts.deal(game_stream, number)
+    return untrained_spec(starts.game, episode_id, seats, game_stream, deal)
 
 
 def record(
@@ -190,7 +191,7 @@ def record(
     """Return the results of ``agent``, which has exactly one seat in every episode.
 
     Args:
-        episodes: of one game, with results; 2 or more for intervals.
+        episodes: episodes of one game, with results; 2 or more for intervals.
         agent: the name in ``Episode.agents``.
         teams: see ``outcome``.
         level: confidence level of the intervals.
@@ -199,7 +200,7 @@ def record(
     outcomes = [
         outcome(episode.returns, seat, teams) for episode, seat in zip(episodes, seats, strict=True)
     ]
-    replied = [
+    reply_counts = [
         illegal_replies(turn for turn in episode.turns if turn.seat == seat)
         for episode, seat in zip(episodes, seats, strict=True)
     ]
@@ -214,7 +215,7 @@ def record(
         ),
         win=wilson_interval(wins, games, level=level),
         win_or_draw=wilson_interval(wins + draws, games, level=level),
-        illegal=illegal_share(replied, level=level),
+        illegal=illegal_share(reply_counts, level=level),
     )
 
 
@@ -230,7 +231,7 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
     Games are clusters, because replies of one game are not independent.
 
     Args:
-        games: of each game the illegal replies and all replies; games without a reply are skipped.
+        games: illegal replies and all replies of each game; games without a reply are skipped.
         level: confidence level.
     """
     counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
@@ -271,7 +272,7 @@ def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = N
     """Return 1 if a seat has more than every rival, 0 if it equals the best rival, else -1.
 
     Args:
-        returns: of each seat.
+        returns: return of each seat.
         seat: the seat whose outcome is returned.
         teams: number of each seat's team; rivals are the seats of other teams. None or one team:
             all other seats are rivals.
@@ -284,7 +285,6 @@ def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = N
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean, or 0 for no values (a game with one seat has no opponents)."""
     return sum(values) / len(values) if values else 0.0
 
 
@@ -297,11 +297,11 @@ class SelfPlayReport:
         starts: label of the initial states; see ``Starts.label``.
         plays: number of episodes.
         distinct: number of different courses of play.
-        commonest: number of episodes of the commonest course.
+        commonest: number of episodes of the most frequent course.
         turns: mean number of replies per episode, all seats.
         illegal: share of replies that are illegal; games are clusters.
         returns: mean return of each role, in the game's units.
-        figures: means of the environment's own figures, by name; seats without one are skipped.
+        figures: means of the environment's figures, by name; seats without a figure are skipped.
     """
 
     game: str
@@ -330,15 +330,15 @@ def self_plays(
 
     Args:
         starts: initial states, with the game.
-        agent: plays every seat.
+        agent: the agent in every seat.
         plays: number of episodes; at least 2, for an interval.
-        stream: the source of all draws.
+        stream: random stream of all games.
         level: confidence level of the interval.
         in_flight: concurrent plays; see ``rollout_teams``.
 
     Raises:
         ConfigError: fewer than 2 episodes.
-        RolloutError: an episode could not begin or go on.
+        RolloutError: an episode failed.
     """
     if plays < 2:
         raise ConfigError(
@@ -347,35 +347,35 @@ def self_plays(
     game = starts.game
     everyone = (AGENT,) * game.num_seats
     specs = [
-        untrained_spec(game, number, everyone, draws, starts.deal(draws, number))
+        untrained_spec(game, number, everyone, episode_stream, starts.deal(episode_stream, number))
         for number in range(plays)
-        for draws in [stream.child(number)]
+        for episode_stream in [stream.child(number)]
     ]
-    played = play_teams(specs, {AGENT: agent}, in_flight=in_flight)
-    courses = Counter(course(episode) for episode in played)
-    replies = [illegal_replies(episode.turns) for episode in played]
+    episodes = play_teams(specs, {AGENT: agent}, in_flight=in_flight)
+    courses = Counter(course(episode) for episode in episodes)
+    replies = [illegal_replies(episode.turns) for episode in episodes]
     return SelfPlayReport(
         game=game.name,
         starts=starts.label,
-        plays=len(played),
+        plays=len(episodes),
         distinct=len(courses),
         commonest=max(courses.values()),
-        turns=sum(turns for _, turns in replies) / len(played),
+        turns=sum(turns for _, turns in replies) / len(episodes),
         illegal=illegal_share(replies, level=level),
         returns={
             role: mean_interval(
-                [episode.returns[seat] for episode in with_results(played)], level=level
+                [episode.returns[seat] for episode in with_results(episodes)], level=level
             )
             for seat, role in enumerate(game.roles)
         },
-        figures=_figures(game, played, level),
+        figures=_figures(game, episodes, level),
     )
 
 
-def _figures(game: Environment, played: Sequence[Episode], level: float) -> dict[str, Interval]:
+def _figures(game: Environment, episodes: Sequence[Episode], level: float) -> dict[str, Interval]:
     counted = [
         numbers
-        for numbers in (figures_of(game, figures) for figures in played)
+        for numbers in (figures_of(game, episode) for episode in episodes)
         if numbers is not None
     ]
     means = {

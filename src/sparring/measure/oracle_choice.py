@@ -30,8 +30,8 @@ from sparring.methods.oracles import base
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.minimax import MinimaxOracle
 
-POSITIONS = 50_000
-HISTORIES = 50_000
+MAX_POSITIONS = 50_000
+MAX_HISTORIES = 50_000
 EXAMPLE = "cfr iterations=1000"
 
 
@@ -71,8 +71,8 @@ def oracles_for(
 
     Args:
         games: the games.
-        spec: the requested oracle; None takes each game's own, or the first exact one.
-        configured: the run's oracles by the game's name.
+        spec: the requested oracle; None: each game's configured oracle, or the first exact one.
+        configured: the run's oracles by name of the game.
 
     Raises:
         ConfigError: the requested oracle can judge none of the games.
@@ -105,7 +105,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
 
     Args:
         game: the game.
-        configured: the run's oracle of the game, which wins; of ``noisy`` the oracle inside it.
+        configured: the run's oracle of the game, which comes first; for ``noisy`` the oracle in it.
     """
     if configured is not None:
         return without_faults(configured), ""
@@ -116,12 +116,15 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
         return None, f"{game.name}: no regret, as {reason_not_searchable(game)}."
     reasons = []
     for name, options in (
-        ("minimax", {"max_states": POSITIONS}),
+        ("minimax", {"max_states": MAX_POSITIONS}),
         ("constraint", {}),
         ("posterior", {}),
         (
             "cfr",
-            {"max_histories": HISTORIES, "margin": (game.max_utility - game.min_utility) / 1000},
+            {
+                "max_histories": MAX_HISTORIES,
+                "margin": (game.max_utility - game.min_utility) / 1000,
+            },
         ),
     ):
         oracle = OracleSpec(name, options).make()

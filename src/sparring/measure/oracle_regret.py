@@ -29,8 +29,8 @@ class Regret:
     """The regret of an agent; for intervals, the turns of a game are a cluster."""
 
     oracle: str
-    turns: int  # of the agent, in all games
-    submitted: int  # turns given to the oracle; later ones exceed the budget
+    turns: int  # number of the agent's turns, in all games
+    submitted: int  # turns given to the oracle; later turns exceed the budget
     judged: int  # turns with a verdict; the oracle may abstain
     # value lost per judged turn, in the game's units, >= 0; None: nothing was judged
     regret: Interval | None
@@ -76,9 +76,9 @@ class Judge:
 class JudgedTurns:
     """Sums of verdicts on an agent's turns; sums of several matches can be added."""
 
-    turns: int  # of the agent, in all games
+    turns: int  # number of the agent's turns, in all games
     submitted: int  # turns given to the oracle
-    # of each game with a verdict: value lost, optimal moves, judged turns
+    # for each game with a verdict: value lost, optimal moves, judged turns
     games: tuple[tuple[float, int, int], ...]
     bound: float  # largest error bound of all verdicts
 
@@ -108,11 +108,11 @@ class JudgedTurns:
 
 
 def add_judged_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
-    """Return the sum of results of ``JudgedTurns.as_data``; the order changes no bit."""
+    """Return the sum of results of ``JudgedTurns.as_data``; the order does not matter."""
     games = [
-        (lost, best, size)
+        (lost, best, num_judged)
         for part in parts
-        for lost, best, size, count in part["games"]
+        for lost, best, num_judged, count in part["games"]
         for _ in range(count)
     ]
     turns, submitted = (sum(part[key] for part in parts) for key in ("turns", "asked"))

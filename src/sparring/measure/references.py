@@ -32,7 +32,7 @@ from sparring.play.players.random import random
 
 MAX_STATES = 2_000  # information states; references of such games take less than a second
 MAX_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
-_cache: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
+_cache: dict[tuple[str, int], References | None] = {}  # by rules and limit, in this process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class References:
 
     uniform: ExploitabilityReport  # every legal action with the same probability
     best: str  # kind of best play: "equilibrium", "best team" or "best play"
-    values: tuple[float, ...] | None  # [P] of best play; None if unknown or not unique
+    values: tuple[float, ...] | None  # [P] value of best play; None if unknown or not unique
 
 
 def references(game: Environment, info_states: InfoStates) -> References:
@@ -52,7 +52,7 @@ def references(game: Environment, info_states: InfoStates) -> References:
 
     Args:
         game: the game of the information states.
-        info_states: of ``enumerate_info_states(game)``.
+        info_states: result of ``enumerate_info_states(game)``.
     """
     key = (rules_key(game), 0)
     result = _cache.get(key)
@@ -114,13 +114,13 @@ def reference_values(game: Environment, refs: References) -> dict[str, tuple[flo
     return pairs
 
 
-def sentence(figure: str, value: float, game_references: References) -> str:
+def compare_nash_conv(figure: str, value: float, game_references: References) -> str:
     """Return a sentence that compares a NashConv with uniform play and best play.
 
     Args:
         figure: how the sentence names the figure, such as "NashConv".
-        value: the policy's.
-        game_references: of the same game.
+        value: the policy's figure.
+        game_references: reference values of the same game.
     """
     uniform = game_references.uniform.nash_conv
     side = f"{figure} {value:.3f}: uniform play has {uniform:.3f}, an equilibrium 0"
@@ -130,7 +130,7 @@ def sentence(figure: str, value: float, game_references: References) -> str:
     return f"{side}; this is {share:.0%} of uniform play's." if share < 10 else f"{side}."
 
 
-UNIFORM_GAMES = 200  # per seat, of the random agent that the policy is compared with
+UNIFORM_GAMES = 200  # games per seat of the random agent that the policy is compared with
 MANY_ILLEGAL = 0.05  # share of illegal replies above which NashConv alone misleads
 
 
@@ -144,8 +144,8 @@ def reference_report(
 
     Args:
         games: the measured games.
-        figures: exact ones of the policy, by name.
-        of_game: by the name of each game that could be enumerated.
+        figures: exact figures of the policy, by name.
+        of_game: references by name of the game, for games that could be enumerated.
         verdicts: sentences about matches, which come last.
     """
     pairs: dict[str, tuple[float, float | None]] = {}
@@ -155,8 +155,10 @@ def reference_report(
             pairs.update(reference_values(game, of_game[game.name]))
             if f"nash_conv/{game.name}" not in figures:
                 continue  # mixtures of teams have no NashConv
-            text = sentence("NashConv", figures[f"nash_conv/{game.name}"], of_game[game.name])
-            text += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
+            text = compare_nash_conv(
+                "NashConv", figures[f"nash_conv/{game.name}"], of_game[game.name]
+            )
+            text += describe_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {text}")
     references = {
         name: dict(zip(("uniform", "best"), pairs[name], strict=True))
@@ -170,12 +172,12 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
     """Return a sentence about the last NashConv of each game of a run that has quick references.
 
     Args:
-        config: of the run, from its folder; games that cannot be made are skipped.
-        lines: of metrics.jsonl.
+        config: the run's configuration, from its folder; games that cannot be made are skipped.
+        lines: lines of metrics.jsonl.
     """
     sections, verdicts = config.get("environments", config.get("games")), []
     for section in sections if isinstance(sections, list) else ():
-        try:  # another version or a stranger may have written the folder
+        try:  # another version or person may have written the folder
             entry = EnvironmentConfig.model_validate(section)
             name = f"nash_conv/{entry.known_as}"
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
@@ -185,19 +187,21 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
         except ValueError:
             continue
         if game_references is not None:
-            text = sentence(f"NashConv at step {last['step']}", last[name], game_references)
-            text += about_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
+            text = compare_nash_conv(
+                f"NashConv at step {last['step']}", last[name], game_references
+            )
+            text += describe_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
             verdicts.append(f"{entry.known_as}: {text}")
     return verdicts
 
 
-def about_illegal(mass: float) -> str:
+def describe_illegal(mass: float) -> str:
     """Return a sentence about illegal replies, which NashConv ignores; "" if they are few."""
     if mass < MANY_ILLEGAL:
         return ""
     return (
         f" It ignores illegal replies, {mass:.0%} of all replies in episodes, "
-        "and so is no measure of skill yet."
+        "and so does not measure skill yet."
     )
 
 
@@ -231,6 +235,5 @@ def compare_with_uniform(
 
 
 def _share(report: MatchReport, seats: int) -> float:
-    """Return the share of games won or drawn; with one seat, of successes."""
     success = report.seats[0].success
     return success.mean if seats == 1 and success is not None else report.overall.win_or_draw.mean

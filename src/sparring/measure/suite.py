@@ -67,18 +67,18 @@ from sparring.play.players.base import Agent
 from sparring.play.team import play_teams
 
 EACH = "each"
-MOST = 1000  # rows that one row with ``each`` may expand to
+MAX_ROWS = 1000  # rows that one row with ``each`` may expand to
 RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 EXAMPLE = "write each: {game: 1..144} and name: game_{game}"
 
 
-def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | None:
+def option_values(suite: str, index: int, row: Any) -> tuple[str, list[Any]] | None:
     """Return the option in a row's ``each`` with its values; None without ``each``.
 
     Args:
-        suite: its name, for errors.
-        place: index of the row in the file.
-        row: as written.
+        suite: name of the suite, for errors.
+        index: index of the row in the file.
+        row: the row as it is written in the file.
 
     Raises:
         ConfigError: ``each`` is not one option with different values, the row's name does not
@@ -86,7 +86,7 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
     """
     if not isinstance(row, Mapping) or EACH not in row:
         return None
-    option_range, key = row[EACH], f"Suite {suite!r}: rows.{place}.{EACH}"
+    option_range, key = row[EACH], f"Suite {suite!r}: rows.{index}.{EACH}"
     if not isinstance(option_range, Mapping) or len(option_range) != 1:
         raise ConfigError(
             f"{key}: must name one option with its values, got {quoted(option_range)}; {EXAMPLE}."
@@ -96,7 +96,7 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
     if values is None or len(set(map(str, values))) < len(values):
         raise ConfigError(
             f"{key}.{quoted(str(option))}: must be a list of different values, or whole numbers "
-            f"FIRST..LAST, at most {MOST}, got {quoted(range_text)}; {EXAMPLE}."
+            f"FIRST..LAST, at most {MAX_ROWS}, got {quoted(range_text)}; {EXAMPLE}."
         )
     if not isinstance(row.get("name"), str) or f"{{{option}}}" not in row["name"]:
         raise ConfigError(
@@ -109,14 +109,13 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
 
 
 def _values(range_value: Any) -> list[Any] | None:
-    """Return the values of an option, or None if they are invalid or too many."""
     if isinstance(range_value, str) and (bounds := RANGE.fullmatch(range_value)):
         first, last = map(int, bounds.groups())
-        return list(range(first, last + 1)) if first <= last < first + MOST else None
+        return list(range(first, last + 1)) if first <= last < first + MAX_ROWS else None
     plain = isinstance(range_value, list) and all(
         isinstance(value, (str, int, float)) for value in range_value
     )
-    return list(range_value) if plain and 0 < len(range_value) <= MOST else None
+    return list(range_value) if plain and 0 < len(range_value) <= MAX_ROWS else None
 
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
@@ -139,10 +138,10 @@ class _Entry(Strict):
         if not isinstance(data, dict) or not isinstance(data.get("options", {}), dict):
             return data
         beside = {key: value for key, value in data.items() if key not in ("name", "options")}
-        twice = sorted(beside.keys() & data.get("options", {}).keys())
-        if twice:
+        repeated = sorted(beside.keys() & data.get("options", {}).keys())
+        if repeated:
             raise ValueError(
-                f"the option {twice[0]} is both beside the name and under options; write it once"
+                f"the option {repeated[0]} is both beside the name and under options; write it once"
             )
         name_entry = {key: data[key] for key in ("name",) if key in data}
         return {**name_entry, "options": {**data.get("options", {}), **beside}}
@@ -234,8 +233,8 @@ class SuiteRow(Strict):
         """Return the row's game.
 
         Raises:
-            UnknownNameError: no such game, option or rule.
-            ConfigError: a value out of range.
+            UnknownNameError: there is no such game, option or rule.
+            ConfigError: a value is out of range.
             GameError: the game cannot be played here.
         """
         return make_game(self.game, options=self.options, illegal=self.illegal)
@@ -273,7 +272,7 @@ def load_suite(name: str) -> tuple[str, Suite]:
     Raises:
         UnknownNameError: the suite, key, game, agent or option does not exist; the message suggests
             the nearest name.
-        ConfigError: not YAML, or a value is wrong; the message says where.
+        ConfigError: the file is not YAML, or a value is wrong; the message says where.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
@@ -301,11 +300,11 @@ def check_suite(name: str, data: Any) -> Suite:
         raise ConfigError(
             f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}."
         )
-    listed = data["rows"] if isinstance(data.get("rows"), list) else []
-    option_ranges = [option_values(name, place, row) for place, row in enumerate(listed)]
+    file_rows = data["rows"] if isinstance(data.get("rows"), list) else []
+    option_ranges = [option_values(name, index, row) for index, row in enumerate(file_rows)]
     plain_rows = [
         {key: value for key, value in row.items() if key != EACH} if option else row
-        for row, option in zip(listed, option_ranges, strict=True)
+        for row, option in zip(file_rows, option_ranges, strict=True)
     ]
     try:
         suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
@@ -366,10 +365,9 @@ def _check_row(row: SuiteRow) -> None:
 
 
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path``: the suite, a row, an opponent or an oracle."""
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
-    place = sum(isinstance(part, str) for part in path)
-    return [*sections[place].model_fields, *([EACH] if place == 1 else [])]
+    depth = sum(isinstance(part, str) for part in path)
+    return [*sections[depth].model_fields, *([EACH] if depth == 1 else [])]
 
 
 def with_opponents(
@@ -378,14 +376,14 @@ def with_opponents(
     """Return the suite with wording styles, numbers of games and extra opponents.
 
     Args:
-        suite: as written.
+        suite: the suite as it is written in the file.
         opponents: label -> agent; every match is also played against each of these, outside the
             totals.
-        games: games per seat of every row, or None for each row's own.
+        games: games per seat of every row; None: the number in each row.
         style_of: wording style by row name; a style in the row's options wins.
     """
     rows: list[SuiteRow] = []
-    seen: set[tuple[str, str]] = set()
+    games_with_opponents: set[tuple[str, str]] = set()
     for row in suite.rows:
         options = {"style": style_of[row.name], **row.options}
         changed = row.model_copy(
@@ -393,8 +391,8 @@ def with_opponents(
         )
         rows.append(changed)
         game = (row.game, str(sorted(row.options.items())))
-        if row.kind == "match" and game not in seen:
-            seen.add(game)
+        if row.kind == "match" and game not in games_with_opponents:
+            games_with_opponents.add(game)
             for label, spec in opponents.items():
                 entry = OpponentEntry(name=spec.name, options=dict(spec.options))
                 name = _unused_name(
@@ -456,14 +454,14 @@ def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
     """Return the counts of some games; the return belongs to the agent's first seat.
 
     Args:
-        episodes: of one game.
+        episodes: episodes of one game.
         teams: number of each seat's team.
     """
     seats = [episode.agents.index(AGENT) for episode in episodes]
     outcomes = [
         outcome(episode.returns, seat, teams) for episode, seat in zip(episodes, seats, strict=True)
     ]
-    replied = [
+    reply_counts = [
         illegal_replies(turn for turn in episode.turns if turn.agent == AGENT)
         for episode in episodes
     ]
@@ -475,14 +473,13 @@ def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
         "wins": outcomes.count(1),
         "draws": outcomes.count(0),
         "losses": outcomes.count(-1),
-        "illegal": sum(illegal for illegal, _ in replied),
-        "replies": sum(replies for _, replies in replied),
-        "replied": _group_equal(Counter(replied)),
+        "illegal": sum(illegal for illegal, _ in reply_counts),
+        "replies": sum(replies for _, replies in reply_counts),
+        "replied": _group_equal(Counter(reply_counts)),
     }
 
 
 def _group_equal(games: Counter[tuple[int, int]]) -> list[list[int]]:
-    """Return equal games as one entry, [illegal replies, replies, number of games]."""
     return [[*game, count] for game, count in sorted(games.items())]
 
 
@@ -580,7 +577,7 @@ def mean_of_means(intervals: Sequence[tuple[float, Interval]]) -> Interval:
     half = sqrt(sum_i (w_i half_i)^2), exact for normal means.
 
     Args:
-        intervals: (weight, interval), at least one, all of one level; the weights sum to 1.
+        intervals: (weight, interval), at least one, all with the same level; the weights sum to 1.
     """
     mean = sum(weight * interval.mean for weight, interval in intervals)
     half = math.sqrt(
@@ -622,7 +619,7 @@ def as_data(interval: Interval) -> dict[str, Any]:
     return {key: value if math.isfinite(value) else None for key, value in parts.items()}
 
 
-PIECE = 50
+GAMES_PER_PIECE = 50
 """Games per piece; figures depend on it, because games of one piece are sampled in one batch."""
 
 
@@ -662,20 +659,20 @@ def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, 
             else measured_starts(row.make_game(), training)
         )
         for starts in sets:
-            seen = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
-            rows.append(row.model_copy(update=seen) if starts.label == "seen" else row)
+            changes = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
+            rows.append(row.model_copy(update=changes) if starts.label == "seen" else row)
             labels.append(starts.label)
     return suite.model_copy(update={"rows": rows}), labels
 
 
-def pieces_of(place: int, row: SuiteRow, game: Environment) -> list[SuitePiece]:
-    """Return the pieces that make up row number ``place``."""
+def pieces_of(row_index: int, row: SuiteRow, game: Environment) -> list[SuitePiece]:
+    """Return the pieces that make up row number ``row_index``."""
     if row.kind == "exact":
-        return [SuitePiece(place, 0, 0, 0)]
+        return [SuitePiece(row_index, 0, 0, 0)]
     seats = game.num_seats if row.kind == "match" else 1
-    begins = range(0, row.games_per_seat, PIECE)
+    begins = range(0, row.games_per_seat, GAMES_PER_PIECE)
     return [
-        SuitePiece(place, seat, begin, min(PIECE, row.games_per_seat - begin))
+        SuitePiece(row_index, seat, begin, min(GAMES_PER_PIECE, row.games_per_seat - begin))
         for seat in range(seats)
         for begin in begins
     ]

@@ -22,7 +22,7 @@ from sparring.core.errors import GameError, quoted
 from sparring.core.records import (
     Episode,
     Observation,
-    SampledRun,
+    SampledSpan,
     Segment,
     Turn,
     TurnEvent,
@@ -192,16 +192,16 @@ def recorded_reply(turn: Turn) -> Reply:
     """Return the reply of a recorded turn.
 
     Raises:
-        GameError: other tokens lie between the turn's sampled runs, so it cannot be replayed.
+        GameError: other tokens lie between the turn's sampled spans, so it cannot be replayed.
     """
     indices = [index for index, part in enumerate(turn.segments) if part.kind == "sampled"]
     parts = turn.segments[indices[0] : indices[-1] + 1] if indices else ()
     if len(parts) != len(indices):
         raise GameError(
-            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(indices)} runs, with "
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(indices)} spans, with "
             "other tokens between them, and cannot be replayed; choose a prefix without this turn."
         )
-    runs = tuple(SampledRun(len(part.ids), part.weights_version) for part in parts)
+    spans = tuple(SampledSpan(len(part.ids), part.weights_version) for part in parts)
     return Reply(
         text=turn.reply,
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
@@ -209,7 +209,7 @@ def recorded_reply(turn: Turn) -> Reply:
         support=tuple(chain.from_iterable(part.support for part in parts)),
         truncated=turn.truncated,
         weights_version=turn.weights_version,
-        runs=runs if len(runs) > 1 else (),
+        spans=spans if len(spans) > 1 else (),
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from sparring.config.plugins.guard import PluginCall, limit
+from sparring.config.plugins.guard import PluginCall, call_limit_seconds
 from sparring.config.plugins.registry import named
 from sparring.core.errors import GameError, HungError, RolloutError, SparringError
 from sparring.core.process import paused_collector
@@ -170,7 +170,7 @@ class PlayLoop:
         return arrived
 
     def _wait(self) -> None:
-        seconds = limit()
+        seconds = call_limit_seconds()
         if seconds and time.monotonic() - self._last_reply > seconds:
             flight, _ = self._flights[0]
             raise HungError(

@@ -12,7 +12,7 @@ from sparring.core.errors import RunError
 from sparring.core.records import Episode
 from sparring.play.spec import turn_record
 from sparring.play.store import Credits, CreditStore, EpisodeStore, credits_of
-from sparring.run.folder import PLAYED, RunFolder
+from sparring.run.folder import PLAYED_FOLDER, RunFolder
 
 
 def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class StoredEpisodes:
     def __init__(self, path: Path, played: bool = False) -> None:
         RunFolder.open(path)
         self.path, self.played = path, played
-        folder = path / PLAYED if played else path
+        folder = path / PLAYED_FOLDER if played else path
         self._episodes = EpisodeStore(folder / "episodes")
         self._credit = CreditStore(folder / "credit")
         self.steps = self._episodes.steps()

@@ -20,7 +20,7 @@ MAX_EPISODE_ACTIONS = 600  # of an episode whose probabilities are computed
 SHARES = 4  # largest probabilities that are shown per turn
 
 
-def ending(game: Environment, episode: Episode, seat: int) -> str:
+def ending_text(game: Environment, episode: Episode, seat: int) -> str:
     """Return the last position as the seat sees it, and what was hidden from it.
 
     Args:
@@ -36,7 +36,7 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
+def result_text(game: Environment, returns: tuple[float, ...], seat: int) -> str:
     """Return a sentence that says who won, with the payoffs."""
     payoff = returns[seat]
     if game.num_seats == 1:
@@ -66,7 +66,7 @@ def member_line(members: Mapping[str, str]) -> str:
     return f"Drawn from the mixture for this episode: {names}"
 
 
-def moves(
+def move_lines(
     game: Environment, episode: Episode, policy: Any, *, name: str, display_names: dict[str, str]
 ) -> list[str]:
     """Return a line per move: player, action, and the policy's probabilities if quick to compute.

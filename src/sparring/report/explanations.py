@@ -107,10 +107,11 @@ def _is_metric(key: str, name: str) -> bool:
 
 def _nash_conv_of(game: str) -> list[str]:
     """Explain NashConv, with values of one game or of two common ones."""
-    from sparring.report.game_page import exact_text
+    from sparring.report.game_page import format_exact_values
 
     names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
-    exact_texts = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
+    texts = ((name, format_exact_values(name)) for name in names)
+    exact_texts = [f"{name}: {text}" for name, text in texts if text]
     meaning = (
         "A best response is the policy that gains most against a fixed policy. If no seat can gain "
         "by a best response, the policies are an equilibrium. The policy is renormalised over "

@@ -27,12 +27,12 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SEED = 0  # of the sample episode
-TURNS = 4  # shown turns of a sample episode: the first ones and the last one
-PROMPT_TURNS = 6  # shown turns in an environment without searchable rules
-BRIEF_LETTERS = 200  # shown letters of the brief prompt
+SEED = 0  # seed of the sample episode
+MAX_TURNS_SHOWN = 4  # largest number of turns shown: the first ones and the last one
+MAX_PROMPTS_SHOWN = 6  # largest number of turns shown in an environment without searchable rules
+MAX_BRIEF_CHARACTERS = 200  # shown characters of the prompt in brief style
 LARGE_MODELS = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
-ACTIONS = 12  # legal actions listed per turn
+MAX_ACTIONS_LISTED = 12  # legal actions listed per turn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class SampleTurn:
     """One turn of a sample episode as the acting seat sees it; ``legal`` may be empty."""
 
     role: str
-    seen: str
+    view: str
     legal: str
     action: str
 
@@ -49,8 +49,8 @@ class SampleTurn:
 class SamplePlay:
     """A deterministic episode: its first turns, its last turn and its ending."""
 
-    how: str  # how actions were chosen
-    brief: str  # prompt of a tiny model at the first turn
+    chooser: str  # "moves at random", or "moves of the oracle minimax"
+    brief: str  # first prompt in brief style, as a tiny model reads it
     turns: tuple[SampleTurn, ...]
     left_out: int  # turns before the last one that are not shown
     ending: str
@@ -67,8 +67,8 @@ def sample_play(name: str) -> SamplePlay:
     In games of one seat an exact oracle plays, if the game has one; otherwise actions are random.
     """
     game = make_game(name)
-    worded_game = for_people(game)
-    state, draws = game.reset(Stream.from_seed(SEED)), Stream.from_seed(SEED).child("sample")
+    full_style_game = for_people(game)
+    state, stream = game.reset(Stream.from_seed(SEED)), Stream.from_seed(SEED).child("sample")
     oracle = choose_oracle(game)[0] if game.num_seats == 1 else None
     assert is_searchable_play(state)
     brief, turns = state.observe(state.seat).text, list[SampleTurn]()
@@ -76,23 +76,23 @@ def sample_play(name: str) -> SamplePlay:
         verdict = oracle.judge([state])[0] if oracle is not None else None
         legal = state.legal_actions()
         candidates = [action for action in legal if verdict is None or action in verdict.best]
-        action = candidates[draws.integer(state.plies, len(candidates))]
+        action = candidates[stream.integer(state.plies, len(candidates))]
         turns.append(
             SampleTurn(
                 role=game.roles[state.seat],
-                seen=seen_by(worded_game, state, state.seat),
-                legal=list_actions(legal, ACTIONS).replace(" (? lists all)", ""),
+                view=seen_by(full_style_game, state, state.seat),
+                legal=list_actions(legal, MAX_ACTIONS_LISTED).replace(" (? lists all)", ""),
                 action=action,
             )
         )
         state.apply(action)
-    hidden = revealed_by(worded_game, state)
+    hidden = revealed_by(full_style_game, state)
     return SamplePlay(
-        how="at random" if oracle is None else f"of the oracle {oracle.name}",
-        brief=brief if len(brief) <= BRIEF_LETTERS else f"{brief[:BRIEF_LETTERS]} ...",
-        turns=_shorten(turns, TURNS),
-        left_out=max(0, len(turns) - TURNS),
-        ending="\n".join(filter(None, [hidden, _payoffs(worded_game.roles, state.returns)])),
+        chooser="moves at random" if oracle is None else f"moves of the oracle {oracle.name}",
+        brief=f"{brief[:MAX_BRIEF_CHARACTERS]} ..." if len(brief) > MAX_BRIEF_CHARACTERS else brief,
+        turns=_shorten(turns, MAX_TURNS_SHOWN),
+        left_out=max(0, len(turns) - MAX_TURNS_SHOWN),
+        ending="\n".join(filter(None, [hidden, _payoffs(full_style_game.roles, state.returns)])),
     )
 
 
@@ -105,13 +105,13 @@ def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
     return f"Payoffs: {', '.join(texts)}."
 
 
-def sample_lines(play: SamplePlay) -> list[str]:
+def format_sample(play: SamplePlay) -> list[str]:
     """Return a sample episode as lines of plain text."""
     lines = []
-    for number, turn in enumerate(play.turns):
-        if number == len(play.turns) - 1 and play.left_out:
+    for index, turn in enumerate(play.turns):
+        if index == len(play.turns) - 1 and play.left_out:
             lines += [f"... {play.left_out} more turn(s) ...", ""]
-        lines += [f"{turn.role}:", *_indent(turn.seen)]
+        lines += [f"{turn.role}:", *_indent(turn.view)]
         lines += [f"    Legal actions: {turn.legal}"] if turn.legal else []
         lines += [f"  > {turn.action}", ""]
     return [*lines, *play.ending.split("\n")]
@@ -121,7 +121,7 @@ def _indent(text: str) -> list[str]:
     return [f"    {line}" for line in text.split("\n") if line.strip()]
 
 
-def rules_lines(name: str) -> list[str]:
+def first_prompts(name: str) -> list[str]:
     """Return the first prompt of each seat, as lines."""
     episode, lines = _random_play(name), list[str]()
     for seat, role in enumerate(episode.roles):
@@ -131,29 +131,29 @@ def rules_lines(name: str) -> list[str]:
     return lines[:-1]
 
 
-def sample_text(name: str) -> str:
-    """Return an episode of an environment without searchable rules, with its payoffs."""
+def format_random_sample(name: str) -> str:
+    """Return a random episode and its payoffs, for an environment without searchable rules."""
     episode = _random_play(name)
     turns = [
-        SampleTurn(role=episode.roles[turn.seat], seen=turn.prompt, legal="", action=turn.reply)
+        SampleTurn(role=episode.roles[turn.seat], view=turn.prompt, legal="", action=turn.reply)
         for turn in episode.turns
     ]
     sample = SamplePlay(
-        how="at random",
+        chooser="replies at random",
         brief="",
-        turns=_shorten(turns, PROMPT_TURNS),
-        left_out=max(0, len(turns) - PROMPT_TURNS),
+        turns=_shorten(turns, MAX_PROMPTS_SHOWN),
+        left_out=max(0, len(turns) - MAX_PROMPTS_SHOWN),
         ending=_payoffs(episode.roles, episode.returns),
     )
-    return "\n".join(sample_lines(sample))
+    return "\n".join(format_sample(sample))
 
 
 def _random_play(name: str) -> Episode:
-    """Return a deterministic episode of random actions, in full style if there is one."""
-    styled = registry.is_known("environments", name) and "style" in (
+    """Return a deterministic episode of random actions; prompts are in full style if possible."""
+    has_style = registry.is_known("environments", name) and "style" in (
         registry.load("environments", name).options
     )
-    environment: Environment = make_game(name, options={"style": "full"} if styled else {})
+    environment: Environment = make_game(name, options={"style": "full"} if has_style else {})
     stream, seats = Stream.from_seed(SEED), environment.num_seats
     spec = EpisodeSpec(
         game=environment,
@@ -168,8 +168,8 @@ def _random_play(name: str) -> Episode:
     return episode
 
 
-def exact_text(name: str) -> str:
-    """Return the exact values of a game with its default options; "" if it is too large."""
+def format_exact_values(name: str) -> str:
+    """Return a game's exact values with its default options; "" if it is too large to enumerate."""
     game = make_game(name)
     refs = references_of(game)
     if refs is None:
@@ -178,7 +178,7 @@ def exact_text(name: str) -> str:
     sentences = [f"{uniform.num_info_states:,} information states; policies are measured exactly."]
     if game.num_seats > 1:
         sentences.append(
-            f"NashConv of uniform play is {uniform.nash_conv:.4g}, of an equilibrium 0."
+            f"Uniform play has NashConv {uniform.nash_conv:.4g}; an equilibrium has 0."
         )
     names = {
         "equilibrium": "An equilibrium",
@@ -198,7 +198,7 @@ def _by_role(game: Environment, values: Sequence[float]) -> str:
 
 
 @cache
-def recipes_with(name: str) -> tuple[str, ...]:
+def recipes_for_game(name: str) -> tuple[str, ...]:
     """Return the recipes that train on a game; recipes for a laptop come first."""
     recipes = [recipe for recipe in recipe_names() if name in _games_of(recipe)]
     recipes.sort(
@@ -214,21 +214,22 @@ def _games_of(recipe: str) -> tuple[str, ...]:
 
 
 def explain_game(name: str) -> list[str]:
-    """Return the paragraphs after a game's description, from the rules to the next steps."""
+    """Return the paragraphs that follow a game's description, from the rules to the next steps."""
     parts = []
     has_rules = not reason_not_searchable(make_game(name))
     if has_rules:
         parts.append(f"Rules\n\n{rules_text(name)}")
-        parts += [f"Exact values\n\n{exact}"] if (exact := exact_text(name)) else []
+        parts += [f"Exact values\n\n{exact}"] if (exact := format_exact_values(name)) else []
     try:
         if has_rules:
             sample = sample_play(name)
-            sample_body, policy = "\n".join(sample_lines(sample)), f"moves {sample.how}"
+            sample_body, chooser = "\n".join(format_sample(sample)), sample.chooser
         else:
-            parts.append("\n".join(["The first turns", "", *rules_lines(name)]))
-            sample_body, policy = sample_text(name), "replies at random"
+            parts.append("\n".join(["The first turns", "", *first_prompts(name)]))
+            sample_body, chooser = format_random_sample(name), "replies at random"
         parts.append(
-            f"A sample episode with default options, {policy}, as the seats see it\n\n{sample_body}"
+            f"A sample episode with default options, {chooser}, as the seats see it"
+            f"\n\n{sample_body}"
         )
     except SparringError as error:
         parts.append(f"No sample episode: {error}")
@@ -239,7 +240,7 @@ def explain_game(name: str) -> list[str]:
 
 
 def _next_steps(name: str) -> str:
-    recipes = recipes_with(name)
+    recipes = recipes_for_game(name)
     lines = ["Next steps", ""]
     if recipes:
         note = (

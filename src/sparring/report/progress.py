@@ -148,7 +148,7 @@ class ProgressLine:
         return escape_controls("  ".join(parts))
 
     def _print_reference(self, name: str) -> None:
-        """Print the NashConv of uniform play once per game, if it is exactly known."""
+        """Print the NashConv of uniform play once per game, if it can be computed exactly."""
         kind, _, game = name.partition("/")
         if kind != "nash_conv" or game in self._printed_references or game not in self._games:
             return
@@ -156,7 +156,7 @@ class ProgressLine:
         game_references = references_of(configured_game(self._games[game]))
         if game_references is not None:
             uniform = game_references.uniform.nash_conv
-            line = f"{game}: NashConv of uniform play is {uniform:.3f}, of an equilibrium 0"
+            line = f"{game}: uniform play has NashConv {uniform:.3f}; an equilibrium has 0"
             self._console.print(line)
 
 

@@ -97,9 +97,11 @@ def save(
 
 def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     """Return [bytes, digest] of every file of a folder by name, after flushing it to the disk."""
-    entry_of: dict[tuple[str, int], list[Any]] = {}  # by name and inode
+    entry_of: dict[tuple[str, int], list[Any]] = {}  # entries by name and inode of the file
     if earlier is not None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # then all are read
+        with contextlib.suppress(
+            OSError, ValueError, KeyError, TypeError
+        ):  # then all files are read
             files = parse_json((earlier / MANIFEST).read_bytes())["files"]
             entry_of = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
     entries = {}
@@ -126,11 +128,13 @@ def _rename_into_place(temporary: Path, final: Path) -> None:
 def _prune(root: Path, step: int, keep: int) -> None:
     """Remove all but the ``keep`` newest checkpoints up to the step just saved.
 
-    Later ones are damaged, as the run resumed from an earlier step, and are removed too.
+    Later checkpoints are damaged, as the run resumed from an earlier step; they are removed too.
     """
     checkpoints = _checkpoints_in(root)
     newest = [
-        path for number, path in checkpoints if number <= step and not path.name.endswith(_REPLACED)
+        path
+        for path_step, path in checkpoints
+        if path_step <= step and not path.name.endswith(_REPLACED)
     ][-keep:]
     for _, path in checkpoints:
         if path not in newest:
@@ -138,7 +142,6 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Rename and then remove a checkpoint, so that a kill never leaves half of it."""
     renamed = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(renamed, ignore_errors=True)
     with contextlib.suppress(OSError):  # then the next checkpoint removes it
@@ -147,7 +150,6 @@ def _remove(path: Path) -> None:
 
 
 def _remove_leftovers(root: Path) -> None:
-    """Remove half-written and half-removed checkpoints of killed processes."""
     for leftover in root.glob(f"{TEMPORARY}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -159,8 +161,8 @@ def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
 
     Args:
         folder: the run folder.
-        latest: the checkpoint that the run resumes from. Later ones are damaged, and stay until
-            they are replaced.
+        latest: the checkpoint that the run resumes from. Later checkpoints are damaged, and stay
+            until they are replaced.
         keep: number of checkpoints to keep.
     """
     root = folder / "checkpoints"
@@ -192,7 +194,9 @@ def load_latest(folder: Path) -> Checkpoint | None:
                     step=step, path=path, state=_read_state(path), notes=tuple(notes)
                 )
             except CheckpointError as damage:
-                notes.append(f"Checkpoint {path.name} is damaged ({damage}); using the one before.")
+                notes.append(
+                    f"Checkpoint {path.name} is damaged ({damage}); using the checkpoint before it."
+                )
             else:
                 for note in notes:
                     log.warning("%s", note)

@@ -99,7 +99,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
     """Write config.yaml, and add its changes to changes.jsonl, at the start of a run.
 
     Args:
-        folder: locked by the caller.
+        folder: the run folder, locked by the caller.
         config: the run's new configuration.
         latest: the checkpoint to resume from; None: the run starts from the beginning.
 
@@ -140,14 +140,13 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
 
 
 def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl before a step; without them, a line of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _without_free_keys(_with_defaults(folder.config()))}]
     return [
         line
-        for number, line in enumerate(lines)
-        if not number or (line["step"] < step and {"key", "new"} <= line.keys())
+        for index, line in enumerate(lines)
+        if not index or (line["step"] < step and {"key", "new"} <= line.keys())
     ]
 
 
@@ -185,7 +184,6 @@ def _may_change(key: str) -> bool:
 
 
 def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with defaults for newer keys, or unchanged if it cannot be read."""
     try:
         return resolve(config).model_dump(mode="json")
     except ConfigError:
@@ -210,14 +208,14 @@ def _json_value(value: Any) -> Any:
     return None if value is ... else value
 
 
-SIZES = ("hidden_size", "layers", "heads")  # of the tiny model
+SIZES = ("hidden_size", "layers", "heads")  # keys that set sizes of the tiny model
 
 
 def check_no_setting_is_ignored(config: RunConfig) -> None:
     """Check that no setting would be ignored.
 
     Args:
-        config: of the run.
+        config: the run's configuration.
 
     Raises:
         ConfigError: a setting would be ignored; the message says what to write.

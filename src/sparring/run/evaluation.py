@@ -59,7 +59,7 @@ from functools import partial
 from typing import Any
 
 from sparring.config import EvaluationConfig
-from sparring.config.checks import EMA, LAST, LIVE, PLAIN
+from sparring.config.checks import EMA, LAST, LIVE, NON_MIXTURE_ANSWERS
 from sparring.config.parts import PluginConfig
 from sparring.core.errors import GameError
 from sparring.core.records import LEARNER, PUBLISHED
@@ -93,7 +93,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
 
     Args:
         engine: holds the models and the members.
-        payoffs: of the members.
+        payoffs: the payoffs of the members.
         answer: ``policy`` or ``average``: the published policy (EMA weights if the run has them);
             ``last``: the learner's weights; or a meta-solver with its options, such as ``nash``:
             its mixture of the league's members.
@@ -103,7 +103,7 @@ def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = Fa
         GameError: the solver cannot solve the meta-game.
         PluginError: the solver returned no distribution over the members.
     """
-    if answer in PLAIN or not engine.members:
+    if answer in NON_MIXTURE_ANSWERS or not engine.members:
         return engine.agent(LEARNER if answer == LAST else PUBLISHED)
     solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
     trained_games = [(game, weight) for game, weight in engine.environments if weight]
@@ -136,9 +136,9 @@ class Evaluator:
     ``notes`` lists what could not be measured, and what to use instead.
 
     Args:
-        games: including those of weight 0.
-        config: of the evaluation.
-        oracles: by the name of the game whose turns they judge.
+        games: the games, including games of weight 0.
+        config: settings of the evaluation.
+        oracles: the oracle of each game whose turns it judges, by name of the game.
         seen: the initial states of training; None: unknown, so all initial states are used.
         measuring: called with the numbers of finished and of all games, first with 0 finished.
     """
@@ -159,7 +159,7 @@ class Evaluator:
         }
         self.notes: list[str] = []
         self._num_notes_returned = 0
-        self._noted: set[str] = set()
+        self._noted_subjects: set[str] = set()
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
             try:
@@ -238,9 +238,8 @@ class Evaluator:
         return self._starts[game.name]
 
     def _note(self, note: str, about: str) -> None:
-        """Add a note, unless one about the same subject exists."""
-        if note and about not in self._noted:
-            self._noted.add(about)
+        if note and about not in self._noted_subjects:
+            self._noted_subjects.add(about)
             self.notes.append(note)
 
 
@@ -248,18 +247,18 @@ def weights_of_figure(name: str, measured: str) -> str:
     """Return which weights of a run a metric measures, in words.
 
     Args:
-        name: of the metric.
-        measured: the weights that evaluation measures, of ``config.checks.measured_weights``.
+        name: name of the metric.
+        measured: the weights that evaluation measures, from ``config.checks.measured_weights``.
     """
     return measured if name.split("/")[0] in FAMILIES else LIVE
 
 
 def weights_mark(name: str, measured: str) -> str:
-    """Return a suffix that names a metric's weights, such as " (EMA)"; "" for a run with one kind.
+    """Return a suffix that names a metric's weights, such as " (EMA)"; "" without EMA weights.
 
     Args:
-        name: of the metric.
-        measured: the weights that evaluation measures, of ``config.checks.measured_weights``.
+        name: name of the metric.
+        measured: the weights that evaluation measures, from ``config.checks.measured_weights``.
     """
     if measured == LIVE:
         return ""

@@ -32,7 +32,7 @@ from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-MAX_FAILURES = 3  # in a row; then a sink pauses between tries: 2, 4, 8 ... steps
+MAX_FAILURES = 3  # failures in a row; then a sink pauses between tries: 2, 4, 8 ... steps
 MAX_PAUSE_EXPONENT = 8  # the longest pause is 2**8 steps
 
 
@@ -56,7 +56,7 @@ def check_packages(sinks: Sequence[PluginConfig]) -> None:
 class _OpenSink:
     bound: BoundPlugin
     sink: Sink
-    failures: int = 0  # in a row
+    failures: int = 0  # failures in a row
     pause: float = 0  # steps until the next try
 
 
@@ -105,7 +105,6 @@ class Sinks:
         return True
 
     def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
-        """Warn at the first of several failures in a row, and pause a sink that keeps failing."""
         open_sink.failures += 1
         if open_sink.failures >= MAX_FAILURES:
             open_sink.pause = 2 ** min(open_sink.failures - MAX_FAILURES + 1, MAX_PAUSE_EXPONENT)
@@ -127,10 +126,10 @@ class Sinks:
                 log.warning("The %s could not be closed: %s", open_sink.bound, error)
 
 
-MAX_FIGURE = 1e150  # its square is finite
+MAX_FIGURE = 1e150  # a figure of this size still has a finite square
 MAX_STEP = 1 << 53  # larger integers are not exact in floating point
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
-LEAGUE = "league.jsonl"  # the league's snapshots; absent in a run without
+LEAGUE = "league.jsonl"  # the league's snapshots; absent if a run takes no snapshots
 
 
 class MetricsWriter:
@@ -139,7 +138,7 @@ class MetricsWriter:
     A resumed run drops a half-written last line.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
         sinks: receive the figures as well; None: no sinks.
     """
 
@@ -229,10 +228,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of figures as ``read_lines`` does, with numbers only.
-
-    Text, lists, and absurdly large numbers are left out.
-    """
+    """Return the lines of a file of figures without text, lists and absurdly large numbers."""
     return [
         {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
     ]
@@ -257,7 +253,6 @@ def _is_figure(value: Any) -> bool:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -274,11 +269,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json_number(value: float) -> float | None:
-    """Return a number as JSON can hold it: NaN and infinities become null."""
     return float(value) if math.isfinite(value) else None
 
 
-START = 5  # a metric's start value is the mean of its first 5 records
+START_RECORDS = 5  # a metric's start value is the mean of its first 5 records
 UNRECORDED_AFTER = 10  # steps after which an unrecorded metric counts as a mistake
 _LEGAL = (
     "start from legal play (warmup.updates), let an illegal reply cost more "
@@ -378,16 +372,16 @@ class HealthMonitor:
         Args:
             config: the rules.
             steps: number of steps of the whole run.
-            lines: of metrics.jsonl.
-            policies: their names; the rules apply to each policy's metrics.
+            lines: lines of metrics.jsonl.
+            policies: names of the policies; the rules apply to each policy's metrics.
         """
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
         self._starts: dict[tuple[int, str], list[float]] = {}  # first records, for ``times_start``
         self._best: dict[tuple[int, str], float] = {}  # best record, for ``times_best``
-        self._seen: set[int] = set()  # rules whose metric has been recorded
-        self._acted: set[tuple[int, str]] = set()
+        self._recorded: set[int] = set()  # rules whose metric has been recorded
+        self._reported: set[tuple[int, str]] = set()  # rules and metrics with a finding
         for line in lines:
             self.observe(
                 line["step"], {name: value for name, value in line.items() if name != "step"}
@@ -396,19 +390,19 @@ class HealthMonitor:
     def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[HealthFinding]:
         """Apply the rules to a step's figures, once per step in order, and return new findings."""
         findings = []
-        for number, rule in enumerate(self._rules):
+        for index, rule in enumerate(self._rules):
             names = sorted(
                 name
                 for name in metrics
                 if matches(rule.metric, without_policy(name, self._policies)) or name == rule.metric
             )
             if names:
-                self._seen.add(number)
-            elif number not in self._seen and step == UNRECORDED_AFTER and not rule.if_recorded:
+                self._recorded.add(index)
+            elif index not in self._recorded and step == UNRECORDED_AFTER and not rule.if_recorded:
                 findings.append(_missing_metric_finding(rule, step))
             for name in names if step > first_steps(rule, self._steps) else ():
-                bounds = self._bounds((number, name), rule, metrics[name])
-                key = (number, name)
+                bounds = self._bounds((index, name), rule, metrics[name])
+                key = (index, name)
                 if bounds is not None and self._is_new_finding(key, bounds, metrics[name]):
                     findings.append(
                         _finding(
@@ -425,16 +419,15 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None without a reference value."""
         if rule.times_best:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
             return rule
         start = self._starts.setdefault(key, [])
-        if len(start) < START:
+        if len(start) < START_RECORDS:
             start.extend([value] if value is not None and math.isfinite(value) else [])
             return None
-        return _scale_bounds(rule, sum(start) / START)
+        return _scale_bounds(rule, sum(start) / START_RECORDS)
 
     def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
@@ -448,9 +441,9 @@ class HealthMonitor:
 
     def _is_new_finding(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
         self._streaks[key] = self._streaks.get(key, 0) + 1 if is_unhealthy(rule, value) else 0
-        if self._streaks[key] < rule.for_steps or key in self._acted:
+        if self._streaks[key] < rule.for_steps or key in self._reported:
             return False
-        self._acted.add(key)
+        self._reported.add(key)
         return True
 
 
@@ -518,7 +511,6 @@ def _finding(
 
 
 def _missing_metric_finding(rule: HealthRule, step: int) -> HealthFinding:
-    """Return the finding that a rule's metric was never recorded; it does not stop the run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
         "metrics.jsonl for the recorded names."

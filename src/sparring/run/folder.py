@@ -69,7 +69,7 @@ def settle(path: Path, staying: Collection[str]) -> bool:
         staying: names of the entries that belong to neither run.
 
     Returns:
-        Whether it was moved back.
+        Whether the old run was moved back.
     """
     if not is_unsettled(path):
         return False
@@ -106,8 +106,8 @@ def clear(path: Path, staying: Collection[str]) -> None:
 log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
-PLAYED = "played"  # episodes that people played against the run
-STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder that outlast its run
+PLAYED_FOLDER = "played"  # episodes that people played against the run
+STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder that a new run does not replace
 FORMAT = 1
 
 
@@ -122,7 +122,7 @@ class RunFolder:
         check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
-        self._new = False  # whether this object created the run
+        self._is_new = False  # whether this object created the run
         self._replacement: str | None = None  # the configuration of a run that replaces this one
 
     @classmethod
@@ -151,7 +151,7 @@ class RunFolder:
         """Make a new run folder.
 
         Args:
-            path: missing, empty, or a run folder that may be overwritten.
+            path: a folder that is missing, empty, or a run folder that may be overwritten.
             config_yaml: the resolved configuration.
             overwrite: whether to replace an existing run. Entering the context moves the old run
                 aside. The first checkpoint of the new run deletes it. If the context ends before
@@ -165,7 +165,7 @@ class RunFolder:
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         folder = cls(path)
-        folder._new = True
+        folder._is_new = True
         with cls(path) as locked:
             cls.check_free(path, overwrite=overwrite)  # again, now that the folder is locked
             if not _has_no_run(path):
@@ -289,7 +289,7 @@ class RunFolder:
         The caller holds the lock.
 
         Returns:
-            Whether it was moved back.
+            Whether the old run was moved back.
         """
         is_moved_back = settle(self.path, STAYING)
         if is_moved_back:
@@ -307,7 +307,7 @@ class RunFolder:
 
     def __exit__(self, *error: object) -> None:
         try:
-            if not self.settle() and self._new and any(error) and not has_trained(self.path):
+            if not self.settle() and self._is_new and any(error) and not has_trained(self.path):
                 clear(self.path, STAYING)  # so that the same command works again
         finally:
             (self.path / HOLDER).unlink(missing_ok=True)

@@ -26,7 +26,7 @@ START = snapshot(0)  # the weights before the first step
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeagueRecord:
-    """The state of a league's learners, each by its policy's name.
+    """The state of a league's learners, by name of the policy.
 
     Args:
         members: parent and tag of each snapshot whose parent is not its predecessor.
@@ -51,7 +51,7 @@ class LeagueRecord:
         return cls(**{**fields, "anew": tuple(fields.get("anew", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as values of JSON, without empty ones."""
+        """Return the record as values of JSON, without empty values."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
@@ -63,8 +63,8 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        state: at the start of the run, or of the checkpoint.
+        engine: the run's models.
+        state: state at the start of the run, or from the checkpoint.
 
     Returns:
         The state; if learners take turns, the first one is set.
@@ -73,7 +73,7 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
         return state
     names, league = list(config.league.tags), config.league
     for name in names if league.start else ():
-        engine.take_member(START.of(name))
+        engine.take_member(START.for_policy(name))
     if league.together or len(names) == 1:
         return state
     return state.remembering(**{LEAGUE: LeagueRecord(live=names[0]).to_json()})
@@ -91,10 +91,10 @@ def league_step(
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        methods: its plug-ins.
-        state: after the step.
-        episodes: of the step.
+        engine: the run's models.
+        methods: the run's plug-ins.
+        state: state after the step.
+        episodes: the episodes of the step.
         note: called with the step and a line for each new snapshot.
 
     Returns:
@@ -136,19 +136,20 @@ def _count_step(
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            mean = _mean_return(LEARNER.of(name), episodes, several=bool(config.league.learners))
+            mean = _mean_return(
+                LEARNER.for_policy(name), episodes, several=bool(config.league.learners)
+            )
             returns[name] = [*returns.get(name, ()), *mean]
     return replace(record, age=age, returns=returns)
 
 
 def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], several: bool) -> list[float]:
-    """Return a list with the mean return of a learner's trained seats; empty without episodes."""
     returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (player if several else player.of(MAIN)) == learner
+        if trained and (player if several else player.for_policy(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -164,7 +165,7 @@ def _is_due(
     request = ScheduleRequest(
         age=record.age[name],
         every=config.league.every,
-        learner=LEARNER.of(name),
+        learner=LEARNER.for_policy(name),
         members=engine.members,
         tags=config.league.tags,
         payoffs=state.payoffs,
@@ -178,7 +179,7 @@ def _snapshot_line(
     config: RunConfig, state: RunState, record: LeagueRecord, name: str
 ) -> dict[str, str]:
     tag = {"tag": config.league.tags[name]} if config.league.learners else {}
-    parent = record.origin.get(name, str(START.of(name)))
+    parent = record.origin.get(name, str(START.for_policy(name)))
     return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
 
 
@@ -190,7 +191,7 @@ def _take_snapshot(
     record: LeagueRecord,
     name: str,
 ) -> LeagueRecord:
-    league, new_member, start = config.league, snapshot(state.step, name), START.of(name)
+    league, new_member, start = config.league, snapshot(state.step, name), START.for_policy(name)
     engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
     snapshots = [member for member in engine.members if member.name == new_member.name]
@@ -234,8 +235,8 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        state: before the step.
+        engine: the run's models.
+        state: state before the step.
 
     Returns:
         The state; the replay buffer and the estimators of restarted learners are empty.
@@ -247,7 +248,7 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         return state
     cleared: dict[str, Any] = {"replay": ReplayBuffer()}
     for name in record.anew:
-        engine.restart(START.of(name))
+        engine.restart(START.for_policy(name))
         policies = (name,) if config.league.learners else engine.learners
         cleared |= {owner_of(policy): {} for policy in policies}
     return state.remembering(**cleared, **{LEAGUE: replace(record, anew=()).to_json()})

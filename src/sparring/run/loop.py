@@ -48,7 +48,7 @@ class StepReport:
     games: int
     timing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()  # of health rules that acted
+    warnings: tuple[str, ...] = ()  # messages of health rules with a new finding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,10 +80,10 @@ def train(
 
     Args:
         config: the resolved configuration.
-        engine: runs the model; freshly made from ``config``.
+        engine: an engine that runs the model, newly made from ``config``.
         folder: the run folder, locked by the caller.
-        resume: whether to resume from the folder's last good checkpoint, or without one from the
-            start.
+        resume: whether to resume from the folder's last good checkpoint, or from the start if
+            there is none.
         watch: called after every step.
         warming: called after every update of the warm-up.
         measuring: called with the number of finished games of an evaluation, and their total.
@@ -98,7 +98,7 @@ def train(
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
     evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
     state, saved_path, notes = _restore(config, engine, folder, resume)
-    number, halt = 0, ""  # 0: the warm-up
+    current_step, halt = 0, ""  # step 0: the warm-up
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
@@ -111,13 +111,13 @@ def train(
             warm_up(config, engine, watch=warming, stop=stop)
         state = begin_league(config, engine, state)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
-            step_start, number = time.perf_counter(), state.step + 1
-            recorded = config.store.every > 0 and number % config.store.every == 0
+            step_start, current_step = time.perf_counter(), state.step + 1
+            recorded = config.store.every > 0 and current_step % config.store.every == 0
             state = restart_learners(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
             state, step = outcome.state, outcome.state.step
-            metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
-            state = league_step(config, engine, methods, state, plays, writer.snapshots)
+            metrics, timing, episodes = outcome.metrics, outcome.timing, outcome.episodes
+            state = league_step(config, engine, methods, state, episodes, writer.snapshots)
             if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 apart = bool(apart_keys(config))
@@ -151,7 +151,7 @@ def train(
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
-        where = f"{_describe_step(config, number)} {checkpoint.describe_latest(folder.path)}"
+        where = f"{_describe_step(config, current_step)} {checkpoint.describe_latest(folder.path)}"
         raise type(error)(f"{error} {where}") from error
     finally:
         writer.close()
@@ -173,9 +173,10 @@ def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSour
 
 def _describe_step(config: RunConfig, step: int) -> str:
     if not step:
-        return "Met in the warm-up."
+        return "This happened in the warm-up."
     rate = parse(config.learner.learning_rate)((step - 1) / config.steps)
-    return f"Met in step {step} of {config.steps}, where learner.learning_rate is {rate:g}."
+    of_steps = f"step {step} of {config.steps}"
+    return f"This happened in {of_steps}, where learner.learning_rate is {rate:g}."
 
 
 def save(

@@ -1,4 +1,4 @@
-"""Fills the payoff book of a league, by episodes among its members or with exact results.
+"""Fills a league's payoff book (payoffs between players), by episodes or with exact results.
 
 Exact results use the same policies as exact evaluation: in every information state, probabilities
 are renormalised over the legal actions.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config.checks import PLAIN
+from sparring.config.checks import NON_MIXTURE_ANSWERS
 from sparring.config.sections import EXACT
 from sparring.core.errors import ConfigError, GameError, TooLargeError
 from sparring.core.records import LEARNER, FloatArray, PlayerRef
@@ -34,14 +34,14 @@ from sparring.play.team import rollout_teams
 def with_exact(
     config: RunConfig, engine: Engine, book: Payoffs, *, itself: bool = False
 ) -> Payoffs:
-    """Return the book with exact results of all pairs of members that have none yet.
+    """Return the book with exact results for all pairs of members without one.
 
     A member does not change, so each pair is computed once. As in episodes among members, the first
     member of a pair plays the first side, and the second one plays all other seats.
 
     Args:
-        config: of the run.
-        engine: its models.
+        config: the run's configuration.
+        engine: the run's models.
         book: the book so far.
         itself: whether to add each member's result against itself.
 
@@ -86,14 +86,14 @@ def pair_results(
 
     Args:
         game: the environment.
-        states: of ``enumerate_info_states(game)``.
+        states: result of ``enumerate_info_states(game)``.
         pair: two members.
-        policies: of both members; probabilities of the legal actions in each information state.
-        apart: as for ``Payoffs.after``.
+        policies: both members' probabilities of the legal actions in each information state.
+        apart: as in ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
-    first = filled_together(teams)[0]
-    seated = tuple(pair[seat not in first] for seat in range(game.num_seats))
+    first_side = filled_together(teams)[0]
+    seated = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
     rows = [policies[seated[seat]][state] for state, seat in enumerate(states.seats.tolist())]
     reach = history_reach(states, rows)[states.tree.terminal]
     is_cooperative = len(sides_of(teams)) == 1
@@ -111,8 +111,8 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
     """Check that the environments and the learners' policies allow exact values.
 
     Args:
-        config: of the run.
-        engine: with the environments and the learners.
+        config: the run's configuration.
+        engine: the engine, which has the environments and the learners.
 
     Raises:
         ConfigError: an environment has too many information states, or no tree of histories; or a
@@ -122,7 +122,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
         try:
             states = _states(IdentityKey(game), config.evaluation.max_states)
             for name in config.league.tags:
-                scorer: Any = engine.agent(LEARNER.of(name))
+                scorer: Any = engine.agent(LEARNER.for_policy(name))
                 query_policy(scorer, states)
         except TooLargeError:
             raise ConfigError(
@@ -184,7 +184,7 @@ def _mean_results(results: Sequence[Results]) -> Results:
 
 
 Pair = tuple[PlayerRef, PlayerRef]
-ROUNDS = 4  # of focused episodes; the meta-strategy is solved between rounds
+ROUNDS = 4  # rounds of focused episodes; the meta-strategy is solved between rounds
 MIN_SHARE = 1e-9  # smallest share of a pair, so that every pair plays once
 
 
@@ -197,9 +197,9 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     ``plays: exact`` no episode is played, and the results are exact.
 
     Args:
-        config: of the run.
-        engine: its models.
-        book: of the earlier episodes.
+        config: the run's configuration.
+        engine: the run's models.
+        book: the payoffs of the earlier episodes.
         step: number of finished steps; it and the run's seed determine every random draw.
 
     Raises:
@@ -211,16 +211,16 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     if plays == EXACT:
         return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)
-    for number_of_game, (game, weight) in enumerate(engine.environments):
+    for game_index, (game, weight) in enumerate(engine.environments):
         sides = filled_together(tuple(teams_of(game)))
         if not weight or len(sides) < 2 or not plays:
             continue
-        for first, last in _round_ranges(plays, config.league.focus):
-            shares = _pair_shares(config, engine, book, game) if first else None
+        for start, end in _round_ranges(plays, config.league.focus):
+            shares = _pair_shares(config, engine, book, game) if start else None
             pairs = next_pairs(book, engine.members, game.name, shares, itself=itself)
-            numbered_pairs = zip(range(first, last), pairs, strict=False)
+            numbered_pairs = zip(range(start, end), pairs, strict=False)
             specs = [
-                _spec(game, sides, pair, number, root.child(number_of_game))
+                _spec(game, sides, pair, number, root.child(game_index))
                 for number, pair in numbered_pairs
             ]
             agents = {str(p): engine.agent(p) for spec in specs for p in spec.players}
@@ -244,9 +244,9 @@ def next_pairs(
 
     Args:
         book: the results so far.
-        members: of the league.
-        environment: its label.
-        shares: of all episodes for each pair, in the order of ``itertools.combinations(members,
+        members: members of the league.
+        environment: label of the environment.
+        shares: each pair's share of all episodes, in the order of ``itertools.combinations(members,
             2)``; None: equal shares.
         itself: whether each member also plays itself, as often as it plays another on one side.
     """
@@ -268,13 +268,12 @@ def next_pairs(
 
 def _round_ranges(plays: int, focus: float) -> list[tuple[int, int]]:
     ends = [plays * index // ROUNDS for index in range(ROUNDS + 1)] if focus else [0, plays]
-    return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
+    return [(start, end) for start, end in itertools.pairwise(ends) if start < end]
 
 
 def _pair_shares(
     config: RunConfig, engine: Engine, book: Payoffs, game: Environment
 ) -> list[float] | None:
-    """Return the share of episodes of each pair; None without pairs."""
     if len(engine.members) < 2:
         return None
     solver = next(iter(solvers_of(config).values()))
@@ -299,9 +298,9 @@ def check_league(
     """Check that league settings fit the environments; warn if a meta-solver has no payoffs.
 
     Args:
-        config: of the run.
-        environments: of the run, each with its weight.
-        engine: with environments and learners; None: exact values are not checked.
+        config: the run's configuration.
+        environments: the run's environments, each with its weight.
+        engine: the engine with environments and learners; None: exact values are not checked.
 
     Raises:
         ConfigError: a two-sided solver or ``sides: apart`` meets another number of sides,
@@ -333,9 +332,9 @@ def check_league(
 def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
     """Refuse ``sides: apart`` in an environment without exactly two sides.
 
-    With a mixture per side as answer, held-out environments are evaluated, so they count too.
+    If a mixture per side is measured, held-out environments are evaluated, so they count too.
     """
-    is_mixture = config.league.answer not in PLAIN
+    is_mixture = config.league.answer not in NON_MIXTURE_ANSWERS
     for where in apart_keys(config):
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))

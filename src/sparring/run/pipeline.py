@@ -13,14 +13,14 @@ groups are recorded, and update payoff book and curriculum, but no loss uses the
 A checkpoint holds the groups that have arrived. Unfinished episodes are lost when the process ends,
 and counted as lost: ``issued.json`` in the run folder has the number of issued episodes.
 
-Metrics, of all episodes since the run began:
+Metrics of all episodes since the run began:
     issued_games            episodes issued to workers, counted at each issue
     learned_games           episodes that a step took to learn from
     withheld_games          episodes that were too stale when a step took them
     lost_games              episodes lost with a worker, with their group, or with the training
                             process
     open_games              episodes at play, or not taken by a step yet
-and of the step, beside lag:
+Metrics of the step, beside lag:
     lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
                             groups with staler turns are withheld
     withheld_share          share of too stale episodes among those that the step took
@@ -37,7 +37,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.files import parse_json
-from sparring.core.records import MAIN, OWN, Episode, Turn, refs
+from sparring.core.records import MAIN, POLICY_KINDS, Episode, Turn, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
 from sparring.engine.workers.episode_budget import ISSUED, Admission
 from sparring.league.payoffs import Payoffs
@@ -62,32 +62,34 @@ class Prefetch:
 
     Args:
         config: the run's configuration, with ``scale.lag`` above 0.
-        engine: its models.
-        methods: its plug-ins.
+        engine: the run's models.
+        methods: the run's plug-ins.
     """
 
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
-        self._parts = config, engine, methods
+        self._step_arguments = config, engine, methods
         self._open: dict[int, _OpenStep] = {}
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the next step, after opening steps up to ``scale.lag`` ahead.
 
         Args:
-            state: the run's state now.
+            state: the current state of the run.
 
         Raises:
             ConfigError: the engine keeps no older weights.
             CheckpointError: the state of open steps cannot be read.
             RolloutError: no episode could be played.
         """
-        config, engine, _ = self._parts
+        config, engine, _ = self._step_arguments
         records = state.json(OPEN)
         end = max(min(state.step + config.scale.lag + 1, config.steps), state.step + 1)
         for step in range(state.step, end):
             if step not in self._open:
-                inputs = _restored(engine, step, records.get(str(step)))
-                self._open[step] = _OpenStep(inputs or self._inputs(step, state), *self._parts)
+                inputs = _restore_inputs(engine, step, records.get(str(step)))
+                self._open[step] = _OpenStep(
+                    inputs or self._inputs(step, state), *self._step_arguments
+                )
         current = self._open.pop(state.step)
         episodes = current.result()
         if current.inputs.pinned is not None:
@@ -98,10 +100,10 @@ class Prefetch:
 
     def state(self) -> dict[str, Any]:
         """Return the state of open steps for a checkpoint."""
-        return {OPEN: {str(step): _record(s.inputs) for step, s in self._open.items()}}
+        return {OPEN: {str(step): _record_inputs(s.inputs) for step, s in self._open.items()}}
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
-        config, engine, _ = self._parts
+        config, engine, _ = self._step_arguments
         pinned = engine.pin()
         if pinned is None:
             raise ConfigError(
@@ -118,30 +120,30 @@ class _OpenStep:
         self.inputs, self._engine = inputs, engine
         self._requests = request_plays(config, engine, methods, inputs)
         self._episodes: StepEpisodes | None = None
-        self._waiting: StartedRollout | None = None
+        self._rollout: StartedRollout | None = None
         self._begin(None)
 
     def _begin(self, rollout: Rollout | None) -> None:
         try:
             request = next(self._requests) if rollout is None else self._requests.send(rollout)
         except StopIteration as stop:
-            self._episodes, self._waiting = stop.value, None
+            self._episodes, self._rollout = stop.value, None
         else:
-            self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
+            self._rollout = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
     def advance(self) -> None:
         """Request more episodes, if the requested ones have arrived, without waiting."""
-        while self._waiting is not None and self._waiting.is_ready():
-            self._begin(self._waiting.result())
+        while self._rollout is not None and self._rollout.is_ready():
+            self._begin(self._rollout.result())
 
     def result(self) -> StepEpisodes:
-        while self._waiting is not None:
-            self._begin(self._waiting.result())
+        while self._rollout is not None:
+            self._begin(self._rollout.result())
         assert self._episodes is not None, "no request is left"
         return self._episodes
 
 
-def _record(inputs: StepInputs) -> dict[str, Any]:
+def _record_inputs(inputs: StepInputs) -> dict[str, Any]:
     return {
         "learnt": inputs.learnt,
         "members": [str(member) for member in inputs.members],
@@ -152,8 +154,9 @@ def _record(inputs: StepInputs) -> dict[str, Any]:
     }
 
 
-def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> StepInputs | None:
-    """Restore the inputs of a step from a checkpoint's record; None without a record."""
+def _restore_inputs(
+    engine: Engine, step: int, record: Mapping[str, Any] | None
+) -> StepInputs | None:
     if record is None:
         return None
     try:
@@ -171,7 +174,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
             raise
         raise CheckpointError(
             f"The checkpoint's record of step {step}, which was unfinished, cannot be read "
-            f"({error!r}). Take an earlier one, or start anew with --overwrite."
+            f"({error!r}). Take an earlier checkpoint, or start anew with --overwrite."
         ) from error
 
 
@@ -180,8 +183,8 @@ class FreshSteps:
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        methods: its plug-ins.
+        engine: the run's models.
+        methods: the run's plug-ins.
     """
 
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
@@ -190,15 +193,15 @@ class FreshSteps:
         self._draws = 0
         self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
         self._snapshot_pins: list[Pinned] = []  # for each draw, the snapshots that its specs use
-        self._arms: dict[int, str] = {}  # by group that no step has taken
+        self._arms: dict[int, str] = {}  # arm of each group that no step has taken
         self._arrived: dict[int, tuple[Episode, ...]] = {}
-        self._counts = RolloutCounts()  # of arrivals since the last step
+        self._counts = RolloutCounts()  # counts of arrivals since the last step
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the next step, once enough have arrived.
 
         Args:
-            state: the run's state now.
+            state: the current state of the run.
 
         Raises:
             ConfigError: there are no workers.
@@ -281,7 +284,6 @@ class FreshSteps:
             self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next_group(self, state: RunState) -> list[EpisodeSpec]:
-        """Return the next group of specs; draw more specs if there are no more groups."""
         if not self._unissued:
             self._draw_specs(state)
         return self._unissued.popleft()
@@ -309,7 +311,6 @@ class FreshSteps:
         self._draws += 1
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
-        """Take arrived units; with ``wait``, wait for at least one."""
         lost_units, finished_units = self._workers.poll_units(wait=wait)
         for unit in lost_units:
             admission.reissue(unit)
@@ -330,7 +331,8 @@ class FreshSteps:
             versions[player.name or MAIN] - _oldest_version(turn)
             for episode in episodes
             for turn in episode.turns
-            if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
+            if episode.trained[turn.seat]
+            and (player := episode.players[turn.seat]).kind in POLICY_KINDS
         ]
 
     def _build_step(
@@ -340,7 +342,6 @@ class FreshSteps:
         fresh: list[FreshGroup],
         stale: list[FreshGroup],
     ) -> StepEpisodes:
-        """Return the episodes of a step, shaped and selected."""
         lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
         result = shape_episodes(
             self._config,
@@ -363,13 +364,11 @@ class FreshSteps:
 
 
 def _oldest_version(turn: Turn) -> int:
-    """Return the version of the oldest weights that sampled a reply."""
     sampled = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
     return min((segment.weights_version for segment in sampled), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:
-    """Return the number of issued episodes in a run folder; 0 without a file."""
     try:
         return int(parse_json(path.read_bytes())["issued"])
     except FileNotFoundError:

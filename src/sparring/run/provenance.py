@@ -6,7 +6,7 @@ Only this file depends on the machine and the date. Configuration, seed and code
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
 ``replies`` says how much a reply depends on the other prompts in its batch. "own bits": not at all;
-every bit stays the same. "within 1e-5": log-probabilities differ by up to 1e-5, token ids rarely.
+its numbers stay the same. "within 1e-5": log-probabilities differ by up to 1e-5, ids rarely.
 ``decoding`` names the code that sampled replies: "compiled", or "torch" with the reason
 (``models/forward_pass.py``). If a resumed run uses other code, its numbers differ, and it warns.
 ``measured`` names the weights that evaluation measures: "EMA weights", "live weights" or a mixture
@@ -69,9 +69,9 @@ def note_start(
         path: the run folder, locked by the caller.
         command: words of the command line, the program's name first.
         after_step: number of steps finished before this start.
-        invariant: whether a reply has the same bits in any batch.
+        invariant: whether a reply has exactly the same numbers in any batch.
         decoding: the code that computes replies, in words.
-        weights: measured by evaluation, from ``config.checks.measured_weights``.
+        weights: the weights that evaluation measures, from ``config.checks.measured_weights``.
     """
     earlier = starts(path)
     # earlier starts that finished a step
@@ -84,7 +84,7 @@ def note_start(
     if isinstance(earlier_decoding, str) and _decoders(earlier_decoding) != _decoders(decoding):
         log.warning(
             "%s: replies were computed by %s up to step %d, and by %s from here on. Their last "
-            "bits differ, so the run's numbers change. To keep them, resume where replies "
+            "digits differ, so the run's numbers change. To keep them, resume where replies "
             "are computed as before (CC names the C compiler).",
             path,
             quoted(earlier_decoding),
@@ -112,7 +112,6 @@ def note_start(
 
 
 def _decoders(decoding: str) -> set[str]:
-    """Return the names in ``decoding`` without the reasons."""
     return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
 

@@ -173,7 +173,7 @@ class RunState:
         """Write ``state.json`` and the owners' files into a checkpoint's folder.
 
         Args:
-            folder: of the new checkpoint.
+            folder: folder of the new checkpoint.
             states: further entries of ``state.json``.
         """
         plain = {name: value for name, value in self.owners.items() if name not in FILE_STATES}
@@ -194,10 +194,10 @@ class RunState:
         """Return what ``save`` wrote.
 
         Args:
-            folder: of the checkpoint.
-            step: number of steps done when it was saved.
-            state: the content of its ``state.json``.
-            apart: keys of it that are not owners.
+            folder: folder of the checkpoint.
+            step: number of finished steps when the checkpoint was saved.
+            state: the content of the checkpoint's ``state.json``.
+            apart: keys of ``state.json`` that are not owners.
 
         Raises:
             CheckpointError: an owner's state is not a mapping, or its files do not match.
@@ -206,8 +206,8 @@ class RunState:
         for name, value in plain.items():
             if not isinstance(value, dict):
                 raise CheckpointError(
-                    f"The checkpoint {folder} holds no state of {name}; take another one, or "
-                    "start anew with --overwrite."
+                    f"The checkpoint {folder} holds no state of {name}; take another checkpoint, "
+                    "or start anew with --overwrite."
                 )
         return cls(
             step=step,

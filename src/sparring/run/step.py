@@ -91,6 +91,7 @@ Timing, in timing.jsonl:
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import defaultdict
@@ -141,16 +142,16 @@ class Methods:
     matchmaker: BoundPlugin
     curriculum: BoundPlugin
     selection: BoundPlugin
-    credit: Mapping[str, BoundPlugin]  # by the name of the policy that it trains
+    credit: Mapping[str, BoundPlugin]  # estimator of each trained policy, by name
     rewards: tuple[WeightedReward, ...] = ()
     replay: BoundPlugin | None = None
     knowledge: BoundPlugin | None = None  # scores candidates after the episodes
     plan: BoundPlugin = field(default_factory=lambda: bind("rollout.plans", "none"))
     keeping: BoundPlugin = field(default_factory=lambda: bind("league.keeping", "spread"))
-    schedules: Mapping[str, BoundPlugin] = field(default_factory=dict)  # by the learner's policy
-    learners: tuple[LeagueLearner, ...] = ()  # of a league in which several learn
-    oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
-    mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by the bot's name
+    schedules: Mapping[str, BoundPlugin] = field(default_factory=dict)  # by name of the policy
+    learners: tuple[LeagueLearner, ...] = ()  # learners of a league with several
+    oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by name of the game
+    mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by name of the bot
 
     @classmethod
     def of(cls, config: RunConfig, games: Sequence[Environment] = ()) -> Methods:
@@ -224,17 +225,17 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     trial_games = {
-        each.game
-        for each in episodes
-        if any(turn.attempt and each.trained[turn.seat] for turn in each.turns)
+        episode.game
+        for episode in episodes
+        if any(turn.attempt and episode.trained[turn.seat] for turn in episode.turns)
     }
     attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
-    for number, episode in enumerate(episodes):
+    for index, episode in enumerate(episodes):
         turns = episode.turns if episode.game in trial_games else ()
         unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent:
-                payoffs, seat_key = attempts[episode.game, turn.attempt], (number, turn.seat)
+                payoffs, seat_key = attempts[episode.game, turn.attempt], (index, turn.seat)
                 payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
@@ -255,9 +256,9 @@ def environment_metrics(
         for episode in episodes if values_of else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
-                seats = (values[n] for n, is_trained in enumerate(episode.trained) if is_trained)
-                values_of[name] += (value for value in seats if not math.isnan(value))
-        means = {name: sum(seats) / len(seats) for name, seats in values_of.items() if seats}
+                seat_values = itertools.compress(values, episode.trained)
+                values_of[name] += (value for value in seat_values if not math.isnan(value))
+        means = {name: sum(items) / len(items) for name, items in values_of.items() if items}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
@@ -310,7 +311,6 @@ def all_replies(episode: Episode) -> Iterator[Turn]:
 
 
 def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of memories of trained seats; empty without memories."""
     tokens = [
         num_sampled_tokens(turn)
         for episode in episodes
@@ -416,10 +416,10 @@ class StepInputs:
         """Return the inputs of a step from the current state.
 
         Args:
-            engine: has the members that may play.
+            engine: the engine, which has the members that may play.
             state: current state of the run.
             step: the step.
-            pinned: its sampling weights.
+            pinned: the step's sampling weights.
         """
         return cls(
             step=step,
@@ -480,9 +480,9 @@ class StepEpisodes:
     selected: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
-    arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
+    arm_of: dict[int, str] = field(default_factory=dict)  # curriculum arm of each group id
     lag: float = 0  # staleness in steps; in fresh order a mean
-    turns: TurnTable | None = None  # of all games; None where there were refills
+    turns: TurnTable | None = None  # turns of all episodes; None after refills
     # for the curriculum: turns, and the curriculum arm of each group
     observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
 
@@ -598,9 +598,9 @@ def shape_episodes(
     """Return a step's episodes with shaped rewards, and the selected ones.
 
     Args:
-        config: of the run.
-        engine: its models.
-        methods: its plug-ins.
+        config: the run's configuration.
+        engine: the run's models.
+        methods: the run's plug-ins.
         episodes: complete groups.
         step: number of the step.
         withheld: ids of episodes that are too stale to train on, in whole groups.
@@ -621,7 +621,6 @@ def shape_episodes(
 def _select(
     methods: Methods, stream: Stream, episodes: list[Episode], turns: TurnTable, progress: float
 ) -> tuple[list[Episode], float]:
-    """Return the selected episodes, and the share of turns that selection kept."""
     mask = methods.selection(turns, stream, progress=progress)
     share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():
@@ -646,7 +645,6 @@ def _relay_requests(
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from positions; return the episodes with estimated values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = max_turns_at(config.rollout, step / config.steps)
@@ -666,7 +664,6 @@ def _first_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
 
 
 def _mean_metrics(tables: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Return means of (number of games, metrics) tables, weighted by the number of games."""
     names = {name: None for _, metrics in tables for name in metrics}
     values_by_name = {
         name: [(games, metrics[name]) for games, metrics in tables if name in metrics]
@@ -719,10 +716,10 @@ def score_with_knowledge(
     """Update the knowledge plug-in, and add its scores to this step's candidates.
 
     Args:
-        engine: with the run's environments.
-        methods: of the run.
-        state: of the run before the step.
-        step_episodes: of this step.
+        engine: the engine, which has the run's environments.
+        methods: the run's plug-ins.
+        state: state of the run before the step.
+        step_episodes: the episodes of this step.
         progress: finished share of the run, 0 to 1.
 
     Returns:
@@ -751,7 +748,6 @@ def score_with_knowledge(
 
 
 def _judged_share(episodes: list[Episode]) -> float:
-    """Return the share of candidates that have a score."""
     has_score = [
         reply.score is not None
         for episode in episodes
@@ -786,8 +782,8 @@ def play_round(
 
     Args:
         config: the run's configuration.
-        engine: its models.
-        methods: its plug-ins.
+        engine: the run's models.
+        methods: the run's plug-ins.
         state: ``RunState()`` in the first step, then the previous result's state.
         recorded: whether to compute the entropy of every sampled token, by one more forward pass.
         source: returns the episodes of each step; None: they are played now.
@@ -799,23 +795,24 @@ def play_round(
     clock = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
     book = ArmBook(make_arms(engine.environments, config.rollout.starts), state.json("curriculum"))
-    played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    played, knowledge = score_with_knowledge(engine, methods, state, played, progress)
-    for table, arm_of in played.observed:
+    rollout = source.episodes_of(state) if source else play_step(config, engine, methods, state)
+    rollout, knowledge = score_with_knowledge(engine, methods, state, rollout, progress)
+    for table, arm_of in rollout.observed:
         book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
-    trained, replayed = buffer.join(
+    trained, replay_metrics = buffer.join(
         methods.replay,
-        played.selected,
-        played.arm_of,
+        rollout.selected,
+        rollout.arm_of,
         num_episodes=config.rollout.games_per_step,
         step=step,
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    is_unchanged = len(trained) == len(played.episodes) and all(map(is_, trained, played.episodes))
-    turns = played.turns if is_unchanged else None
+    all_episodes = rollout.episodes
+    is_unchanged = len(trained) == len(all_episodes) and all(map(is_, trained, all_episodes))
+    turns = rollout.turns if is_unchanged else None
     batches = [
         engine.batch(trained, progress=progress, policy=name, turns=turns)
         for name in engine.learners
@@ -836,13 +833,13 @@ def play_round(
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}
-            values |= logprob_metrics(played.counts.scored, batch.policy)
-        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in values.items()}
+            values |= logprob_metrics(rollout.counts.scored, batch.policy)
+        metrics |= {f"{metric_prefix(batch.policy)}{name}": value for name, value in values.items()}
     clock.append(time.perf_counter())
-    metrics = {**_play_metrics(config, engine, played, methods), **replayed, **metrics}
-    timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
+    metrics = {**_play_metrics(config, engine, rollout, methods), **replay_metrics, **metrics}
+    timing = _timing(clock, len(rollout.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
-    timing |= {"seconds/oracle": played.counts.judging} if methods.oracles else {}
+    timing |= {"seconds/oracle": rollout.counts.judging} if methods.oracles else {}
     next_state = state.after(
         **{
             owner_of(batch.policy): dict(credit.state)
@@ -852,7 +849,7 @@ def play_round(
         replay=buffer,
         **knowledge,
         payoffs=state.payoffs.after(
-            played.episodes,
+            rollout.episodes,
             {game.name: teams_of(game) for game, _ in engine.environments},
             decay=config.league.payoff_decay,
             apart=bool(config.league.learners),
@@ -860,7 +857,7 @@ def play_round(
         **(source.state() if source is not None else {}),
     )
     return StepResult(
-        episodes=played.episodes,
+        episodes=rollout.episodes,
         metrics=metrics,
         timing=timing,
         state=next_state,
@@ -869,21 +866,21 @@ def play_round(
 
 
 def _play_metrics(
-    config: RunConfig, engine: Engine, played: StepEpisodes, methods: Methods
+    config: RunConfig, engine: Engine, step_episodes: StepEpisodes, methods: Methods
 ) -> dict[str, float]:
     return {
-        **rollout_metrics(played.episodes),
-        **candidate_metrics(played.episodes),
-        **oracle_metrics(played.episodes, methods.oracles),
-        **environment_metrics(played.episodes, (game for game, _ in engine.environments)),
-        **played.metrics,
-        "retried_games": float(played.counts.retried),
-        "dropped_groups": float(len(played.counts.dropped_groups)),
-        **({"lag": float(played.lag)} if config.scale.lag else {}),
+        **rollout_metrics(step_episodes.episodes),
+        **candidate_metrics(step_episodes.episodes),
+        **oracle_metrics(step_episodes.episodes, methods.oracles),
+        **environment_metrics(step_episodes.episodes, (game for game, _ in engine.environments)),
+        **step_episodes.metrics,
+        "retried_games": float(step_episodes.counts.retried),
+        "dropped_groups": float(len(step_episodes.counts.dropped_groups)),
+        **({"lag": float(step_episodes.lag)} if config.scale.lag else {}),
     }
 
 
-def prefix(policy: str) -> str:
+def metric_prefix(policy: str) -> str:
     """Return the prefix of the metrics of a policy's learning."""
     return "" if policy == MAIN else f"{policy}/"
 
@@ -911,7 +908,6 @@ def _learned_record(engine: Engine, batch: Batch, credit: Credit) -> LearnedBatc
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:
-    """Return the seconds per phase and the rates of a step."""
     total = max(clock[-1] - clock[0], 1e-9)
     phases = dict(zip(("play", "credit", "update"), np.diff(clock).tolist(), strict=True))
     return {

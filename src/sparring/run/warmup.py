@@ -16,10 +16,10 @@ from sparring.play.spec import EpisodeSpec
 class WarmupReport(NamedTuple):
     """An update of the warm-up."""
 
-    update: int  # from 1
+    update: int  # number of the update, from 1
     updates: int
     loss: float  # mean over the policies, nats per token
-    seconds: float  # of this update
+    seconds: float  # duration of this update
 
 
 def warm_up(
@@ -34,8 +34,8 @@ def warm_up(
     The resulting weights are the reference policy of the run.
 
     Args:
-        config: of the run.
-        engine: its policies are trained.
+        config: the run's configuration.
+        engine: the engine whose policies are trained.
         watch: called after every update.
         stop: checked before every update.
     """
@@ -45,10 +45,10 @@ def warm_up(
             return
         specs, start = [], time.perf_counter()
         for number in range(config.warmup.games * len(config.league.tags)):
-            name, place = list(config.league.tags)[number // config.warmup.games], number
-            place %= config.warmup.games  # each learner of a league imitates the same episodes
-            stream = root.child(update).child(place)
-            game = engine.environments[place % len(engine.environments)][0]
+            name = list(config.league.tags)[number // config.warmup.games]
+            index = number % config.warmup.games  # each learner imitates the same episodes
+            stream = root.child(update).child(index)
+            game = engine.environments[index % len(engine.environments)][0]
             specs.append(
                 EpisodeSpec(
                     game=game,
@@ -56,7 +56,7 @@ def warm_up(
                     group_id=number,
                     deal=stream.child("deal"),
                     stream=stream.child("play"),
-                    seats=(DEMONSTRATOR.of(name),) * game.num_seats,
+                    seats=(DEMONSTRATOR.for_policy(name),) * game.num_seats,
                     trained=(True,) * game.num_seats,
                 )
             )

@@ -15,15 +15,15 @@ from sparring.play.players.base import Reply
 from sparring.testing.bound_plugin import bind_plugin, require_equal
 
 ASK, BEGIN, END = 1, 0, 2
-TURNS = 12  # largest number of decisions of an episode
+MAX_TURNS = 12  # largest number of decisions of an episode
 
 
 class Letters:
     """A renderer for tests: the id of a letter is its code point, and a reply ends with 2.
 
     Args:
-        stable: whether earlier ids stay in later prompts. If not, these show every reply without
-            its first letter, as a renderer does that removes thoughts.
+        stable: whether earlier ids stay in later prompts. If not, prompts show every reply
+            without its first letter, like a renderer that removes thoughts.
     """
 
     stop_ids = (END,)
@@ -56,7 +56,7 @@ def check_context(
 ) -> None:
     """Check a context strategy on random episodes of one seat.
 
-    The episodes have illegal replies and second tries, new conversations begun by the environment,
+    The episodes have illegal replies and retries, new conversations begun by the environment,
     attempts with notes, truncated and unsent replies, and renderers with and without edited
     history. The segments of a conversation must be the ids that were sent and sampled. A new
     conversation must show nothing of earlier ones, and after a memory is written the seat must get
@@ -66,12 +66,12 @@ def check_context(
     Args:
         strategy: the function, or the bound plug-in.
         plays: number of episodes.
-        seed: seed of all draws.
+        seed: seed of all random draws.
         options: options of the function.
 
     Raises:
         AssertionError: the strategy breaks one of these rules.
-        PluginError: the strategy raised, or returned what the ledger cannot lay out.
+        PluginError: the strategy raised, or returned a window that the ledger cannot lay out.
     """
     plugin = bind_plugin("context", strategy, options)
     if grows(plugin):
@@ -93,9 +93,9 @@ class _RandomEpisode:
 
     def play(self) -> None:
         attempt, is_retry = 0, False
-        for turn in range(1 + self.stream.integer(1, TURNS)):
+        for turn in range(1 + self.stream.integer(1, MAX_TURNS)):
             draw = self.stream.child(turn)
-            note, fresh = (not is_retry and draw.integer(place, 7) == 0 for place in range(2))
+            note, fresh = (not is_retry and draw.integer(counter, 7) == 0 for counter in range(2))
             observation = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
             self.turn(observation, is_retry, draw)
             attempt += note
@@ -127,20 +127,22 @@ class _RandomEpisode:
     def reply(self, stream: Stream) -> None:
         """Record a complete reply, a truncated one, or none for a prompt that could not be sent."""
         ledger, kind = self.ledger, stream.integer(0, 8)
-        number, sent = ledger.conversation, ledger.ids
-        letters = tuple(ord("a") + stream.integer(place, 3) for place in range(1, 4))
-        if kind == 0 or number in self.lost:
-            self.lost.add(number)
+        conversation, sent_ids = ledger.conversation, ledger.ids
+        letters = tuple(ord("a") + stream.integer(counter, 3) for counter in range(1, 4))
+        if kind == 0 or conversation in self.lost:
+            self.lost.add(conversation)
             ledger.record(Reply(text="", truncated=True))
             return
         ids = letters if kind == 1 else (*letters, END)
         segments = ledger.record(
             Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=kind == 1)
         )
-        new = tuple(token for segment in segments for token in segment.ids)
-        self.recorded[number] = self.recorded.get(number, ()) + new
-        reply_ids = (*sent, *ids, *self.renderer.close(kind == 1))
-        require_equal(reply_ids, self.recorded[number], f"The {self.strategy} breaks the ledger")
+        new_ids = tuple(token for segment in segments for token in segment.ids)
+        self.recorded[conversation] = self.recorded.get(conversation, ()) + new_ids
+        reply_ids = (*sent_ids, *ids, *self.renderer.close(kind == 1))
+        require_equal(
+            reply_ids, self.recorded[conversation], f"The {self.strategy} breaks the ledger"
+        )
 
 
 def context_seen(*prompts: str, **changes: Any) -> ContextRequest:

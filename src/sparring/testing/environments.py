@@ -44,7 +44,7 @@ def check_environment(
     episode and every copy is closed once.
 
     Args:
-        environment: the function that makes it, or the bound plug-in.
+        environment: the function that makes the environment, or the bound plug-in.
         plays: number of episodes.
         seed: seed of the episodes.
         options: options of the function.
@@ -71,7 +71,6 @@ class CheckedEnvironmentCall(environment_call):
 
 
 def _check(rules: Any, name: str, plays: int, seed: int) -> None:
-    """Check the rules of an environment; see ``check_environment``."""
     assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
         f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
     )
@@ -94,8 +93,8 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             assert (
                 due and list(due) == sorted(set(due)) and 0 <= due[0] <= due[-1] < rules.num_seats
             ), (
-                f"{name}: due() gave {due} after {turns} replies, and the play is not done; give "
-                f"the seats whose replies are wanted, ascending, of 0 to {rules.num_seats - 1}."
+                f"{name}: due() returned {due} after {turns} replies, before the end; "
+                f"return the due seats, ascending, from 0 to {rules.num_seats - 1}."
             )
             assert turns + len(due) <= rules.max_turns, (
                 f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
@@ -120,22 +119,21 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
 def _check_observation(play: Play, name: str, seat: int) -> Observation:
     observation = play.observe(seat)
     assert isinstance(observation, Observation) and observation.text.strip(), (
-        f"{name}: observe({seat}) gave {observation!r}; give an Observation with a text."
+        f"{name}: observe({seat}) returned {observation!r}; return an Observation with a text."
     )
     assert play.observe(seat) == observation, (
-        f"{name}: observe({seat}) gave another text at the second call; it may change only when "
+        f"{name}: observe({seat}) changed at the second call; it may only change when "
         "the play goes on."
     )
     return observation
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
-    """Check a seat's legal actions, if there is a list."""
     if legal is None:
         return
     assert isinstance(legal, tuple) and legal and len(set(legal)) == len(legal), (
-        f"{name}: the legal actions of seat {seat} are {legal!r}; give a tuple with each once, or "
-        "None where any text is one."
+        f"{name}: the legal actions of seat {seat} are {legal!r}; return a tuple with each action "
+        "once, or None if any text is legal."
     )
     for action in legal:
         read = read_reply(play, seat, legal, action, False)
@@ -143,7 +141,9 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
             f"{name}: the reply {action!r} is read as {read!r}; it is a legal action."
         )
     read = read_reply(play, seat, legal, NO_ACTION, False)
-    assert read is None, f"{name}: the reply {NO_ACTION!r} is read as {read!r}; it is no action."
+    assert read is None, (
+        f"{name}: the reply {NO_ACTION!r} is read as {read!r}; it is not an action."
+    )
 
 
 def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
@@ -163,11 +163,11 @@ def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     if names := rules.figures:
         figures = cast(HasFigures, play).figures()
         assert sorted(figures) == sorted(names), (
-            f"{name}: figures() gave {sorted(figures)}; the environment's figures are {names}."
+            f"{name}: figures() returned {sorted(figures)}; the environment's figures are {names}."
         )
         for figure, values in figures.items():
             assert len(values) == rules.num_seats and not any(map(math.isinf, values)), (
-                f"{name}: the figure {figure!r} is {values!r}; give a finite number per seat, or "
-                "math.nan for one of which it says nothing."
+                f"{name}: the figure {figure!r} is {values!r}; return a finite number per seat, "
+                "or math.nan for a seat without a value."
             )
     return returns

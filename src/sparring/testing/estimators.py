@@ -26,13 +26,13 @@ def check_estimator(
 
     The tables have only the optional columns in the estimator's NEEDS; half of them are of trials,
     with attempts and notes. The estimator must return a Credit with one finite advantage per turn,
-    or per token if its level is "token", and equal ones for equal tables. It must not change the
-    table or the state. A state that was written as JSON and read must give the same next step. If
-    the estimator needs "value", it must return targets for the critic.
+    or per token if its level is "token", and equal advantages for equal tables. It must not change
+    the table or the state. A state from JSON must lead to the same next step. If the estimator
+    needs "value", it must return targets for the critic.
 
     Args:
         estimator: the function, or the bound plug-in.
-        tables: number of tables; one without turns is always among them.
+        tables: number of tables; one of them has no turns.
         seed: seed of the tables.
         options: options of the function.
 
@@ -45,7 +45,7 @@ def check_estimator(
     state: dict[str, Any] = {}
     for number in range(tables):
         draw = root.child(number)
-        lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
+        lengths = [1 + draw.integer(counter, 4) for counter in range(number % 13)]
         trials = number % 2 == 1
         turns = random_table(lengths, seed=number, trials=trials)
         check_estimator_on(plugin, _with_needed_columns(turns, plugin), {})
@@ -64,8 +64,8 @@ def _with_needed_columns(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
         if name not in FIELDS
     }
     if "state_group" in needs or "committed" in needs:
-        number = np.arange(len(turns.reward))
-        absent |= {"state_group": number // 3, "committed": number % 3 == 0}
+        rows = np.arange(len(turns.reward))
+        absent |= {"state_group": rows // 3, "committed": rows % 3 == 0}
     return dataclasses.replace(turns, **absent, extra=extra)
 
 
@@ -86,14 +86,14 @@ def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[s
     _require_equal(
         credit.advantages,
         again.advantages,
-        f"The {estimate} gave other advantages for the same table; draw from no generator.",
+        f"The {estimate} returned other advantages for the same table; draw from no generator.",
     )
     json.dumps(credit.state)
     for need in {"value", "token_value"} & estimate.needs:
         has_targets = credit.value_targets is not None
         assert has_targets, (
-            f"The {estimate} needs {need!r} and must give value_targets, which the critic is "
-            "fitted to."
+            f"The {estimate} needs {need!r} and must return value_targets, to which the "
+            "critic is fitted."
         )
     return credit
 
@@ -101,25 +101,24 @@ def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[s
 def check_state(
     estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Check that a state from JSON gives the same next step; return the new state."""
+    """Check that a state from JSON leads to the same next step; return the new state."""
     credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
     _require_equal(
         credit.advantages,
         resumed.advantages,
-        f"The {estimate} gives other advantages after its state was written as JSON and read.",
+        f"The {estimate} returns other advantages after its state was written as JSON and read.",
     )
     assert credit.state == resumed.state, (
         f"The {estimate} returns another state after its state was written as JSON and read."
     )
     numbers = credit.metrics.values()
     assert all(np.isfinite(value) for value in numbers), (
-        f"The {estimate} gave metrics that are not finite: {dict(credit.metrics)}."
+        f"The {estimate} returned metrics that are not finite: {dict(credit.metrics)}."
     )
     return dict(credit.state)
 
 
 def _require_equal(first: Any, second: Any, message: str) -> None:
-    """Raise AssertionError unless two columns are equal, with nan equal to nan."""
     try:
         np.testing.assert_equal(first, second)
     except AssertionError:
@@ -131,7 +130,7 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
 
     Args:
         lengths: number of turns of each trajectory.
-        seed: seed of all draws.
+        seed: seed of all random draws.
         trials: whether turns have attempts and some are notes; other columns do not depend on it.
     """
     root, counter = Stream.from_seed(seed), itertools.count()
@@ -139,7 +138,7 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
 
     def uniform(number: int) -> Any:
         stream = root.child(next(counter))
-        return np.array([stream.uniform(place) for place in range(number)])
+        return np.array([stream.uniform(counter) for counter in range(number)])
 
     def normal(number: int) -> Any:
         return np.array(
@@ -213,7 +212,7 @@ def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
         if turns.trajectory[row] != turns.trajectory[row - 1]:
             continue
         kind = stream.integer(row, 3)
-        note[row] = kind == 1  # of the attempt that goes on, or another note after one
+        note[row] = kind == 1  # a note within the attempt, or another note after a note
         begins = note[row - 1] if kind != 1 else False
         attempt[row] = attempt[row - 1] + (begins or kind == 2)
     return dataclasses.replace(turns, attempt=attempt, note=note)

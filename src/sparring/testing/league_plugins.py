@@ -26,7 +26,7 @@ from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
 from sparring.testing.bound_plugin import bind_plugin, require_equal
 
-MAX_SNAPSHOTS = 9  # in a request
+MAX_SNAPSHOTS = 9  # largest number of snapshots in a request
 
 
 def keep_request(
@@ -38,7 +38,7 @@ def keep_request(
         steps: steps of the snapshots, ascending; the last one is new.
         keep: number of snapshots that may stay.
         payoffs: results of matches; None: no results. The environment's label is "kuhn_poker".
-        seed: seed of the rule's draws.
+        seed: seed of the rule's random draws.
     """
     return KeepRequest(
         members=tuple(map(snapshot, steps)),
@@ -55,7 +55,7 @@ def check_keeping(
     """Check a keeping rule on random requests with up to nine snapshots.
 
     The rule must keep at least one snapshot, at most the allowed number, and all if all may stay.
-    It must name existing snapshots, each once, and answer equal requests equally.
+    It must name existing snapshots, each once, and return equal results for equal requests.
 
     Args:
         rule: the function, or the bound plug-in.
@@ -64,8 +64,8 @@ def check_keeping(
         options: options of the function.
 
     Raises:
-        AssertionError: the rule keeps no snapshot, drops one without need, or answers equal
-            requests differently.
+        AssertionError: the rule keeps no snapshot, drops a snapshot without need, or returns
+            different results for equal requests.
         PluginError: the rule raised, or returned what a run does not accept.
     """
     plugin = bind_plugin("league.keeping", rule, options)
@@ -81,17 +81,16 @@ def check_keeping(
 
 
 def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
-    """Return a random request: snapshots, number that may stay, and results."""
     count = 1 + stream.integer(0, MAX_SNAPSHOTS)
     steps = [0] * count
-    for place in range(count):
-        steps[place] = (
-            (steps[place - 1] if place else 0) + 1 + stream.child("gap").integer(place, 50)
+    for index in range(count):
+        steps[index] = (
+            (steps[index - 1] if index else 0) + 1 + stream.child("gap").integer(index, 50)
         )
     rows = {}
     has_results = stream.child("met").integer(0, 5) > 0  # else there are no results
-    for place, step in enumerate(steps if has_results else ()):
-        wins, losses = (stream.child(name).integer(place, 5) for name in ("wins", "losses"))
+    for index, step in enumerate(steps if has_results else ()):
+        wins, losses = (stream.child(name).integer(index, 5) for name in ("wins", "losses"))
         if wins + losses:
             results = Results(
                 games=wins + losses, wins=wins, losses=losses, returns=float(wins - losses)
@@ -102,9 +101,9 @@ def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
 
 
 MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
-TAGS = {"main": "main", "counter": "exploiter"}  # of a league of two learners
+TAGS = {"main": "main", "counter": "exploiter"}  # tags in a league of two learners
 LEAGUE = refs(("past-counter-000010", "past-counter-000030"))
-TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # of one to four seats
+TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # one to four seats
 
 
 def match_request(
@@ -179,7 +178,7 @@ def check_matchmaker(
             payoffs=_random_results(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
-            learner=LEARNER.of(list(TAGS)[kind - 1]) if has_several else LEARNER,
+            learner=LEARNER.for_policy(list(TAGS)[kind - 1]) if has_several else LEARNER,
             tags=TAGS if has_several else None,
         )
         seating = plugin(request)
@@ -207,7 +206,7 @@ def _random_results(stream: Stream) -> Payoffs:
     return Payoffs(rows)
 
 
-MAX_MEMBERS = 5  # members of a side
+MAX_MEMBERS = 5  # largest number of members of a side
 
 
 def check_meta_solver(
@@ -233,17 +232,19 @@ def check_meta_solver(
     plugin = bind_plugin("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        draws, top = stream.child("payoffs"), MAX_MEMBERS
+        payoff_stream, top = stream.child("payoffs"), MAX_MEMBERS
         if number % 3 == 0:  # one population for both sides; some payoffs are equal
             size = 1 + stream.integer(0, top)
-            half = np.triu(_cells(draws, (size, size)), 1)
+            half = np.triu(_random_payoffs(payoff_stream, (size, size)), 1)
             game = of_matrix(half - half.T)
         elif number % 3 == 1:  # two populations; the second pays what the first earns
             rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
-            game = of_matrix(1000 * _cells(draws, (rows, columns)))
+            game = of_matrix(1000 * _random_payoffs(payoff_stream, (rows, columns)))
         else:
             shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
-            tables = (_cells(draws.child(side), shape) for side in range(len(shape)))
+            tables = (
+                _random_payoffs(payoff_stream.child(side), shape) for side in range(len(shape))
+            )
             game = MetaGame(payoffs=tuple(tables))
         original = [table.copy() for table in game.payoffs]
         try:
@@ -261,8 +262,7 @@ def check_meta_solver(
         )
 
 
-def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    """Return random payoffs in [-1, 1], multiples of 1/5; many are equal."""
+def _random_payoffs(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
     count = int(np.prod(shape))
     return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
 
@@ -311,7 +311,7 @@ def check_schedule(
 ) -> None:
     """Check a schedule on random requests, up to ten times ``league.every`` after a snapshot.
 
-    The schedule must answer equal requests equally, and must answer yes to some requests.
+    The schedule must answer equal requests equally, and must return true for some requests.
 
     Args:
         schedule: the function, or the bound plug-in.
@@ -331,27 +331,27 @@ def check_schedule(
         request = schedule_request(
             age,
             every,
-            learner=LEARNER.of(list(TAGS)[number % 2]),
+            learner=LEARNER.for_policy(list(TAGS)[number % 2]),
             members=SCHEDULE_MEMBERS[: stream.integer(2, len(SCHEDULE_MEMBERS) + 1)],
             tags=TAGS,
             payoffs=_results(stream.child("payoffs")),
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
-        answer = plugin(request)
-        require_equal(answer, plugin(request), f"The {plugin} must answer equal requests equally")
-        is_due = is_due or answer
-    assert is_due, (
-        f"The {plugin} takes no snapshot in {requests} requests; some must be answered yes."
-    )
+        is_snapshot_due = plugin(request)
+        require_equal(
+            is_snapshot_due, plugin(request), f"The {plugin} must answer equal requests equally"
+        )
+        is_due = is_due or is_snapshot_due
+    assert is_due, f"The {plugin} takes no snapshot in {requests} requests; some must return true."
 
 
 def _results(stream: Stream) -> Payoffs:
     rows = {}
     for number, name in enumerate(TAGS):
-        for place, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.of, TAGS))):
-            draws = stream.child(number).child(place)
+        for index, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.for_policy, TAGS))):
+            draws = stream.child(number).child(index)
             wins, losses = draws.integer(0, 60), draws.integer(1, 60)
             if wins + losses:
                 results = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.of(name), other)] = results
+                rows[Row("kuhn_poker", 0, LEARNER.for_policy(name), other)] = results
     return Payoffs(rows)

@@ -24,7 +24,7 @@ ATTRIBUTES = re.compile(
     "|fill-opacity|stroke-(width|dasharray|linecap|linejoin|opacity)|opacity"
     "|font-(size|family|weight|style)|text-anchor|dominant-baseline|preserveAspectRatio"
 )
-MAX_BYTES = 100_000  # of a picture
+MAX_BYTES = 100_000  # largest number of bytes of a picture
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 HOSTILE = (  # a reply with markup and control characters
     "</text></svg><script>alert(1)</script><img src=x onerror=alert(1)> ]]> <![CDATA[ & \" ' "
@@ -43,7 +43,7 @@ def check_picture(
     every_seat: bool = False,
     **options: Any,
 ) -> int:
-    """Check the pictures of an environment: those for each seat, and those that hide nothing.
+    """Check the pictures of an environment: for each seat, and for a viewer who sees everything.
 
     Random episodes are drawn in both themes, at their first moments, at some later ones and at the
     end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
@@ -55,7 +55,7 @@ def check_picture(
     An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
     Args:
-        environment: the function that makes it, or the bound plug-in.
+        environment: the function that makes the environment, or the bound plug-in.
         plays: number of episodes that are drawn.
         deals: number of deals that are compared.
         seed: seed of the episodes.
@@ -157,9 +157,8 @@ def _play_moments(
 
 
 def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
-    """Compare pictures of deals that a seat cannot tell apart; return the number of comparisons."""
     pictures: dict[Any, tuple[str, str]] = {}
-    number = 0
+    num_comparisons = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # num_seats: no seat
         for play, past in _play_moments(rules, root.child(deal), root, other=other):
@@ -171,14 +170,13 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
                     draw_play(play, rules.roles, seat, "light", past),
                     describe_play(play, rules.roles, seat, past),
                 )
-                number += knowledge in pictures
+                num_comparisons += knowledge in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
                 require_equal(pictures.setdefault(knowledge, picture), picture, what)
-    return number
+    return num_comparisons
 
 
 def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
-    """Return what a seat knows of an episode, or None if the seat is not compared."""
     seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in seats:

@@ -26,12 +26,12 @@ def check_reward(
     """Check a reward on random episodes of three seats.
 
     The reward must return one finite number or None per turn, and must not change the episode.
-    Equal episodes must have equal rewards, whatever other episodes are passed with them. Only
+    Equal episodes must have equal rewards, with any other episodes beside them. Only
     rewards that read verdicts may return None, for turns without a verdict.
 
     Args:
         reward: the function, or the bound plug-in.
-        episodes: number of episodes; one without turns is always among them.
+        episodes: number of episodes; an episode without turns is always among them.
         seed: seed of the episodes.
         options: options of the function.
 
@@ -54,23 +54,23 @@ def check_reward_of(
     original = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)
     assert len(values) == len(episode.turns), (
-        f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
+        f"The {reward} returned {len(values)} numbers for an episode of {len(episode.turns)} turns."
     )
-    for number, value in enumerate(values):
+    for index, value in enumerate(values):
         is_valid = value is None or (isinstance(value, float) and math.isfinite(value))
         assert is_valid, (
-            f"The {reward} gave {value!r} for turn {number}; give a finite float, or None for "
+            f"The {reward} returned {value!r} for turn {index}; return a finite float, or None for "
             "no opinion."
         )
     if not reward.needs:
         assert None not in values, (
-            f"The {reward} gave None; only a reward with NEEDS = {{'verdicts'}} may do so, for "
+            f"The {reward} returned None; only a reward with NEEDS = {{'verdicts'}} may do so, for "
             "turns without a verdict."
         )
     require_equal(
         [values, values],
         opinions(reward, [episode, episode], games),
-        f"The {reward} must give equal rewards for equal episodes",
+        f"The {reward} must return equal rewards for equal episodes",
     )
     assert episode == original, f"The {reward} changed the episode; make new objects."
 
@@ -81,7 +81,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
     The episode may have illegal replies, seats that are not trained, and players without tokens.
 
     Args:
-        stream: source of the draws.
+        stream: stream of the random draws.
         turns: number of turns.
     """
     turn_list, turn_counts = [], [0, 0, 0]
@@ -123,7 +123,6 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
 
 
 def _verdict(draw: Stream) -> Verdict:
-    """Return an oracle's verdict on ``LEGAL``."""
     values = (4 * draw.uniform(10) - 2, 4 * draw.uniform(11) - 2)
     best = frozenset(
         action for action, value in zip(LEGAL, values, strict=True) if value == max(values)

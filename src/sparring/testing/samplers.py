@@ -19,9 +19,9 @@ from sparring.models.samplers.base import (
 )
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
-LOGPROB_TOLERANCE = 1e-5  # of samplers that are not invariant
-SCORE_TOLERANCE = 1e-4
-SIZES = (1, 2, 3, 7)  # requests in a call
+LOGPROB_TOLERANCE = 1e-5  # tolerance for samplers that are not invariant
+SCORE_TOLERANCE = 1e-4  # tolerance for the sum of a reply's log-probabilities
+BATCH_SIZES = (1, 2, 3, 7)  # numbers of requests in a call
 
 
 def check_sampler(
@@ -36,10 +36,10 @@ def check_sampler(
     """Check a sampler on random conversations of two turns.
 
     The sampler must yield the index of each request once; a reply must end with the first stop id
-    or at the limit. A reply must not depend on order, calls and caches: if the sampler is
-    ``invariant``, not in one bit, else ids must be equal and log-probabilities within 1e-5. Scores
-    must match the replies. The sampler must raise ModelError for a conversation that is too long,
-    and draw with new weights after ``publish``.
+    or at the limit. A reply must not depend on order, calls and caches: it must be exactly equal
+    if the sampler is ``invariant``, else ids must be equal and log-probabilities within 1e-5.
+    Scores must match the replies. The sampler must raise ModelError for a conversation that is too
+    long, and draw with new weights after ``publish``.
 
     Args:
         make: returns a new sampler, always with the same weights.
@@ -61,7 +61,7 @@ def check_sampler(
     second = [_add_turn(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
     again = _replies(sampler, second, in_order, len(second), stop_ids)
     shuffled = sorted(in_order, key=lambda index: root.child("order").integer(index, 1 << 30))
-    for size in SIZES:
+    for size in BATCH_SIZES:
         for order in (in_order, shuffled):
             other, case = (
                 make(),
@@ -87,21 +87,21 @@ def check_backend(
 ) -> None:
     """Check a backend that draws for several samplers in one call, on conversations of two turns.
 
-    Each sampler must reply as it does when called alone: with equal bits if it is ``invariant``,
+    Each sampler must reply as it does when called alone: with equal numbers if it is ``invariant``,
     else with equal ids and log-probabilities within 1e-5.
 
     Args:
         make: returns new samplers of one backend, at least two, always with the same weights.
         vocabulary: number of tokens.
         stop_ids: ids that end a reply.
-        conversations: number of conversations; each sampler gets the same ones.
+        conversations: number of conversations; each sampler gets the same conversations.
         seed: seed of the conversations.
 
     Raises:
         AssertionError: the backend breaks one of these rules.
     """
     root, samplers, separate = Stream.from_seed(seed), make(), make()
-    assert len(samplers) > 1, "Give at least two samplers."
+    assert len(samplers) > 1, "Return at least two samplers."
     backends = [backend_of(sampler) for sampler in samplers]
     assert None not in backends and len(set(backends)) == 1, (
         f"The backends are {backends}; samplers of one joint call must share a backend."
@@ -113,35 +113,34 @@ def check_backend(
             _replies(sampler, results, range(len(results)), len(results), stop_ids)
             for sampler, results in zip(separate, first, strict=True)
         ]
-        for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
+        for chosen in (range(len(samplers)), *((index,) for index in range(len(samplers)))):
             for joint_samplers in (make(), samplers):
-                answers = _sample_all(
-                    [joint_samplers[n] for n in chosen], [first[n] for n in chosen], stop_ids
-                )
-                for number, results in zip(chosen, answers, strict=True):
-                    _compare(samplers[number], expected[number], results, "with other samplers")
+                chosen_samplers = [joint_samplers[index] for index in chosen]
+                requests = [first[index] for index in chosen]
+                all_results = _sample_all(chosen_samplers, requests, stop_ids)
+                for index, results in zip(chosen, all_results, strict=True):
+                    _compare(samplers[index], expected[index], results, "with other samplers")
         first = [
             [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
             for both in zip(first, expected, strict=True)
         ]
     twice = _sample_all([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
     assert twice[0] == twice[2] and not twice[1], (
-        "A sampler that gets the same requests in two batches gives each other replies."
+        "A sampler that gets the same requests in two batches returns different replies."
     )
 
 
 def _sample_all(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
-    """Return the replies of samplers in one call, in order for each."""
     pairs = zip(samplers, requests, strict=True)
     batches = [SampleBatch(sampler, batch, PARAMS, stop_ids) for sampler, batch in pairs]
     backend = backend_of(samplers[0])
     assert backend is not None, "the samplers have a backend"
     finished = finished_together(backend, batches)
-    results = {place: result for part in finished for place, result in part}
-    places = iter(range(len(results)))
-    return [[results[next(places)] for _ in batch] for batch in requests]
+    results = {index: result for part in finished for index, result in part}
+    indices = iter(range(len(results)))
+    return [[results[next(indices)] for _ in batch] for batch in requests]
 
 
 def check_reply(
@@ -150,7 +149,7 @@ def check_reply(
     """Check the form of one reply."""
     ids, stopped = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
     assert 1 <= len(ids) <= params.max_new_tokens, f"A reply has 1 to the limit of ids, not {ids}."
-    assert all(0 <= token < vocabulary for token in ids), f"{ids} has ids that are no tokens."
+    assert all(0 <= token < vocabulary for token in ids), f"{ids} has ids that are not tokens."
     assert not set(ids[:-1]) & set(stop_ids), f"{ids} continues after a stop id of {stop_ids}."
     assert result.truncated is not stopped, (
         f"The reply {ids} says truncated={result.truncated}; that is whether it lacks a stop id."
@@ -158,17 +157,16 @@ def check_reply(
     assert stopped or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
     is_valid = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
     assert len(is_valid) == len(ids) and all(is_valid), (
-        f"The log-probabilities of {ids} are {result.logprobs}; give a finite one for each id."
+        f"The log-probabilities of {ids} are {result.logprobs}; return a finite one for each id."
     )
 
 
 def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[SampleRequest]:
-    """Return first requests; many share a prefix, and the last two have the same ids."""
-    rules = [root.child("rules").integer(place, vocabulary) for place in range(longest)]
+    rules = [root.child("rules").integer(counter, vocabulary) for counter in range(longest)]
     out = []
     for number in range(count):
         draw = root.child("opening").child(number)
-        ending = tuple(draw.integer(place, vocabulary) for place in range(number % 3))
+        ending = tuple(draw.integer(counter, vocabulary) for counter in range(number % 3))
         ids = (*rules[: 1 + draw.integer(9, longest - 3)], *ending)
         stream = root.child("reply").child(number).key
         out.append(SampleRequest(ids=ids, stream=stream))
@@ -180,8 +178,8 @@ def _add_turn(
 ) -> SampleRequest:
     draw = root.child("next").child(request.stream)
     ids = request.ids + result.ids
-    new_ids = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
-    return SampleRequest(ids=ids + new_ids, stream=draw.key, known=len(ids) - 1)
+    new_ids = tuple(draw.integer(counter, vocabulary) for counter in range(1 + request.stream % 4))
+    return SampleRequest(ids=ids + new_ids, stream=draw.key, num_cached_ids=len(ids) - 1)
 
 
 def _replies(
@@ -192,32 +190,31 @@ def _replies(
     stop_ids: Ids,
 ) -> list[SampleResult]:
     results: dict[int, SampleResult] = {}
-    for begin in range(0, len(order), size):
-        chosen = order[begin : begin + size]
-        batch = [requests[place] for place in chosen]
+    for start in range(0, len(order), size):
+        chosen = order[start : start + size]
+        batch = [requests[index] for index in chosen]
         results |= dict(zip(chosen, sample(sampler, batch, PARAMS, stop_ids), strict=True))
-    return [results[place] for place in range(len(requests))]
+    return [results[index] for index in range(len(requests))]
 
 
 def _compare(
     sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], case: str
 ) -> None:
-    """Check that replies are equal, to the bit if the sampler promises that."""
     for reply, other in zip(expected, actual, strict=True):
         assert reply.ids == other.ids, (
-            f"Asked {case} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
+            f"Called {case} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
             "t of a reply must be draw t of its request's own stream."
         )
         if sampler.invariant:
             assert reply == other, (
-                f"Asked {case} in a call, log-probabilities are {other.logprobs}, and "
+                f"Called {case} in a call, log-probabilities are {other.logprobs}, and "
                 f"{reply.logprobs} all at once. Return invariant=False, or let no product depend "
                 "on the rows beside it."
             )
         pairs = zip(reply.logprobs, other.logprobs, strict=True)
         assert all(abs(a - b) <= LOGPROB_TOLERANCE for a, b in pairs), (
-            f"Asked {case} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
-            "all at once; they differ by more than 1e-5."
+            f"Called {case} in a call, log-probabilities are {other.logprobs}, and "
+            f"{reply.logprobs} all at once; they differ by more than 1e-5."
         )
 
 
@@ -229,13 +226,12 @@ def _check_scores(
     prompts, replies = [request.ids for request in requests], [[result.ids] for result in results]
     for result, scores in zip(results, sampler.score(prompts, replies, PARAMS), strict=True):
         assert abs(scores[0] - sum(result.logprobs)) <= SCORE_TOLERANCE, (
-            f"score gives {scores[0]} for the reply {result.ids}, whose log-probabilities are "
+            f"score returns {scores[0]} for the reply {result.ids}, whose log-probabilities are "
             f"{result.logprobs}."
         )
 
 
 def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
-    """Check that the sampler raises for a conversation without room for a reply."""
     longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
     try:
         sample(sampler, [longest], PARAMS, stop_ids)

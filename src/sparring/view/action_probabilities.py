@@ -152,7 +152,7 @@ def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
         return player
     for game, _ in engine.environments:
         if game.name == episode.game:
-            return player.of(engine.roles.of(game)[seat])
+            return player.for_policy(engine.roles.of(game)[seat])
     raise RunError(f"The run's configuration has no environment {episode.game!r} any more.")
 
 

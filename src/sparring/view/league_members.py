@@ -125,7 +125,7 @@ def _policy_rows(
         state = NEW if step is None or member_step > step else LEFT
         snapshots.append(_row(text, name, member_step, state, lineages.get(text)))
     rows += sorted(snapshots, key=lambda row: row["step"])
-    newest = str(PlayerRef("learner").of(name))
+    newest = str(PlayerRef("learner").for_policy(name))
     return [*rows, _row(newest, name, max(num_steps, rows[-1]["step"]), NOW)]
 
 
@@ -242,9 +242,9 @@ def _recorded_members(
         if has_learners and (member.name or MAIN) != policy:
             continue
         tag = line.get("tag")
-        parent_name = str(parent.of(policy)) if parent is not None else None
+        parent_name = str(parent.for_policy(policy)) if parent is not None else None
         yield (
-            member.of(policy),
+            member.for_policy(policy),
             Lineage(tag=tag if isinstance(tag, str) else None, parent=parent_name),
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature as parameters
 from typing import Any, NamedTuple
 
-from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
+from sparring.config.checks import AVERAGE, LAST, NON_MIXTURE_ANSWERS, POLICY
 from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import built_in
 from sparring.core.errors import SparringError
@@ -108,7 +108,7 @@ def solver_of(config: Mapping[str, Any]) -> Solver | None:
     """
     league, matchmaker = (config.get(name) for name in ("league", "matchmaker"))
     answer = league.get("answer") if isinstance(league, Mapping) else None
-    if isinstance(answer, str | Mapping) and answer not in (*PLAIN, ""):
+    if isinstance(answer, str | Mapping) and answer not in (*NON_MIXTURE_ANSWERS, ""):
         return Solver(answer, "league.answer")
     if isinstance(matchmaker, Mapping) and matchmaker.get("name") == "meta_strategy":
         default = parameters(meta_strategy).parameters["solver"].default

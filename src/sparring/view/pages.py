@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.run.folder import PLAYED
+from sparring.run.folder import PLAYED_FOLDER
 from sparring.view import standings
 from sparring.view.action_probabilities import ActionProbabilities
 from sparring.view.episode_replay import Replays, siblings
@@ -198,7 +198,7 @@ class Pages:
             left_out = [
                 {
                     "run": place.run % PEOPLE,
-                    "part": f"{PLAYED}/" * (place.run >= PEOPLE) + part.part,
+                    "part": f"{PLAYED_FOLDER}/" * (place.run >= PEOPLE) + part.part,
                     "why": part.why,
                 }
                 for (place, _), part in sorted(index.left_out.copy().items())

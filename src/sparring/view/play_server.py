@@ -253,7 +253,7 @@ class PlayServer:
                 pool = self._pool_of(make, self._settings, 1)
                 pool.start()
                 self._pool = pool
-            ((_, result),) = self._pool.answers([job], seconds=JOB_SECONDS)
+            ((_, result),) = self._pool.results([job], seconds=JOB_SECONDS)
         except (RolloutError, OSError) as error:
             raise RolloutError(self._fail_sessions(error)) from None
         answer: Answer = result

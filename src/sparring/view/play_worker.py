@@ -23,7 +23,12 @@ from sparring.environments.openspiel.people import rules_of
 from sparring.measure.oracle_choice import choose_oracle
 from sparring.methods.oracles.base import Oracle
 from sparring.methods.oracles.judge import regret
-from sparring.report.episode_summary import ending, member_line, policy_probabilities, verdict
+from sparring.report.episode_summary import (
+    ending_text,
+    member_line,
+    policy_probabilities,
+    result_text,
+)
 from sparring.run.folder import CONFIG
 from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
@@ -93,17 +98,18 @@ class PlaySession:
         Raises:
             RequestError: the turn has another reply, or is not due yet.
         """
-        if self.replies.get(turn) == text and turn < self.interactive.turn:
+        if self.replies.get(turn) == text and turn < self.interactive.turn_number:
             return
-        if turn != self.interactive.turn or self.interactive.pending is None:
+        if turn != self.interactive.turn_number or self.interactive.pending is None:
             raise RequestError(
-                409, f"turn {turn} is not due; the episode is at turn {self.interactive.turn}"
+                409,
+                f"turn {turn} is not due; the episode is at turn {self.interactive.turn_number}",
             )
         try:
-            self.trouble = self.interactive.say(text)
+            self.trouble = self.interactive.submit_reply(text)
         except SparringError as error:
             self.trouble = f"This episode cannot continue: {error}"
-        if self.interactive.turn > turn:
+        if self.interactive.turn_number > turn:
             self.replies[turn], self.hint = text, None
             self._finish()
 
@@ -134,12 +140,13 @@ class PlaySession:
         Raises:
             RequestError: another turn is due.
         """
-        if turn != self.interactive.turn or self.interactive.pending is None:
+        if turn != self.interactive.turn_number or self.interactive.pending is None:
             raise RequestError(
-                409, f"turn {turn} is not due; the episode is at turn {self.interactive.turn}"
+                409,
+                f"turn {turn} is not due; the episode is at turn {self.interactive.turn_number}",
             )
         if self.hint is None:
-            hint = None if oracle is None else verdict_data(self.interactive.hint(oracle))
+            hint = None if oracle is None else verdict_data(self.interactive.judge_decision(oracle))
             name = None if oracle is None else oracle.name
             reason = why or "the oracle has no verdict on this position"
             self.hint = {"turn": turn, "oracle": name, "why": None if hint else reason}
@@ -313,18 +320,20 @@ def position(session: InteractiveSession) -> Answer:
     Args:
         session: finished or not.
     """
-    first_prompt = session.past[0].prompt if session.past else session.prompt
+    first_prompt = session.person_turns[0].prompt if session.person_turns else session.prompt
     legal = session.legal
     phase = "failed" if session.episode is None else "over"
     if session.pending is not None:
         phase = "yours"
     return {
         "phase": phase,
-        "turn": session.turn,
+        "turn": session.turn_number,
         "told": session.prompt,
         "legal": None if legal is None else list(legal),
-        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in session.past],
-        "rules": first_prompt if reason_not_searchable(session.game) else rules_of(session.people),
+        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in session.person_turns],
+        "rules": first_prompt
+        if reason_not_searchable(session.game)
+        else rules_of(session.full_style_game),
         "picture": picture(session, None if session.episode is not None else session.seat),
     }
 
@@ -337,8 +346,8 @@ def picture(session: InteractiveSession, seat: int | None) -> Answer | None:
         seat: of the viewer; None hides nothing.
     """
     play = session.play
-    if is_searchable_play(play) and session.people is not session.game:
-        play = session.people.state_of(play.node)  # with the wording for people
+    if is_searchable_play(play) and session.full_style_game is not session.game:
+        play = session.full_style_game.state_of(play.node)  # with the wording for people
     if not isinstance(play, Drawable):
         return None
     try:
@@ -378,9 +387,9 @@ def revealed_end(session: InteractiveSession, episode: Episode) -> Answer:
         for number, turn in enumerate(episode.turns)
     ]
     return {
-        "verdict": verdict(game, episode.returns, session.seat),
+        "verdict": result_text(game, episode.returns, session.seat),
         "returns": list(episode.returns),
-        "ending": "" if reason_not_searchable(game) else ending(game, episode, session.seat),
+        "ending": "" if reason_not_searchable(game) else ending_text(game, episode, session.seat),
         "turns": turns,
         "cut": episode.cut,
         "drawn": member_line(session.drawn_members) if session.drawn_members else "",

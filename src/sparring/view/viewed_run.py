@@ -17,7 +17,7 @@ from sparring.core.files import parse_json
 from sparring.report.progress import key_figures
 from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
-from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
+from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED_FOLDER
 from sparring.run.provenance import PROVENANCE, starts_in
 from sparring.view.http_requests import one_line
 from sparring.view.run_files import (
@@ -32,8 +32,8 @@ from sparring.view.run_files import (
 
 FRESH = 60.0  # seconds since the last metrics within which a run counts as training
 LATEST = 20  # newest steps, for rates
-SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED)
-BY_PEOPLE = f"{PLAYED}/episodes"
+SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED_FOLDER)
+BY_PEOPLE = f"{PLAYED_FOLDER}/episodes"
 FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
 WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
 PEOPLE = 1 << 20  # in the index, episodes with people have the run's number plus this
@@ -236,7 +236,7 @@ class HumanPlays(ViewedRun):
     people = True
 
     def __init__(self, base: ViewedRun) -> None:
-        super().__init__(base.number, base.path / PLAYED, base.name)
+        super().__init__(base.number, base.path / PLAYED_FOLDER, base.name)
         self._base = base
 
     def refresh(self) -> ViewedRun:

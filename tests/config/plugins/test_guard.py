@@ -55,13 +55,13 @@ def test_calls_that_return_in_time_are_not_interrupted():
 
 def test_the_innermost_watch_sets_the_limit():
     with CallWatch(**SHORT_LIMIT):
-        assert guard.limit() == 0.5
+        assert guard.call_limit_seconds() == 0.5
         with CallWatch(60.0), PluginCall("game 'x'"):
-            assert guard.limit() == 60.0
+            assert guard.call_limit_seconds() == 60.0
             time.sleep(0.8)
         with CallWatch(0), PluginCall("game 'x'"):
             time.sleep(0.8)
-    assert guard.limit() == guard.LIMIT
+    assert guard.call_limit_seconds() == guard.CALL_LIMIT_SECONDS
 
 
 def test_other_threads_are_not_interrupted():
@@ -101,7 +101,7 @@ def start_python(code, **options):
 
 
 IGNORES_EXCEPTIONS = """
-guard.GRACE = 0.3
+guard.GRACE_SECONDS = 0.3
 with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
     while True:
         try:
@@ -110,7 +110,7 @@ with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
             pass
 """
 HOLDS_THE_LOCK = """
-guard.GRACE = 0.2
+guard.GRACE_SECONDS = 0.2
 with CallWatch(2.0), PluginCall("game 'in C'"):
     time.sleep(1.0)  # until the watch has noticed the call
     sum(itertools.repeat(0))  # holds the interpreter lock, in C
@@ -120,7 +120,7 @@ with CallWatch(2.0), PluginCall("game 'in C'"):
 @pytest.mark.parametrize(
     ("code", "exit_code", "message"),
     [
-        (IGNORES_EXCEPTIONS, guard.EXIT, "The agent 'deaf' (bots) has not returned for 0.2 seconds"),
+        (IGNORES_EXCEPTIONS, guard.EXIT_CODE, "The agent 'deaf' (bots) has not returned for 0.2 seconds"),
         (HOLDS_THE_LOCK, 1, "Timeout"),
     ],
     ids=["goes on", "holds the lock"],

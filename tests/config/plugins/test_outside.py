@@ -72,14 +72,14 @@ def our_kuhn():
     return kuhn_poker()
 '''
 SOLVER = '''
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 
 ORACLE = "posterior"
 
 
 def our_urn(state, *, prior: str = "uniform", most: float = 1.0):
     """All actions are worth the same."""
-    return Judgement(values=[most for action in state.legal_actions()])
+    return SolverResult(values=[most for action in state.legal_actions()])
 
 
 def reference(state):

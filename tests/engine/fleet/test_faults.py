@@ -28,7 +28,9 @@ def test_an_oracle_that_raises_ends_the_run_as_without_workers(tmp_path, kuhn, m
         with pytest.raises(PluginError) as error:
             kuhn(tmp_path / name, "steps=2", oracle, *changes)
         errors.append((type(error.value), str(error.value)))
-    assert errors[0] == errors[1] and "oracle 'broken'" in errors[0][1] and "Met in step 1 of 2" in errors[0][1]
+    assert (
+        errors[0] == errors[1] and "oracle 'broken'" in errors[0][1] and "This happened in step 1 of 2" in errors[0][1]
+    )
 
 
 def test_failed_plays_are_retried_and_dropped_as_without_workers(tmp_path, kuhn, monkeypatch):

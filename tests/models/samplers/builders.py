@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 
-from sparring.core.records import SampledRun
+from sparring.core.records import SampledSpan
 from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
@@ -78,9 +78,9 @@ def true_at_every(looks, sampler):
 
 
 def versions(reply, first):
-    runs = reply.runs or (SampledRun(len(reply.ids), first),)
-    assert sum(run.length for run in runs) == len(reply.ids) and all(run.length > 0 for run in runs), runs
-    return [run.version for run in runs for _ in range(run.length)]
+    spans = reply.spans or (SampledSpan(len(reply.ids), first),)
+    assert sum(span.length for span in spans) == len(reply.ids) and all(span.length > 0 for span in spans), spans
+    return [span.version for span in spans for _ in range(span.length)]
 
 
 def logprobs(model, requests, replies, params):
@@ -104,7 +104,7 @@ def largest_difference(model, requests, replies, params):
 def check(models, first, requests, replies, params, tolerance=1e-4):
     """Check that each token has the log-probability of its own version's weights and of no other version.
 
-    Return how many replies have several runs.
+    Return how many replies have several spans.
     """
     by = {
         version: np.split(
@@ -118,7 +118,7 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
         expected = np.array([by[version][index][t] for t, version in enumerate(versions_of)])
         assert np.abs(expected - reply.logprobs).max() < tolerance, (
             index,
-            reply.runs,
+            reply.spans,
             np.abs(expected - reply.logprobs),
         )
     for version in set(models):
@@ -130,4 +130,4 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
         ]
         for other_version in set(models) - {version} if len(own_tokens) >= 20 else ():
             assert np.mean([abs(by[other_version][index][t] - by[version][index][t]) for index, t in own_tokens]) > 0.01
-    return sum(len(reply.runs) > 1 for reply in replies)
+    return sum(len(reply.spans) > 1 for reply in replies)

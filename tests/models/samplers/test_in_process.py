@@ -22,7 +22,7 @@ def requests(contexts, seed=0, cached_lengths=None):
     root = Stream.from_seed(seed)
     cached_lengths = cached_lengths or [0] * len(contexts)
     pairs = enumerate(zip(contexts, cached_lengths, strict=True))
-    return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in pairs]
+    return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, num_cached_ids=k) for i, (ids, k) in pairs]
 
 
 def replay(ids, reply, params, supports=()):

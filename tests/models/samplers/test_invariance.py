@@ -81,7 +81,7 @@ def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop=(), turn
             if (turn, begin) in drop:
                 sampler.refresh()
             requests = [
-                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1])
+                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, num_cached_ids=talks[i][1])
                 for i in chosen_indices
             ]
             for i, result in zip(chosen_indices, sampler.sample(requests, PARAMS, STOP), strict=True):
@@ -222,14 +222,14 @@ def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
         half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)
     ]
     longer = [
-        request._replace(ids=ids + request.ids[len(ids) :], known=len(ids) - 1)
+        request._replace(ids=ids + request.ids[len(ids) :], num_cached_ids=len(ids) - 1)
         for request, ids in zip(requests, conversations, strict=True)
     ]
-    longer = [request for request in longer if len(request.ids) > request.known]
+    longer = [request for request in longer if len(request.ids) > request.num_cached_ids]
     tokens_before = sampler.tokens_computed
     cached_replies = sampler.sample(longer, PARAMS, STOP)
     assert sampler.tokens_computed - tokens_before < sum(
-        len(request.ids) - request.known for request in longer
+        len(request.ids) - request.num_cached_ids for request in longer
     ) + 4 * len(longer)  # only the tokens that were not cached
     assert cached_replies == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
 

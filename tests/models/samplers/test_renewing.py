@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.core.records import Episode, SampledRun, SamplingParams, Turn
+from sparring.core.records import Episode, SampledSpan, SamplingParams, Turn
 from sparring.core.rng import Stream
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import SampleBatch
@@ -67,16 +67,16 @@ def replay(model, ids, reply, params, supports=()):
 
 
 def check(models, context, result, params):
-    assert sum(run.length for run in result.runs) in (0, len(result.ids))
+    assert sum(run.length for run in result.spans) in (0, len(result.ids))
     end = 0
-    for length, version in result.runs:
+    for length, version in result.spans:
         span, end = slice(end, end + length), end + length
         expected = replay(models[version], context, result.ids, params, result.support)
         assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
-        if len(result.runs) > 1 and length > 1 and not result.support:
+        if len(result.spans) > 1 and length > 1 and not result.support:
             other_models = [
                 replay(models[other_run.version], context, result.ids, params)[span]
-                for other_run in result.runs
+                for other_run in result.spans
                 if other_run.version != version
             ]
             assert all(np.abs(other_run - expected[span]).max() > 1e-3 for other_run in other_models)
@@ -91,8 +91,8 @@ def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
     models = perturb_between_tokens(sampler, *tokens)
     for context, result in zip(CONTEXTS, sampler.sample(requests(CONTEXTS, seed), params, STOP), strict=True):
-        assert [run.version for run in result.runs][:1] in ([], [0])
-        assert len(result.runs) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
+        assert [run.version for run in result.spans][:1] in ([], [0])
+        assert len(result.spans) == (0 if (n := 1 + sum(t < len(result.ids) for t in tokens)) == 1 else n)
         check(models, context, result, params)
 
 
@@ -106,8 +106,8 @@ def test_sampled_tokens_stay_and_without_a_change_replies_are_equal():
     assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [
         (reply.ids[:3], reply.logprobs[:3]) for reply in plain_replies
     ]
-    assert any(reply.runs for reply in results) and {reply.runs[0] for reply in results if reply.runs} == {
-        SampledRun(3, 0)
+    assert any(reply.spans for reply in results) and {reply.spans[0] for reply in results if reply.spans} == {
+        SampledSpan(3, 0)
     }
 
 
@@ -125,7 +125,7 @@ def test_cached_values_of_older_weights_are_not_used_later():
     ]
     cached_lengths = [len(ids) - 2 for ids in longer]
     for context, result in zip(longer, sampler.sample(requests(longer, 2, cached_lengths), PARAMS, STOP), strict=True):
-        assert not result.runs
+        assert not result.spans
         assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
 
 
@@ -139,7 +139,7 @@ def test_in_a_batch_of_several_models_each_model_has_separate_runs():
     batches = [SampleBatch(sampler, requests(CONTEXTS, index), PARAMS, STOP) for index, sampler in enumerate(samplers)]
     replies = dict(pair for pairs in backend.submit(batches) for pair in pairs)
     first, second = [replies[index] for index in range(6)], [replies[index] for index in range(6, 12)]
-    assert not any(sampler.runs for sampler in first) and any(sampler.runs for sampler in second)
+    assert not any(sampler.spans for sampler in first) and any(sampler.spans for sampler in second)
     for context, result in zip(CONTEXTS, first, strict=True):
         assert result.logprobs == pytest.approx(replay(samplers[0].model, context, result.ids, PARAMS), abs=TOLERANCE)
     for context, result in zip(CONTEXTS, second, strict=True):
@@ -168,8 +168,8 @@ def test_weight_runs_in_show_by_hand():
     states = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
     renewing = WeightUpdates(lambda: next(states), [1, 5])
     assert [renewing.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
-    assert renewing.runs(0, 6) == ((3, 1), (3, 2)) and renewing.runs(1, 6) == ((4, 5), (2, 6))
-    assert renewing.runs(0, 3) == renewing.runs(1, 4) == ()
+    assert renewing.spans(0, 6) == ((3, 1), (3, 2)) and renewing.spans(1, 6) == ((4, 5), (2, 6))
+    assert renewing.spans(0, 3) == renewing.spans(1, 4) == ()
 
 
 def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
@@ -180,7 +180,7 @@ def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
         ((97,), (98,), (99,), (2,)),
         False,
         8,
-        (SampledRun(1, 7), SampledRun(3, 8)),
+        (SampledSpan(1, 7), SampledSpan(3, 8)),
     )
     first, second = sampled_segments(reply)
     assert (first.ids, first.logprobs, first.support, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)

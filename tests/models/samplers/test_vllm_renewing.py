@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from sparring.core.errors import RunError
-from sparring.core.records import SampledRun, SamplingParams
+from sparring.core.records import SampledSpan, SamplingParams
 from sparring.models.samplers.base import SampleBatch, sample
 from sparring.models.samplers.vllm import requests, vllm
 from sparring.models.samplers.vllm.requests import PendingCall, reply_requests
@@ -44,16 +44,16 @@ def test_every_token_comes_from_the_weights_that_its_run_names(stops, has_adapte
     models = publish_between(sampler, stops(3, 6))
     replies = sample(sampler, make_requests(), LONG, STOP)
     assert check(models, 0, make_requests(), replies, LONG, 1e-5) and set(models) == {0, 1, 2}
-    multi_run_replies = [reply.runs for reply in replies if len(reply.runs) > 1]
+    multi_run_replies = [reply.spans for reply in replies if len(reply.spans) > 1]
     assert any(
         len(runs) == 3 and runs[:2] == ((3, 0), (3, 1)) for runs in multi_run_replies
     )  # a reply that began first and was stopped
-    assert (SampledRun(12, 2),) in {
-        reply.runs for reply in replies
+    assert (SampledSpan(12, 2),) in {
+        reply.spans for reply in replies
     }  # requested with the first weights and begun with the last
     next_replies = sample(sampler, make_requests(), LONG, STOP)
     assert check({2: models[2]}, 2, make_requests(), next_replies, LONG, 1e-5) == 0 and not any(
-        reply.runs for reply in next_replies
+        reply.spans for reply in next_replies
     )
     assert sampler.backend.limits.lost == 0
 
@@ -69,7 +69,7 @@ def test_a_reply_that_ends_at_an_update_uses_only_the_older_weights(stops):
     replies = replies_of(batches)
     check(models, 0, make_requests(2), replies[:2], short_params, 1e-5)
     assert check(models, 0, make_requests(12)[2:], replies[2:], LONG, 1e-5)
-    assert [pair.runs for pair in replies[:2]] == [(), ()] and len(replies[0].ids) == 3
+    assert [pair.spans for pair in replies[:2]] == [(), ()] and len(replies[0].ids) == 3
 
 
 def test_sampled_tokens_stay_and_without_an_update_replies_are_equal(stops):
@@ -79,9 +79,11 @@ def test_sampled_tokens_stay_and_without_an_update_replies_are_equal(stops):
     undisturbed = sample(vllm(small_model()), make_requests(), LONG, STOP)
     sampler = vllm(small_model())
     publish_between(sampler, lambda: False)
-    assert sample(sampler, make_requests(), LONG, STOP) == undisturbed and any(len(reply.runs) > 1 for reply in replies)
+    assert sample(sampler, make_requests(), LONG, STOP) == undisturbed and any(
+        len(reply.spans) > 1 for reply in replies
+    )
     for reply, undisturbed_reply in zip(replies, undisturbed, strict=True):
-        length = reply.runs[0].length if reply.runs and not reply.runs[0].version else 0
+        length = reply.spans[0].length if reply.spans and not reply.spans[0].version else 0
         assert (reply.ids[:length], reply.logprobs[:length]) == (
             undisturbed_reply.ids[:length],
             undisturbed_reply.logprobs[:length],
@@ -101,7 +103,7 @@ def test_each_replica_and_model_uses_its_own_weights():
     assert check(models, 0, make_requests(20), replies[:20], LONG, 1e-5) and len(models) > 1
     check(models, 0, make_requests(20), replies[32:], LONG, 1e-5)
     assert check({0: other_sampler.model}, 0, make_requests(), replies[20:32], LONG, 1e-5) == 0
-    assert not any(reply.runs for reply in replies[20:32]) and sampler.backend.limits.lost == 0
+    assert not any(reply.spans for reply in replies[20:32]) and sampler.backend.limits.lost == 0
 
 
 @pytest.mark.parametrize("kind", ["perish", "die", "pause", "stale", "skewed", "torn", "garbled"])
@@ -121,7 +123,7 @@ def test_a_failed_update_loses_no_reply_and_runs_name_their_weights(stops, fault
     keeps_tokens = kind in ("pause", "torn")
     assert sampler.backend.limits.lost == (0 if keeps_tokens else 1) and bool(num_with_several_runs) == keeps_tokens
     if not keeps_tokens:  # lost requests are repeated from their beginning
-        assert {reply.runs[0].version for reply in replies if reply.runs} == {1}
+        assert {reply.spans[0].version for reply in replies if reply.spans} == {1}
     assert sample(sampler, make_requests(), PARAMS, STOP) == sample(vllm(models[1]), make_requests(), PARAMS, STOP)
 
 
@@ -169,8 +171,8 @@ def test_a_replica_killed_after_an_update_restarts_with_the_newest_weights():
     [
         ([[0, "1.0.0"]], ()),
         ([[0, "1.0.0"], [1, "1.0.1"]], ()),
-        ([[0, "1.4.0"]], (SampledRun(2, 4),)),
-        ([[0, "1.0.0"], [1, "1.4.0"]], (SampledRun(1, 0), SampledRun(1, 4))),
+        ([[0, "1.4.0"]], (SampledSpan(2, 4),)),
+        ([[0, "1.0.0"], [1, "1.4.0"]], (SampledSpan(1, 0), SampledSpan(1, 4))),
         *(
             ([*bad], None)
             for bad in (
@@ -196,5 +198,5 @@ def test_runs_reported_by_a_replica_are_checked(runs, is_valid):
         json.dumps(runs).replace('"1.', f'"{request.served.number}.').replace('"2.', f'"{request.served.number + 1}.')
     )
     answer = requests.parse_answer(request, [[7, 8], [-1.0, -1.0], True, [], runs])
-    assert (None if answer is None else answer.runs) == is_valid
+    assert (None if answer is None else answer.spans) == is_valid
     assert requests.parse_answer(request, [[7, 8], [-1.0, -1.0], True]) is None

@@ -88,7 +88,7 @@ def test_online_mode_in_a_recipe_is_refused_without_permission(fake_wandb, tmp_p
     for mode in (None, "offline"):
         if mode:
             monkeypatch.setenv("WANDB_MODE", mode)
-        with pytest.raises(ConfigError, match=r"may be a stranger's.*or WANDB_MODE=online before"):
+        with pytest.raises(ConfigError, match=r"another person may have written.*or WANDB_MODE=online before"):
             open_sink(RunStart(folder=tmp_path), mode="online")
     assert fake_wandb.runs == [] and fake_wandb.logins == []
 

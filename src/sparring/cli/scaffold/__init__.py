@@ -45,12 +45,12 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
 
     Args:
         kind: a key of ``KINDS``.
-        name: of the plug-in, its module and its function.
-        folder: missing or empty; None: ./NAME.
+        name: name of the plug-in, its module and its function.
+        folder: a missing or empty folder; None: ./NAME.
 
     Raises:
         UnknownNameError: there is no such kind.
-        ConfigError: the name is no module name or is in use, or the folder is not empty.
+        ConfigError: the name is not a module name or is in use, or the folder is not empty.
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of plug-in", kind, KINDS)
@@ -80,7 +80,7 @@ def file_of(kind: str, name: str, file: str) -> str:
 
     Args:
         kind: a key of ``KINDS``.
-        name: of the plug-in.
+        name: name of the plug-in.
         file: pyproject.toml, README.md, NAME.py, test_NAME.py or recipe.yaml.
     """
     templates = {
@@ -105,7 +105,6 @@ def file_of(kind: str, name: str, file: str) -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Raise ConfigError unless a module of this name can be written and imported."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(
             f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter "

@@ -3,11 +3,11 @@
 Running calls are on a list. ``CallWatch`` sets a timer, whose signal handler in the main thread
 checks the innermost call. After the limit it raises ``HungError`` inside the call, which interrupts
 Python code and waiting (sleep, sockets, locks). If the plug-in catches the error and continues, the
-process ends ``GRACE`` seconds later with exit code ``EXIT``. If C code never returns to Python,
+process ends ``GRACE_SECONDS`` later with exit code ``EXIT_CODE``. If C code never returns,
 faulthandler ends the process and prints the traceback of all threads. In both cases the last
 checkpoint is good, and --resume continues from it.
 
-The watch works in the main thread on Linux and macOS. Time while the process is stopped (Ctrl-Z)
+The watch works in the main thread on Linux and macOS. Time while the process is paused (Ctrl-Z)
 does not count.
 """
 
@@ -30,11 +30,11 @@ from typing import Any, ParamSpec, TypeVar
 from sparring.core.errors import HungError, PluginError, SparringError
 
 log = logging.getLogger(__name__)
-LIMIT = 1800.0  # default limit of a call in seconds
-GRACE = 30.0  # seconds from the limit to the end of the process
-TICK = 10.0  # largest number of seconds between checks; there are 20 checks before a limit
-EXIT = 75  # exit code: a temporary failure
-OPTION = "call_seconds"  # the configuration's key of the limit
+CALL_LIMIT_SECONDS = 1800.0  # default limit of a call in seconds
+GRACE_SECONDS = 30.0  # seconds from the limit to the end of the process
+MAX_TICK_SECONDS = 10.0  # longest time between checks; there are 20 checks before a limit
+EXIT_CODE = 75  # means a temporary failure
+LIMIT_OPTION = "call_seconds"  # the configuration's key of the limit
 
 _MAIN = threading.main_thread().ident  # calls of other threads are not watched
 
@@ -43,14 +43,14 @@ os.register_at_fork(before=faulthandler.cancel_dump_traceback_later)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_calls: list[PluginCall] = []  # running calls, the innermost last
-_watches: list[CallWatch] = []  # the last one is active
+_calls: list[PluginCall] = []  # running calls; the innermost call is last
+_watches: list[CallWatch] = []  # the last watch is active
 
 
 class PluginCall:
     """A call of a plug-in, as a context.
 
-    ``now`` is the object that the call works on now; setting another one restarts the time.
+    ``now`` is the object that the call works on now; setting another object restarts the time.
 
     Args:
         who: the plug-in, or a function that returns it from ``now``. Its text is the name in
@@ -89,28 +89,28 @@ class PluginCall:
 def plugin_error(call: PluginCall, error: Exception) -> PluginError:
     """Return the PluginError for an exception that a plug-in raised."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    location = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     message = f": {error}" if str(error) else ""
     return PluginError(
-        f"The {call} failed{place}: {type(error).__name__}{message}. SPARRING_DEBUG=1 shows the "
+        f"The {call} failed{location}: {type(error).__name__}{message}. SPARRING_DEBUG=1 shows the "
         "trace."
     )
 
 
-def limit() -> float:
+def call_limit_seconds() -> float:
     """Return the current limit of a call in seconds; 0 is no limit."""
-    return _watches[-1].seconds if _watches else LIMIT
+    return _watches[-1].seconds if _watches else CALL_LIMIT_SECONDS
 
 
 class CallWatch:
     """Context that interrupts plug-in calls after a limit in seconds; 0: no limit.
 
-    Of nested contexts, the innermost one is active.
+    If contexts are nested, the innermost one is active.
     """
 
-    def __init__(self, seconds: float = LIMIT) -> None:
-        self.seconds, self.tick = seconds, min(seconds / 20, TICK)
-        self._call: PluginCall | None = None  # at the last check
+    def __init__(self, seconds: float = CALL_LIMIT_SECONDS) -> None:
+        self.seconds, self.tick = seconds, min(seconds / 20, MAX_TICK_SECONDS)
+        self._call: PluginCall | None = None  # innermost call at the last check
         self._now: object = None  # its ``now`` at the last check
         self._lasted, self._last_check, self._raised = 0.0, 0.0, False
         self._handlers: dict[signal.Signals, Any] = {}  # previous handlers
@@ -149,23 +149,23 @@ class CallWatch:
         else:
             self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
         if sys.__stderr__ is not None:  # ends the process if the next check does not come
-            deadline = self.seconds + 2 * GRACE
+            deadline = self.seconds + 2 * GRACE_SECONDS
             faulthandler.dump_traceback_later(deadline, exit=True, file=sys.__stderr__)
-        long = f"has not returned for {self.seconds:g} seconds, the limit of {OPTION}"
-        message = f"The {call} {long}; repair it, or raise {OPTION} (0: no limit)."
-        if self._lasted >= self.seconds + GRACE:
+        problem = f"has not returned for {self.seconds:g} seconds, the limit of {LIMIT_OPTION}"
+        message = f"The {call} {problem}; repair it, or raise {LIMIT_OPTION} (0: no limit)."
+        if self._lasted >= self.seconds + GRACE_SECONDS:
             log.critical(
                 "%s The process ends here; its last checkpoint is good: continue with --resume.",
                 message,
             )
-            os._exit(EXIT)
+            os._exit(EXIT_CODE)
         if self._lasted >= self.seconds and not self._raised:  # once, so that the call can clean up
             self._raised = True
             raise HungError(message)
 
 
 def _pause(number: int, frame: FrameType | None) -> None:
-    """Handle Ctrl-Z: cancel the pending alarm, and stop the process."""
+    """Handle Ctrl-Z: cancel the pending alarm, and pause the process."""
     faulthandler.cancel_dump_traceback_later()
     os.kill(os.getpid(), signal.SIGSTOP)
 

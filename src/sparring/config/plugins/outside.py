@@ -5,7 +5,7 @@
 names the function short_replies, in the module my_package.short_replies or in my_package.
 
 A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is read before
-any import, so that a stranger's recipe can call plug-ins only. The plug-in is the function with the
+any import, so that a foreign recipe can call plug-ins only. The plug-in is the function with the
 module's name; a module with other plug-ins lists them: `PLUGINS = ("short_replies",
 "long_replies")`. The command `sparring` does not search the current folder: install the package
 (`pip install -e .`), or name its folder in PYTHONPATH.
@@ -52,7 +52,7 @@ def find(slot: str, name: str, what: str) -> Entry:
     """Return (function, module) of a plug-in whose name has a dot.
 
     Args:
-        slot: of the plug-in.
+        slot: slot of the plug-in.
         name: ``package.module`` (the function has the module's name) or ``module.function``.
         what: kind of plug-in, for errors.
 
@@ -99,13 +99,12 @@ def _slots_of(name: str, where: str) -> dict[str, str]:
 
 
 def _declared_slot(text: str) -> str:
-    """Return the slot that a module's text declares, or ""."""
     lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
     try:
         statements = {statement.lineno for statement in ast.parse(text).body}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         statements = set(lines)  # the import reports the error
-    return next((slot for number, slot in lines.items() if number in statements), "")
+    return next((slot for line, slot in lines.items() if line in statements), "")
 
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
@@ -143,10 +142,12 @@ def import_entry(name: str, function: str, where: str) -> Entry:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         frames = [frame for frame in frames if "importlib" not in frame.filename]
-        place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        location = (
+            f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        )
         message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"{where}: importing {name!r} failed{place}: {type(error).__name__}: {message}. "
+            f"{where}: importing {name!r} failed{location}: {type(error).__name__}: {message}. "
             f"{DEBUG}=1 shows the traceback."
         ) from error
     entry = getattr(module, function, None)
@@ -160,7 +161,6 @@ def import_entry(name: str, function: str, where: str) -> Entry:
 
 
 def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
-    """Return a plug-in whose name has a dot; refuse it if its module does not list it."""
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
@@ -175,7 +175,6 @@ def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
 
 
 def _module_text(module: str, where: str) -> str | None:
-    """Return the text of a module without importing it or its parent packages."""
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package
@@ -199,7 +198,7 @@ def read_module(stem: Path) -> str | None:
     """Return the text of a module or package from its path without suffix; None: no file.
 
     Raises:
-        UnicodeError, SyntaxError: its bytes do not fit the declared encoding.
+        UnicodeError, SyntaxError: the file does not fit the declared encoding.
     """
     for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
         if path.is_file():

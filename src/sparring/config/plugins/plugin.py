@@ -97,7 +97,7 @@ KEYS = {  # slot -> configuration key of its plug-ins, for errors
 class ModuleDeclarations:
     """Declarations of a plug-in's module, with defaults for names that the module lacks."""
 
-    # of any slot
+    # for plug-ins of any slot
     NEEDS_BY: Mapping[str, Mapping[Any, set[str]]] = field(default_factory=dict)
     """option -> value -> further names for NEEDS"""
     PRESETS: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -107,32 +107,34 @@ class ModuleDeclarations:
     PLUGINS: Sequence[str] = ()  # further plug-ins of the module
     PACKAGE: str | None = None  # the package that a sink imports
 
-    # of estimators
+    # for estimators
     REQUIRES: Mapping[str, Collection[str]] = field(default_factory=dict)
     """what a configuration must also have; see ``config.parts.check_requires``"""
     GROUP_RELATIVE: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False
-    """whether it compares episodes of one initial state, so that nothing is learned from a group of
+    """whether it compares episodes of one initial state, so that it learns nothing from a group of
     one; or {option: values} of options that make it do so; or a list of such mappings"""
-    CRITIC: str = "value"  # what its critic estimates: "value" or "contribution" of a turn
-    LEVEL: Literal["turn", "token"] = "turn"  # rows of a plain array that it returns
+    CRITIC: str = "value"  # what the critic estimates: "value" or "contribution" of a turn
+    LEVEL: Literal["turn", "token"] = "turn"  # rows of a returned plain array
 
-    # of losses and rewards
+    # for losses and rewards
     TRAINS: bool = True  # whether a loss alone can train the policy
     CORRECTS: bool = False  # whether a loss corrects for stale weights; ``scale.lag`` needs it
     READS: str = ""  # "turn": a turn's reward depends only on this turn
 
-    # of players: functions of the player's options
+    # for players: functions of the player's options
     style_of: Callable[..., str] | None = None  # returns the style of prompts of the player
-    words_of: Callable[..., frozenset[str] | None] | None = None  # words it reads; None: any
+    words_of: Callable[..., frozenset[str] | None] | None = (
+        None  # words that it can read; None: any
+    )
     identity_of: Callable[..., Any] | None = None  # what its play depends on besides options
-    is_mixture: Callable[..., bool] | None = None  # whether it draws one of several players
+    is_mixture: Callable[..., bool] | None = None  # whether the player draws one of several players
 
-    # of context strategies and knowledge
+    # for context strategies and knowledge
     GROWS: bool = False  # whether a strategy always keeps the whole history
     WORDS: Sequence[str] = ()  # words that a strategy writes into prompts
     EMBEDDING: str | None = None  # option of knowledge that names an embedding
 
-    # of matchmakers and meta-solvers
+    # for matchmakers and meta-solvers
     SOLVER: str | None = None  # option of a matchmaker that names a meta-solver
     SIDES: str | None = None  # option of a matchmaker that gives each side its own population
     TWO_SIDED: bool = False  # whether a meta-solver needs exactly two sides
@@ -169,7 +171,7 @@ class Plugin:
 
     @property
     def declarations(self) -> ModuleDeclarations:
-        """Optional declarations of its module."""
+        """Optional declarations of the plug-in's module."""
         return declarations_of(self.module)
 
     @property
@@ -281,7 +283,6 @@ def with_options(
 
 
 def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the options without removed ones; a removed option must have its default."""
     removed = plugin.declarations.REMOVED
     for name in removed.keys() & options.keys():
         default, version = removed[name]
@@ -311,7 +312,6 @@ def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 
 def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is float, possibly with limits or None."""
     if typing.get_origin(hint) is typing.Annotated:
         return _is_float(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -320,7 +320,6 @@ def _is_float(hint: Any) -> bool:
 
 
 def _schedule(value: Any, hint: Any, where: str) -> Schedule:
-    """Return an option's schedule, and check that its values are within the option's limits."""
     schedule = parse(value, where)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:
@@ -337,7 +336,6 @@ def _schedule(value: Any, hint: Any, where: str) -> Schedule:
 def _options_model(
     function: Callable[..., Any], where: str, scheduled: frozenset[str]
 ) -> type[pydantic.BaseModel]:
-    """Return a pydantic model of a function's options, without those that are schedules."""
     hints = _annotations(function, where)
     fields: dict[str, Any] = {
         key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)

@@ -107,14 +107,12 @@ def built_in(slot: str) -> tuple[str, ...]:
 
 @cache
 def _standard(slot: str) -> frozenset[str]:
-    """Return the public functions of a slot's module ``standard``, which are plug-ins."""
     folders = importlib.import_module(package_of(slot)).__path__
     texts = (read_module(Path(folder, "standard")) or "" for folder in folders)
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
 
 
 def _has_line(stem: Path, *prefixes: str) -> bool:
-    """Return whether a line of a module's text begins with one of these prefixes."""
     text = read_module(stem)
     pattern = "|".join(map(re.escape, prefixes))
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
@@ -134,7 +132,6 @@ def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    """Check that all names in a plug-in's NEEDS are known, and return the plug-in."""
     basic: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = base_attribute(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
@@ -215,7 +212,7 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins whose part has a certain line, without imports.
 
     Args:
-        slot: of the plug-ins.
+        slot: slot of the plug-in.
         part: module in the plug-ins' folders.
         line: beginning of the line, such as ``def reference(``.
     """
@@ -243,7 +240,7 @@ def ordered(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str,
 
     Args:
         needs: names of the columns.
-        ancestors: columns that need these columns, the first one first.
+        ancestors: columns that need these columns, outermost first.
 
     Raises:
         ConfigError: a column needs itself.

@@ -15,7 +15,7 @@ from typing import Any
 
 from sparring.core.errors import CheckpointError, RunError
 from sparring.core.files import TEMPORARY, disk_errors, file_digest, link_or_copy
-from sparring.core.records import LEARNER, MAIN, OWN, PlayerRef, ref, refs
+from sparring.core.records import LEARNER, MAIN, POLICY_KINDS, PlayerRef, ref, refs
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned, WeightKey
 from sparring.engine.workers.units import WeightsFile, WorkUnit, weights_after
@@ -48,7 +48,7 @@ class PublishedWeights:
             DivergedError: a weight is not finite.
         """
         models: dict[str, LanguageModel] = {}
-        for policy in sorted({player for player in seated if player.kind in OWN}, key=str):
+        for policy in sorted({player for player in seated if player.kind in POLICY_KINDS}, key=str):
             named_model = self._find_model(policy)
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
@@ -68,7 +68,7 @@ class PublishedWeights:
 
     def _own_players(self) -> list[PlayerRef]:
         kinds = refs(("learner", "policy"))
-        return [kind.of(name) for name in self._players.policies for kind in kinds]
+        return [kind.for_policy(name) for name in self._players.policies for kind in kinds]
 
     def keep(self, keys: Pinned) -> Pinned:
         """Pin files that exist.
@@ -150,7 +150,7 @@ class PublishedWeights:
         model = None if policy is None or is_fixed else policy.model_of(player)
         if policy is None or model is None:
             return None
-        return str(LEARNER.of(policy.name)) if model is policy.model else str(player), model
+        return str(LEARNER.for_policy(policy.name)) if model is policy.model else str(player), model
 
     def _path(self, player: str, version: int) -> Path:
         return self.folder / f"{player}-v{version:06d}.safetensors"

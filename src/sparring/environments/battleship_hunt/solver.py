@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.battleship_hunt import Sea, fleet_of
 from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
@@ -227,7 +227,7 @@ def battleship_hunt(
     prior: Literal["uniform", "bank"] = "uniform",
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
-) -> Judgement:
+) -> SolverResult:
     """Exact value of each shot in battleship_hunt if few layouts are left, else its hit
     probability.
 
@@ -274,9 +274,9 @@ def battleship_hunt(
     if values is None and table.pay != "share" and afloat > table.shots_left:
         values = [0.0] * len(legal)
     if values is not None:
-        return Judgement(values=values, entropy=posterior.entropy)
+        return SolverResult(values=values, entropy=posterior.entropy)
     values, bound = _hit_values(table, [float(posterior.chances[cell]) for cell in legal])
-    return Judgement(
+    return SolverResult(
         values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=posterior.entropy
     )
 

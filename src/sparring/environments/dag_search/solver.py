@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.dag_search import Dag
 from sparring.environments.situation import Situation
 
 ORACLE = "planning"  # the oracle that calls this solver
 
 
-def dag_search(state: Situation) -> Judgement | None:
+def dag_search(state: Situation) -> SolverResult | None:
     """Exact value of every width of the next wave, where workers have no faults.
 
     What: the value of a width is the largest share of all sub-tasks that can be finished after it
@@ -37,4 +37,4 @@ def dag_search(state: Situation) -> Judgement | None:
     if not play.rules.leads(state.seat):
         return None
     widths = range(1, play.rules.workers + 1)
-    return Judgement(values=play.schedule.values(play.finished, play.steps_left, widths))
+    return SolverResult(values=play.schedule.values(play.finished, play.steps_left, widths))

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.mastermind import MastermindTable, bank_of, code_of
 
@@ -192,7 +192,7 @@ def mastermind(
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     work: Annotated[int, Field(ge=1)] = 10_000_000,
-) -> Judgement:
+) -> SolverResult:
     """Exact value of each guess in Mastermind if the search is short enough, else an estimate.
 
     What: the value of a guess is the return of best play after it: the probability to crack the
@@ -238,7 +238,7 @@ def mastermind(
     number, guesses, scale = len(codes), table.guesses_left, len(codes) * play.worth(table.guesses)
     values = play.all_guesses(codes, guesses, work) if number * len(play.answers) <= work else None
     if values is not None:
-        return Judgement(values=[value / scale for value in values], entropy=log(number))
+        return SolverResult(values=[value / scale for value in values], entropy=log(number))
     counts = play.counts(codes)
     lower = play.bounds(counts, guesses, play.lower) / scale
     upper = play.bounds(counts, guesses) / scale
@@ -247,4 +247,6 @@ def mastermind(
     most_information = log(max(2, min(number, int(counts.any(0).sum()))))
     estimates = lower + (upper - lower) * information / most_information
     bound = float(np.maximum(estimates - lower, upper - estimates).max())
-    return Judgement(values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(number))
+    return SolverResult(
+        values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(number)
+    )

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.minesweeper import Minefield, mines_of, neighbours, order_of
 
@@ -325,7 +325,7 @@ def minesweeper(
     prior: Literal["uniform", "bank"] = "uniform",
     worlds: Annotated[int, Field(ge=0)] = 0,
     beliefs: Annotated[int, Field(ge=1)] = 2000,
-) -> Judgement:
+) -> SolverResult:
     """Exact probability that each action of minesweeper survives, over all consistent layouts.
 
     What: the value of a reveal is the probability that the cell has no mine. The value of a flag is
@@ -373,7 +373,7 @@ def minesweeper(
     if layouts <= worlds and not table.flags:
         best_values = _best_play(table, prior, list(risk), beliefs)
         if best_values is not None:
-            return Judgement(values=best_values, entropy=log(layouts))
+            return SolverResult(values=best_values, entropy=log(layouts))
     value_of_loss = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
     values = []
     for index in state.legal_indices():
@@ -381,7 +381,7 @@ def minesweeper(
         safe = mined if index >= table.cells else 1.0 - mined
         values.append(safe + (1.0 - safe) * value_of_loss)
     is_forced = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
-    return Judgement(
+    return SolverResult(
         values=values, bound=0.0 if is_forced else max(values) - value_of_loss, entropy=log(layouts)
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from sparring.core.errors import ConfigError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table
 
 Cells = tuple[int, ...]
@@ -126,7 +126,7 @@ class FillInTable(Table):
         solution: Cells,
         deduced: Mapping[int, int] | None,
         lost: Literal["abstain", "solution"],
-    ) -> Judgement | None:
+    ) -> SolverResult | None:
         """Return an oracle's judgement of the legal moves in the position.
 
         Args:
@@ -151,13 +151,13 @@ class FillInTable(Table):
         elif num_wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
-            return Judgement(values=[float(right) for right in is_right], bound=1.0)
+            return SolverResult(values=[float(right) for right in is_right], bound=1.0)
         is_deduced = [
             right and deduced is not None and deduced.get(cell) == value + 1
             for right, (cell, value) in zip(is_right, moves, strict=True)
         ]
         values = [best if right else worst for right in is_right]
-        return Judgement(values=values, best=is_deduced if any(is_deduced) else None)
+        return SolverResult(values=values, best=is_deduced if any(is_deduced) else None)
 
 
 def load_z3() -> Any:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
@@ -27,7 +27,7 @@ def sokoban(
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Literal["backtracking", "z3"] = "backtracking",
-) -> Judgement | None:
+) -> SolverResult | None:
     """Whether each move of sokoban keeps a solution within the moves left, by shortest solutions.
 
     What: the value of a move is the return if all later moves are the best, with the cost of moves.
@@ -79,8 +79,8 @@ def sokoban(
         for child, length, is_solvable in zip(children, lengths, solvable, strict=True)
     ]
     if not any(solvable):
-        return Judgement(values=values)
-    return Judgement(values=values, best=_shortest(lengths) if right == "forced" else solvable)
+        return SolverResult(values=values)
+    return SolverResult(values=values, best=_shortest(lengths) if right == "forced" else solvable)
 
 
 def tiers(state: SearchablePlay) -> list[str] | None:
@@ -146,11 +146,11 @@ def _shortest(lengths: list[int | None]) -> list[bool]:
     return [length == shortest for length in lengths]
 
 
-def _by_longer_solution(table: SokobanTable, lengths: list[int | None]) -> Judgement | None:
+def _by_longer_solution(table: SokobanTable, lengths: list[int | None]) -> SolverResult | None:
     """Return the judgement by a solution longer than the moves left; None in a deadlock."""
     if all(length is None for length in lengths):
         return None
-    return Judgement(
+    return SolverResult(
         values=[float(is_shortest) for is_shortest in _shortest(lengths)],
         bound=1.0 + table.options.cost * table.options.moves,
     )

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.sudoku import SudokuTable, board_text, word_of
@@ -37,7 +37,7 @@ def sudoku(
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
-) -> Judgement | None:
+) -> SolverResult | None:
     """Whether each digit of sudoku keeps the board solvable, by the only solution of the givens.
 
     What: the value of a right digit is the return if all later digits are right too. The value of a

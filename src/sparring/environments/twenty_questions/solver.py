@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.twenty_questions import QuestionsTable
 
@@ -212,7 +212,7 @@ def twenty_questions(
     *,
     prior: Literal["uniform", "bank"] = "uniform",
     beliefs: Annotated[int, Field(ge=1)] = 20_000,
-) -> Judgement:
+) -> SolverResult:
     """Value of each question and guess in twenty questions: exact for few beliefs, else estimated.
 
     What: the value of a guess is the probability that it is right. The value of a question is the
@@ -260,7 +260,7 @@ def twenty_questions(
         values.append(value - table.cost * table.num_asked)
     solver.trim()
     certainty = 1.0 if is_exact else ONE_STEP_CERTAINTY
-    return Judgement(values=values, certainty=certainty, bound=bound, entropy=entropy(chances))
+    return SolverResult(values=values, certainty=certainty, bound=bound, entropy=entropy(chances))
 
 
 def max_success(chances: list[float], questions: int, noise: float) -> float:

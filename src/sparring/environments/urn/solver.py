@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import log, prod
 from typing import Literal
 
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.urn import Urns
 
@@ -67,7 +67,7 @@ def cached_values(urns: Urns, draws: int, cost: float) -> UrnValues:
     return UrnValues(urns, draws, cost)
 
 
-def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
+def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> SolverResult:
     """Exact values of a draw and of each declaration in urn.
 
     What: the value of a declaration is the probability that it is right. The value of a draw is
@@ -100,6 +100,6 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
         (chances[index - 1] if index else best_play.draw_value(counts)) - cost
         for index in state.legal_indices()
     ]
-    return Judgement(
+    return SolverResult(
         values=values, entropy=max(0.0, -sum(chance * log(chance) for chance in chances if chance))
     )

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from sparring.core.errors import OracleError
-from sparring.core.records import Judgement
+from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.zebra import ZebraTable
@@ -27,7 +27,7 @@ def zebra(
     right: Literal["solution", "forced"] = "solution",
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
-) -> Judgement | None:
+) -> SolverResult | None:
     """Whether each value of a logic-grid puzzle keeps it solvable, by the clues' only solution.
 
     What: the value of a right move is the return if all later moves are right too. The value of a

@@ -62,7 +62,9 @@ class MatchRequest:
     @property
     def others(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
-        return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
+        return tuple(
+            player for player in map(LEARNER.for_policy, self.tags) if player != self.learner
+        )
 
     def tag(self, player: PlayerRef) -> str:
         """Return the tag of a learner or snapshot: the tag of its policy, or the policy's name."""
@@ -176,7 +178,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
                     f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
                     f"player. {_advice(member, request)}"
                 )
-        if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
+        if trained and (isinstance(player, Mixture) or player.for_policy(MAIN) != LEARNER):
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
                 f"{' or '.join(repr(str(name)) for name in (request.learner, *request.others))} "
@@ -188,8 +190,11 @@ def _exists(player: PlayerRef, request: MatchRequest) -> bool:
     if player.kind == "bot":
         return player.name in request.bots or registry.is_known("players", player.name)
     if request.tags:  # each policy is a player
-        return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
-    is_seated = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
+        return player in request.members or player in (
+            LEARNER,
+            *map(LEARNER.for_policy, request.tags),
+        )
+    is_seated = player.for_policy(MAIN) == LEARNER or player.for_policy(MAIN) in request.members
     return is_seated and player.name in ("", *request.policies)
 
 

@@ -43,7 +43,9 @@ class ScheduleRequest:
     @property
     def others(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
-        return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
+        return tuple(
+            player for player in map(LEARNER.for_policy, self.tags) if player != self.learner
+        )
 
     def tag(self, player: PlayerRef) -> str:
         """Return the tag of a learner or snapshot."""

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import bind, named
 from sparring.core.errors import OracleError, PluginError
-from sparring.core.records import Judgement, Verdict
+from sparring.core.records import SolverResult, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, Searchable, SearchablePlay, is_searchable
 from sparring.environments.foreign import reason_not_searchable
@@ -69,7 +69,7 @@ def hindrance(oracle: Oracle, game: Environment) -> str:
     return oracle.covers(game) if is_searchable(game) else reason_not_searchable(game)
 
 
-def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
+def verdict_of(actions: Sequence[str], judgement: SolverResult) -> Verdict:
     """Return a judgement as the verdict on these legal actions.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sparring.core.records import Judgement, Verdict
+from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.methods.oracles.base import CachedOracle, verdict_of
@@ -45,7 +45,7 @@ class ConstraintOracle(CachedOracle):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._solve: Callable[..., Judgement | None] | None = None
+        self._solve: Callable[..., SolverResult | None] | None = None
         if self.solver == "z3":
             load_z3()  # raises now if the package is missing
 

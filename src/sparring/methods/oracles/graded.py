@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sparring.config.plugins.registry import offering
 from sparring.core.errors import UnknownNameError
-from sparring.core.records import Judgement, Verdict
+from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import KeyedOracle, solver_of
@@ -84,7 +84,7 @@ class GradedOracle(KeyedOracle):
         if tiers is None:
             return None
         return verdict_of(
-            state.legal_actions(), Judgement(values=[self._pay[tier] for tier in tiers])
+            state.legal_actions(), SolverResult(values=[self._pay[tier] for tier in tiers])
         )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import limit
+from sparring.config.plugins.guard import call_limit_seconds
 from sparring.core.errors import OracleError, RolloutError
 from sparring.core.records import Verdict
 from sparring.core.worker_pool import Job, WorkerPool
@@ -127,7 +127,9 @@ class ParallelOracle(WrappingOracle):
             ]
             for start in range(0, len(states), size)
         ]
-        answers = {job[0]: answer for job, answer in self._pool.answers(jobs, seconds=limit())}
+        answers = {
+            job[0]: answer for job, answer in self._pool.results(jobs, seconds=call_limit_seconds())
+        }
         replies = [reply for start in sorted(answers) for reply in answers[start]]
         return [
             None if reply is None else _verdict(state, reply)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from sparring.core.errors import DivergedError, ModelError
-from sparring.core.records import SampledRun, SampleRequest, SampleResult, SamplingParams
+from sparring.core.records import SampledSpan, SampleRequest, SampleResult, SamplingParams
 from sparring.core.rng import Stream, uniforms
 from sparring.models.attention import KeyValueCache
 from sparring.models.language_model import LanguageModel
@@ -266,36 +266,36 @@ class WeightUpdates:
         self._changes.append((token, versions))
         return True
 
-    def runs(self, model: int, length: int) -> tuple[SampledRun, ...]:
-        """Return the sampled runs of a reply; () if all tokens are of its first weights.
+    def spans(self, model: int, length: int) -> tuple[SampledSpan, ...]:
+        """Return the spans of a reply; () if all tokens are of its first weights.
 
         Args:
             model: number of the reply's model.
             length: length of the reply in tokens.
         """
         begins = [(token, versions[model]) for token, versions in self._changes]
-        return runs_of(begins, length, begins[0][1])
+        return spans_of(begins, length, begins[0][1])
 
 
-def runs_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledRun, ...]:
-    """Return the sampled runs of a reply; () if all tokens are of version ``first``.
+def spans_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledSpan, ...]:
+    """Return the spans of a reply; () if all tokens are of version ``first``.
 
-    A run is an unbroken part of a reply that was drawn with one version of the weights.
+    A span is an unbroken part of a reply that one version of the weights sampled.
 
     Args:
         begins: (first token, version of the weights) in order; the first entry is of token 0.
         length: length of the reply in tokens.
         first: version of the sampler's weights at the time of the request.
     """
-    runs: list[SampledRun] = []
+    spans: list[SampledSpan] = []
     changes = [(token, version) for token, version in begins if token < length]
     ends = [*(token for token, _ in changes[1:]), length]
     for (token, version), end in zip(changes, ends, strict=True):
-        if runs and runs[-1].version == version:
-            runs[-1] = SampledRun(runs[-1].length + end - token, version)
+        if spans and spans[-1].version == version:
+            spans[-1] = SampledSpan(spans[-1].length + end - token, version)
         else:
-            runs.append(SampledRun(end - token, version))
-    return tuple(runs) if [run.version for run in runs] != [first] else ()
+            spans.append(SampledSpan(end - token, version))
+    return tuple(spans) if [span.version for span in spans] != [first] else ()
 
 
 DrawRule = tuple[SamplingParams, Ids]  # the distribution to draw from, and the ids that end a reply
@@ -338,7 +338,7 @@ def decode(
     node = [row[model, request.ids] for model, request in zip(owners, requests, strict=True)]
     rows = ContextRows(
         [ids for _, ids in order],
-        [first_request[key].known for key in order],
+        [first_request[key].num_cached_ids for key in order],
         [model for model, _ in order],
     )
     replies = BatchDecoder(Prefill(forward, caches), rules, np.array(rule), np.array(node)).run(
@@ -347,7 +347,7 @@ def decode(
     if updates is None:
         return replies
     return [
-        reply._replace(runs=updates.runs(model, len(reply.ids)))
+        reply._replace(spans=updates.spans(model, len(reply.ids)))
         for model, reply in zip(owners, replies, strict=True)
     ]
 

@@ -315,13 +315,13 @@ def is_unsent(reply: Reply) -> bool:
 
 
 def sampled_segments(reply: Reply) -> tuple[Segment, ...]:
-    """Return the sampled segments of a reply: one for each run of tokens of the same weights."""
-    if not reply.runs:
+    """Return the sampled segments of a reply: one for each span of tokens of the same weights."""
+    if not reply.spans:
         return (
             Segment("sampled", reply.ids, reply.logprobs, reply.support, reply.weights_version),
         )
     segments, start = [], 0
-    for length, version in reply.runs:
+    for length, version in reply.spans:
         part, start = slice(start, start + length), start + length
         segments.append(
             Segment("sampled", reply.ids[part], reply.logprobs[part], reply.support[part], version)

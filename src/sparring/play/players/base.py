@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import BoundPlugin, named
 from sparring.core.errors import PluginError
-from sparring.core.records import SampledRun
+from sparring.core.records import SampledSpan
 from sparring.core.rng import Stream
 from sparring.environments.base import Play
 from sparring.environments.foreign import is_raised_by, lacking_error
@@ -50,7 +50,7 @@ class Reply(NamedTuple):
     support: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
     weights_version: int = 0  # version of the weights that sampled the last token
-    runs: tuple[SampledRun, ...] = ()  # runs of equal weights, if they changed during the reply
+    spans: tuple[SampledSpan, ...] = ()  # spans of equal weights, if they changed during the reply
 
 
 class FailedPlay(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparring.config.parts import bound_agent
 from sparring.core.errors import ConfigError, GameError, quoted
-from sparring.core.records import LEARNER, MAIN, OWN, FloatArray, PlayerRef, bot, ref
+from sparring.core.records import LEARNER, MAIN, POLICY_KINDS, FloatArray, PlayerRef, bot, ref
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, side_numbers, teams_of
 from sparring.play.players.base import Agent, PendingTurn, Reply
@@ -35,7 +35,7 @@ class Mixture:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
-        is_of_run = {text: text == PAST or ref(text).kind in OWN for text in weights}
+        is_of_run = {text: text == PAST or ref(text).kind in POLICY_KINDS for text in weights}
         self._players = {text: ref(text) if is_of_run[text] else _bot(text) for text in weights}
         # players of a run as they were written, and bots as on a command line
         self.run_players = tuple(text for text in weights if is_of_run[text])
@@ -68,7 +68,9 @@ class Mixture:
                 players = members
             elif entry.kind == "snapshot" and not (
                 entry in members
-                or (entry.of(MAIN) in members and not any(member.name for member in members))
+                or (
+                    entry.for_policy(MAIN) in members and not any(member.name for member in members)
+                )
             ):
                 players = ()
             for player in players if weight else ():

@@ -25,9 +25,9 @@ class RunStart:
     """The start or resumption of a run, as a sink receives it.
 
     Args:
-        folder: of the run.
-        name: of the recipe.
-        seed: of the run.
+        folder: folder of the run.
+        name: name of the recipe.
+        seed: seed of the run.
         step: number of finished steps. Metrics of later steps may be sent a second time.
         config: the whole configuration, as values of JSON.
     """
@@ -58,7 +58,7 @@ def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
     """Check that a plug-in has returned a sink.
 
     Raises:
-        PluginError: it returned something else.
+        PluginError: the plug-in returned something else.
     """
     missing = [name for name in ("write", "close") if not callable(getattr(output, name, None))]
     if missing:

@@ -79,7 +79,8 @@ def wandb(
         mode: "offline" (default): nothing leaves this machine. "online": figures are sent while the
             run goes on.
         entity: user or team that owns the project; null (default): the user that is logged in.
-        group: W&B shows its runs together, such as the seeds of one configuration.
+        group: name of a group of runs that W&B shows together, such as the seeds of one
+            configuration.
 
     Raises:
         ConfigError: the package is missing; or "online" was chosen only in the recipe; or there
@@ -88,8 +89,8 @@ def wandb(
     online = mode == "online"
     if online and os.environ.get(ONLINE) != "online":
         raise ConfigError(
-            "sink 'wandb' (logging.sinks): mode is online in the configuration, which may be a "
-            "stranger's; to send your figures, write 'logging.sinks=[wandb "
+            "sink 'wandb' (logging.sinks): mode is online in the configuration, which another "
+            "person may have written; to send your figures, write 'logging.sinks=[wandb "
             f"mode=online]' on the command line, or {ONLINE}=online before the command."
         )
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # the import reads it

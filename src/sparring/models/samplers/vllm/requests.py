@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 
 from sparring.core.errors import DivergedError
-from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
+from sparring.core.records import FloatArray, SampledSpan, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, SampleBatch
-from sparring.models.samplers.in_process import NO_PROBABILITIES, runs_of, vocabulary_of
+from sparring.models.samplers.in_process import NO_PROBABILITIES, spans_of, vocabulary_of
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
 PROBE = -1  # index of the request that checks a replica
@@ -151,7 +151,7 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
     Args:
         request: the request.
         answer: ids of a reply, log-probabilities, whether the reply was truncated at the limit,
-            supports, and for a reply [first token, name of the weights] of each run.
+            supports, and for a reply [first token, name of the weights] of each span.
 
     Raises:
         DivergedError: a log-probability is not finite.
@@ -163,9 +163,9 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
             if "listed" in request.options
             else ()
         )
-        runs = _parse_runs(request, len(ids), details[1]) if request.kind == "ask" else ()
+        spans = _parse_spans(request, len(ids), details[1]) if request.kind == "ask" else ()
         result = SampleResult(
-            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), supports, runs
+            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), supports, spans
         )
     except (TypeError, ValueError, IndexError):
         return None
@@ -190,9 +190,9 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
     return result
 
 
-def _parse_runs(
+def _parse_spans(
     request: ReplicaRequest, length: int, pairs: Sequence[Any]
-) -> tuple[SampledRun, ...]:
+) -> tuple[SampledSpan, ...]:
     begins = [(int(token), parse_weights_id(salt)) for token, salt in pairs]
     first_tokens = [token for token, _ in begins]
     if (
@@ -200,7 +200,7 @@ def _parse_runs(
         or first_tokens != sorted({0, *first_tokens})
         or first_tokens[-1] >= max(length, 1)
     ):
-        raise ValueError(f"runs of a reply of {length} tokens begin at {first_tokens}")
+        raise ValueError(f"spans of a reply of {length} tokens begin at {first_tokens}")
     if any(key[0] != request.served.number for _, key in begins):
         raise ValueError("another model's weights")
-    return runs_of([(token, key[1]) for token, key in begins], length, request.version)
+    return spans_of([(token, key[1]) for token, key in begins], length, request.version)

@@ -38,7 +38,7 @@ class SeparateSampler(InProcessSampler):
         return super().publish(weights, version)
 
 
-def separate(model):
+def separate_sampler(model):
     """Return a sampler that draws replies from a copy of the model."""
     return SeparateSampler(model)
 '''
@@ -85,13 +85,13 @@ def replies_of_rounds(engine, num_rounds):
 
 
 def test_weights_are_published_before_they_are_used(cleared_sampler_module):
-    separate_engine, in_process_engine = make_engine("separate_sampler.separate"), make_engine("in_process")
+    separate_engine, in_process_engine = make_engine("separate_sampler.separate_sampler"), make_engine("in_process")
     assert replies_of_rounds(separate_engine, 3) == replies_of_rounds(in_process_engine, 3)
     assert cleared_sampler_module.PUBLISHED == [1, 2]
 
 
 def test_ema_weights_are_published_and_snapshots_do_not_change(cleared_sampler_module):
-    engine = make_engine("separate_sampler.separate")
+    engine = make_engine("separate_sampler.separate_sampler")
     engine.take_member(snapshot(0))
     snapshot_agent, ema_agent = engine.agent(snapshot(0)), engine.agent(PUBLISHED)
     replies_of_rounds(engine, 2)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from published import record, settings
 from scale_model import held_back_seconds, thousand_workers
-from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
+from tests.engine.fleet.faulty_fleet import SECONDS_COUNTER, FaultPlan, FaultyFleet
 from tests.engine.fleet.faulty_runs import train_run, with_fleet
 from tests.engine.fleet.network_model import lognormal
 
@@ -211,7 +211,7 @@ class Ready:
 def unit_seconds(unit):
     """Return how long the answer to a unit is held back: what `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(stream, TIME, LAW["mean"], LAW["sigma"])
+    return lognormal(stream, SECONDS_COUNTER, LAW["mean"], LAW["sigma"])
 
 
 def cell(workers, lag, steps):

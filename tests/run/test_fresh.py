@@ -410,7 +410,7 @@ TIMEOUT_SECONDS = 600.0  # for a step on a busy machine
 @pytest.mark.slow
 def test_episodes_are_accounted_for_with_killed_workers(tmp_path):
     fault_plan = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
-    outcome = train_with_faults(resolve(REAL_PROCESSES), tmp_path, fault_plan, count=2)
+    outcome = train_with_faults(resolve(REAL_PROCESSES), tmp_path, fault_plan, num_workers=2)
     assert outcome.is_balanced and len(outcome.accounts) == REAL_PROCESSES["steps"]
     last_account = outcome.accounts[-1]
     assert last_account.open == 0 < last_account.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]

@@ -225,11 +225,11 @@ def test_a_run_reports_the_progress_of_each_evaluation(tmp_path):
         tmp_path / "run",
         steps=2,
         evaluation={"every": 2, "opponents": opponents},
-        measuring=lambda done, of: progress_calls.append((done, of)),
+        measuring=lambda done, num_games: progress_calls.append((done, num_games)),
     )
-    assert {total for _, total in progress_calls} == {12} and [num_done for num_done, _ in progress_calls].count(
-        0
-    ) == 2  # after steps 1 and 2
+    assert {num_games for _, num_games in progress_calls} == {12} and [
+        num_done for num_done, _ in progress_calls
+    ].count(0) == 2  # after steps 1 and 2
     calls_by_evaluation = progress_calls[: len(progress_calls) // 2], progress_calls[len(progress_calls) // 2 :]
     for calls in calls_by_evaluation:
         assert (

@@ -24,7 +24,7 @@ DRAW_OPTIONS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (
 
 
 @every_case(
-    "inner",
+    "inner_environment",
     [
         RPS,
         RPS_FULL_STYLE,

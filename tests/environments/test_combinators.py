@@ -44,7 +44,7 @@ def play_replies(episode, *all_replies):
     return observations
 
 
-@every_case("inner", INNER_ENVIRONMENTS, ids=str)
+@every_case("inner_environment", INNER_ENVIRONMENTS, ids=str)
 @every_case(("combinator", "options"), COMBINATORS)
 def test_contract_holds_for_any_inner_environment(combinator, options, inner_environment):
     check_environment(combinator, environment=inner_environment, plays=3, **options)

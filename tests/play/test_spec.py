@@ -232,7 +232,7 @@ def test_the_best_actions_of_a_verdict_are_in_order():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    numbers=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
+    keys_and_ids=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
     seats=st.tuples(
         *[st.sampled_from([LEARNER, snapshot(3), bot("x"), ref("random"), PlayerRef("mixture", "ünï")])] * 2
     ),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bargain import BargainPlay
-from sparring.environments.bargain import make_bargain as bargain_environment
+from sparring.environments.bargain import bargain as bargain_environment
 from sparring.environments.bargain.rules import BargainTable, Scenario
 from sparring.environments.catalogue import make_game
 from sparring.play.players.house import house

@@ -26,7 +26,7 @@ def test_the_branching_probability_is_the_threshold_plus_the_weighted_rise(rise,
     assert share == pytest.approx(min(max(threshold + rise, 0.0), 1.0), abs=2e-3)
 
 
-@given(draw=st.floats(0, 1, exclude_max=True), rise=st.floats(-2, 2), run=st.integers(0, 30))
+@given(draw=st.floats(0, 1, exclude_max=True), rise=st.floats(-2, 2), branches_in_a_row=st.integers(0, 30))
 def test_branching_with_a_penalty_equals_the_authors_code_of_aepo(draw, rise, branches_in_a_row):
     """The authors' code of AEPO copies if clip((u + w * dH) * max(0, 1 - 0.05 * l)) >= 0.5; its draw u is our 1 - u."""
     factor = max(0.0, 1.0 - 0.05 * branches_in_a_row)

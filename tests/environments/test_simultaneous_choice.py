@@ -13,7 +13,7 @@ from sparring.ops.matrix_games import maximin
 from sparring.testing import check_environment
 from tests.cases import every_case
 
-SENTENCES = (
+WINNERS_AND_LOSERS = (
     "rock scissors",
     "rock lizard",
     "paper rock",
@@ -27,7 +27,10 @@ SENTENCES = (
 )
 
 
-BEATS = {"rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"), "rps_spock_lizard": SENTENCES}
+WINNERS_AND_LOSERS_OF_GAMES = {
+    "rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"),
+    "rps_spock_lizard": WINNERS_AND_LOSERS,
+}
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -48,7 +51,9 @@ def test_payoffs_of_every_pair_of_moves(environment, left, right):
     play = environment().reset(Stream.from_seed(0))
     assert play.due() == (0, 1) and play.returns == (0.0, 0.0)
     play.step({0: left, 1: right})
-    payoff = (f"{left} {right}" in BEATS[environment.name]) - (f"{right} {left}" in BEATS[environment.name])
+    payoff = (f"{left} {right}" in WINNERS_AND_LOSERS_OF_GAMES[environment.name]) - (
+        f"{right} {left}" in WINNERS_AND_LOSERS_OF_GAMES[environment.name]
+    )
     assert play.done and play.due() == () and play.returns == (payoff, -payoff)
 
 

@@ -63,11 +63,11 @@ def enumerate_boards(houses, attributes, clues, cells=None):
 
 
 @st.composite
-def puzzles(draw, most=7):
+def puzzles(draw, max_clues=7):
     """Draw a size, clues that may contradict each other, and a board with some cells filled."""
     houses, attributes = draw(st.sampled_from(SIZES))
     items, clues = houses * attributes, []
-    for kind in draw(st.lists(st.sampled_from(KINDS), max_size=most)):
+    for kind in draw(st.lists(st.sampled_from(KINDS), max_size=max_clues)):
         a = draw(st.integers(0, items - 1))
         b = draw(
             st.integers(0, houses - 1)
@@ -132,7 +132,7 @@ def propagate_units(all_clauses):
 
 
 @settings(max_examples=200, deadline=None)
-@given(puzzle=puzzles(most=9))
+@given(puzzle=puzzles(max_clues=9))
 def test_narrowing_matches_unit_propagation(puzzle):
     houses, attributes, clues, cells = puzzle
     literal_signs, choices = (

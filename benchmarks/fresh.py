@@ -18,7 +18,7 @@ from pathlib import Path
 from published import errors_of_row, record, settings
 from scale import AllReadyFleet, config_with_overrides
 from scale_model import Setting, simulate, simulate_fresh
-from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
+from tests.engine.fleet.faulty_fleet import SECONDS_COUNTER, FaultPlan, FaultyFleet
 from tests.engine.fleet.faulty_runs import train_run, with_fleet
 from tests.engine.fleet.network_model import lognormal
 
@@ -55,7 +55,7 @@ def train_cell(order, lag, options):
 def delay_of_unit(unit):
     """Return the delay of a unit's result in seconds, which `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(stream, TIME, DELAY["mean"], DELAY["sigma"])
+    return lognormal(stream, SECONDS_COUNTER, DELAY["mean"], DELAY["sigma"])
 
 
 def simulated_seconds(order, lag, learner, options):

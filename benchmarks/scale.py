@@ -26,7 +26,7 @@ from pathlib import Path
 
 from published import record, settings
 from scale_model import held_back_seconds, thousand_workers
-from tests.engine.fleet.faulty_fleet import TIME, FaultPlan, FaultyFleet
+from tests.engine.fleet.faulty_fleet import SECONDS_COUNTER, FaultPlan, FaultyFleet
 from tests.engine.fleet.faulty_runs import train_run, with_fleet
 from tests.engine.fleet.network_model import lognormal
 
@@ -219,7 +219,7 @@ class AllReadyFleet:
 def delay_of_unit(unit):
     """Return the delay of a unit's result in seconds, which `FaultyFleet` draws with seed 0."""
     stream = Stream.from_seed(0).child("chaos").child("unit").child(unit)
-    return lognormal(stream, TIME, DELAY_OF_RESULT["mean"], DELAY_OF_RESULT["sigma"])
+    return lognormal(stream, SECONDS_COUNTER, DELAY_OF_RESULT["mean"], DELAY_OF_RESULT["sigma"])
 
 
 def run_cell(workers, lag, steps):

@@ -43,19 +43,22 @@ BASE = {
     "health": {"rules": []},
 }
 LEAGUE = {"steps": 3, "league": {"every": 1, "keep": 2}, "matchmaker": {"name": "mixed", "past": 0.5}}
-BOOK = {**LEAGUE, "league": {"every": 1, "keep": 4, "plays": 4}}
-JUDGED = {
+PAYOFF_BOOK = {**LEAGUE, "league": {"every": 1, "keep": 4, "plays": 4}}
+WITH_ORACLE = {
     "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}],
     "reorder_outcomes": True,
 }
-REGRET = {**JUDGED, "rewards": [{"name": "best_action", "weight": 0.1}]}
-SEVERAL = {**REGRET, "rollout": {"games_per_step": 16, "group_size": 4, "candidates": {"count": 2}}}
-PAIRS = {"credit": {"name": "oprl"}}
-WARM = {"warmup": {"updates": 2, "games": 8}}
+BEST_ACTION_REWARD = {**WITH_ORACLE, "rewards": [{"name": "best_action", "weight": 0.1}]}
+SEVERAL_CANDIDATES = {
+    **BEST_ACTION_REWARD,
+    "rollout": {"games_per_step": 16, "group_size": 4, "candidates": {"count": 2}},
+}
+PREFERENCE_PAIRS = {"credit": {"name": "oprl"}}
+WARMUP = {"warmup": {"updates": 2, "games": 8}}
 POLICIES = {"policies": {"a": {}, "b": {}}, "roles": {"first": "a", "second": "b"}}
 LEARNERS = {**LEAGUE, "policies": {"main": {}, "b": {}}, "league": {"every": 1, "learners": {"main": {}, "b": {}}}}
-EXPLOITS = {"matchmaker": {"name": "mixed", "bots": {"bot": 0.5}}, "bots": {"bot": {"name": "random"}}}
-RULE = {"metric": "legal_rate", "above": -1.0}
+BOT_OPPONENT = {"matchmaker": {"name": "mixed", "bots": {"bot": 0.5}}, "bots": {"bot": {"name": "random"}}}
+HEALTH_RULE = {"metric": "legal_rate", "above": -1.0}
 REFUSED = object()
 
 # key: a value that is not its default, and what is laid over BASE on both sides; REFUSED: the value is refused
@@ -69,7 +72,7 @@ CASES = {
     "environments.illegal": ({"penalty": 2.0},),
     "environments.weight": (0.5, {"environments": [{"name": "kuhn_poker"}, {"name": "leduc_poker"}]}),
     "environments.oracle": ({"name": "cfr", "iterations": 20},),
-    "environments.outcome_gap": (0.01, {**REGRET, "reorder_outcomes": False}),
+    "environments.outcome_gap": (0.01, {**BEST_ACTION_REWARD, "reorder_outcomes": False}),
     "environments.scale": (0.1, {"credit": {"name": "rae"}}),
     "environments.roles": ({"first": "b", "second": "a"}, POLICIES),
     "model.name": ("no-such-model", {}, REFUSED),
@@ -92,16 +95,16 @@ CASES = {
     "rollout.games_per_step": (32,),
     "rollout.group_size": (8,),
     "rollout.plan": ({"name": "tree", "branching": [2, 2]},),
-    "rollout.candidates.count": (3, SEVERAL),
-    "rollout.candidates.commit": ("random", SEVERAL),
-    "rollout.candidates.explore": (1.0, SEVERAL),
-    "rollout.candidates.by": ("oracle", {**SEVERAL, "rewards": [{"name": "best_action", "weight": -1.0}]}),
+    "rollout.candidates.count": (3, SEVERAL_CANDIDATES),
+    "rollout.candidates.commit": ("random", SEVERAL_CANDIDATES),
+    "rollout.candidates.explore": (1.0, SEVERAL_CANDIDATES),
+    "rollout.candidates.by": ("oracle", {**SEVERAL_CANDIDATES, "rewards": [{"name": "best_action", "weight": -1.0}]}),
     "rollout.starts": (1,),
     "rollout.max_turns": (1,),
     "rollout.refills": (2, {"selection": {"name": "variance_filter"}}),
     "rollout.playouts": (2,),
     "matchmaker": ({"name": "mixed", "past": 1.0}, {**LEAGUE, "matchmaker": {"name": "mirror"}}),
-    "bots": ({"bot": {"name": "scripted", "preference": ["bet"]}}, EXPLOITS),
+    "bots": ({"bot": {"name": "scripted", "preference": ["bet"]}}, BOT_OPPONENT),
     "league.every": (2, LEAGUE),
     "league.schedule": ({"name": "plateau"}, LEAGUE),
     "league.keep": (1, LEAGUE),
@@ -110,15 +113,15 @@ CASES = {
     "league.restart": (True, {**LEAGUE, "league": {"every": 1, "start": True}}),
     "league.learners": ({"main": {}, "b": {"matchmaker": {"name": "mixed", "past": 1.0}}}, LEARNERS),
     "league.together": (False, LEARNERS),
-    "league.plays": (8, BOOK),
-    "league.focus": (1.0, {**BOOK, "league": {"every": 1, "keep": 4, "plays": 4, "answer": "nash"}, "steps": 5}),
+    "league.plays": (8, PAYOFF_BOOK),
+    "league.focus": (1.0, {**PAYOFF_BOOK, "league": {"every": 1, "keep": 4, "plays": 4, "answer": "nash"}, "steps": 5}),
     "league.answer": ("last", {"learner": {"average": 0.5}, "evaluation": {"every": 1, "exact": True}}),
-    "league.payoff_decay": (0.5, BOOK),
-    "rewards": ([{"name": "best_action", "weight": 0.5}], JUDGED),
-    "outcome_weight": (0.1, {**REGRET, "credit": {"name": "rae"}}),
+    "league.payoff_decay": (0.5, PAYOFF_BOOK),
+    "rewards": ([{"name": "best_action", "weight": 0.5}], WITH_ORACLE),
+    "outcome_weight": (0.1, {**BEST_ACTION_REWARD, "credit": {"name": "rae"}}),
     "reorder_outcomes": (
         True,
-        {**REGRET, "reorder_outcomes": False, "rewards": [{"name": "best_action", "weight": 9.0}]},
+        {**BEST_ACTION_REWARD, "reorder_outcomes": False, "rewards": [{"name": "best_action", "weight": 9.0}]},
     ),
     "curriculum": (
         {"name": "difficulty"},
@@ -145,15 +148,15 @@ CASES = {
     "learner.sharding": ("fsdp2", {}, REFUSED),
     "learner.gradient_sync": ("pass", {}, REFUSED),
     "learner.gpus": ([0], {}, REFUSED),
-    "process.learning_rate": (0.1, PAIRS),
-    "process.updates": (3, PAIRS),
-    "process.pairs": ("all", PAIRS),
+    "process.learning_rate": (0.1, PREFERENCE_PAIRS),
+    "process.updates": (3, PREFERENCE_PAIRS),
+    "process.pairs": ("all", PREFERENCE_PAIRS),
     "policies": (POLICIES["policies"], {"roles": POLICIES["roles"], "policies": {"a": {"frozen": True}, "b": {}}}),
     "roles": ({"first": "b", "second": "a"}, POLICIES),
     "warmup.updates": (2,),
-    "warmup.games": (16, WARM),
-    "warmup.player": ({"name": "scripted", "preference": ["bet"]}, WARM),
-    "warmup.learning_rate": (0.1, WARM),
+    "warmup.games": (16, WARMUP),
+    "warmup.player": ({"name": "scripted", "preference": ["bet"]}, WARMUP),
+    "warmup.learning_rate": (0.1, WARMUP),
     "evaluation.every": (1, {"evaluation": {"every": 2, "exact": True}, "steps": 4}),
     "evaluation.exact": (True,),
     "evaluation.max_states": (2, {"evaluation": {"every": 1, "exact": True}}),
@@ -163,19 +166,21 @@ CASES = {
     "store.every": (0,),
     "store.keep": (1,),
     "logging.sinks": ([{"name": "tensorboard"}],),
-    "health.stop": (True, {"health": {"rules": [RULE]}}),
-    "health.rules": ([RULE],),
+    "health.stop": (True, {"health": {"rules": [HEALTH_RULE]}}),
+    "health.rules": ([HEALTH_RULE],),
     "scale.lag": (1,),
 }
-TEXT = "words about the run alone"
-WHERE = "where work is done; no byte of a run depends on it, which tests of tests/engine and tests/run/test_lag.py hold"
+ONLY_TEXT = "words about the run alone"
+ONLY_PLACEMENT = (
+    "where work is done; no byte of a run depends on it, which tests of tests/engine and tests/run/test_lag.py hold"
+)
 BY_DESIGN = {
-    "name": TEXT,
-    "summary": TEXT,
+    "name": ONLY_TEXT,
+    "summary": ONLY_TEXT,
     "threads": "other threads may give other last bits, or none: tests/run/test_provenance.py",
     "call_seconds": "a limit on calls that hang: tests/config/plugins/test_guard.py",
     "sampler": "other samplers draw the same, or ask a server: tests/samplers",
-    "rollout.in_flight": WHERE,
+    "rollout.in_flight": ONLY_PLACEMENT,
     "rollout.retries": "a limit on failures: tests/run/test_every_game.py",
     "learner.micro_tokens": "bounds memory and changes nothing else",
     "model.gradient_checkpointing": "bounds memory and changes nothing else",
@@ -198,7 +203,7 @@ BY_DESIGN = {
                 "mixed",
             )
         ],
-        WHERE,
+        ONLY_PLACEMENT,
     ),
 }
 
@@ -239,8 +244,10 @@ def test_every_key_has_a_case_or_a_reason():
 def names_read(source):
     """Return the names and attributes that a source reads, and its string literals that are identifiers."""
     nodes = [*ast.walk(ast.parse(textwrap.dedent(source)))]
-    read = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)]
-    return {getattr(node, "id", None) or node.attr for node in read} | {
+    read_nodes = [
+        node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    ]
+    return {getattr(node, "id", None) or node.attr for node in read_nodes} | {
         node.value
         for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()

@@ -247,7 +247,7 @@ def test_an_old_suite_equals_the_current_one(old_folder, name):
     assert [row.model_dump() for row in old_suite.rows] == [row.model_dump() for row in current_suite.rows]
 
 
-TEXTS = {  # text -> the equivalent mapping
+PLUG_INS_AS_TEXT = {  # text -> the equivalent mapping
     "mirror": {"name": "mirror"},
     "mars:as_released": {"name": "mars", "preset": "as_released"},
     "mars gamma=0.9 by_role=false": {"name": "mars", "gamma": 0.9, "by_role": False},
@@ -257,34 +257,38 @@ TEXTS = {  # text -> the equivalent mapping
 }
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", PLUG_INS_AS_TEXT)
 def test_a_plug_in_as_text_equals_its_mapping(text):
-    assert PluginConfig.model_validate(text) == PluginConfig.model_validate(TEXTS[text])
+    assert PluginConfig.model_validate(text) == PluginConfig.model_validate(PLUG_INS_AS_TEXT[text])
 
 
 def test_recipes_accept_plug_ins_as_text():
-    overrides = LossConfig.model_validate("entropy_bonus weight=0.25")
-    assert (overrides.name, overrides.weight, overrides.options) == ("entropy_bonus", 0.25, {})
-    changes = [
+    loss = LossConfig.model_validate("entropy_bonus weight=0.25")
+    assert (loss.name, loss.weight, loss.options) == ("entropy_bonus", 0.25, {})
+    text_overrides = [
         "credit=grpo:dr_grpo",
         "losses=[ppo_clip, entropy_bonus weight=0.1]",
         "selection=variance_filter",
         "rollout.group_size=8",
     ]
-    changes += [
+    text_overrides += [
         "evaluation.opponents=[random games_per_seat=5]",
         "environments.0.oracle='cfr iterations=50'",
         "bots.b=random",
     ]
-    mappings = ["credit={name: grpo, preset: dr_grpo}", "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]"]
-    mappings += [
+    mapping_overrides = [
+        "credit={name: grpo, preset: dr_grpo}",
+        "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]",
+    ]
+    mapping_overrides += [
         "selection={name: variance_filter}",
         "rollout.group_size=8",
         "evaluation.opponents=[{name: random, games_per_seat: 5}]",
     ]
-    mappings += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
+    mapping_overrides += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
     from_text, from_mappings = (
-        resolve(apply_overrides(load_recipe("kuhn-tiny"), overrides)) for overrides in (changes, mappings)
+        resolve(apply_overrides(load_recipe("kuhn-tiny"), overrides))
+        for overrides in (text_overrides, mapping_overrides)
     )
     assert from_text == from_mappings
     with pytest.raises(ValueError, match="Out of range"):

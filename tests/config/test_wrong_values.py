@@ -7,8 +7,8 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError, quoted
 from tests.cases import every_case
 
-HUGE = "1" + "0" * 310
-BOMB = "{a: &a [x,x,x,x,x,x,x,x], b: &b [*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,*b], d: [*c,*c,*c,*c,*c,*c,*c,*c]}"
+HUGE_NUMBER = "1" + "0" * 310
+ALIAS_BOMB = "{a: &a [x,x,x,x,x,x,x,x], b: &b [*a,*a,*a,*a,*a,*a,*a,*a], c: &c [*b,*b,*b,*b,*b,*b,*b,*b], d: [*c,*c,*c,*c,*c,*c,*c,*c]}"
 NESTED = "{a: " * 45 + "1" + "}" * 45
 
 
@@ -28,7 +28,7 @@ def refusal(*overrides):
         ("losses.0.weight={1.5: x, schedule: linear}", "a linear schedule takes"),
         ("losses.0.weight={schedule: constant, value: {schedule: constant, value: 1}}", "numbers"),
         ("losses.0.weight={schedule: staircase, values: [0.1, .nan], at: [0.5]}", "finite"),
-        (f"environments.0.illegal.penalty={HUGE}", "bits"),
+        (f"environments.0.illegal.penalty={HUGE_NUMBER}", "bits"),
         ("threads=100000", "threads: Input should be less than or equal to 1024"),
         ("learner.learning_rate=-1", "learner.learning_rate: -1 is too small; write 0 or more"),
         ("learner.learning_rate={schedule: linear, start: -1, end: 0}", "learner.learning_rate: -1 is too small"),
@@ -55,8 +55,8 @@ def refusal(*overrides):
             "losses: masked_is cannot train the policy alone; add a line such as - {name: ppo_clip}",
         ),
         ("losses=[{name: truncated_is}, {name: probability_mask}]", "cannot train the policy alone"),
-        (f"name={BOMB}", "name: Input should be a valid string"),
-        (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
+        (f"name={ALIAS_BOMB}", "name: Input should be a valid string"),
+        (f"learner.learning_rate={ALIAS_BOMB}", "neither a number nor a schedule"),
         (f"evaluation={NESTED}", "evaluation"),
         ("name=12e5", "name: Input should be a valid string, got 1200000.0; write it in quotes"),
         ("=".join(["a." * 60 + "b", "1"]), "has more than 50 levels"),
@@ -129,7 +129,7 @@ def resolve_with(*overrides, recipe="mars/kuhn-smol"):
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
-REFUSED = {
+WRONG_GPUS = {
     "fewer GPUs than learners": ((ON_CUDA, *TWO_RANKS, "learner.gpus=[0]"), r"gpus=\[0\] and ranks=2: each learner takes one GPU; write 2 numbers, or leave gpus out"),
     "a learner's twice": ((ON_CUDA, *TWO_RANKS, "learner.gpus=[1,1]"), r"learner.gpus: GPU 1 is listed twice; name each once"),
     "a worker's twice": ((ON_CUDA, *PROCESSES, "scale.gpus=[2,1,2]"), r"scale.gpus: GPU 2 is listed twice"),
@@ -156,14 +156,14 @@ REFUSED = {
 }  # fmt: skip
 
 
-@every_case("name", REFUSED)
+@every_case("name", WRONG_GPUS)
 def test_gpus_that_do_not_fit_are_refused_with_what_to_write(name):
-    overrides, message = REFUSED[name]
+    overrides, message = WRONG_GPUS[name]
     with pytest.raises(ConfigError, match=message):
         resolve_with(*overrides)
 
 
-ACCEPTED = {
+VALID_GPUS = {
     "learners": (ON_CUDA, *TWO_RANKS),
     "by number": (ON_CUDA, *TWO_RANKS, "learner.gpus=[3,1]"),
     "one by number": ("model.device=cuda:3",),
@@ -179,9 +179,9 @@ ACCEPTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", VALID_GPUS)
 def test_gpus_that_fit_are_accepted_and_read_back(name):
-    config = resolve_with(*ACCEPTED[name])
+    config = resolve_with(*VALID_GPUS[name])
     assert resolve(config.model_dump(mode="json")) == config
 
 

@@ -26,7 +26,7 @@ from sparring.play.players.endpoint import EndpointAgent
 from sparring.play.players.mixture import MemberMixture
 from sparring.play.team import Team, play_teams
 from tests.cases import every_case
-from tests.play.plays import learner, specs
+from tests.play.plays import make_specs, tiny_learner
 
 OPTIONS = {"human": {"ask": lambda text: text.rsplit("Legal actions: ", 1)[1].split()[0].strip(",.\n")}}
 NEEDS_MORE = [
@@ -115,13 +115,13 @@ def test_a_minimal_player_has_no_ability_and_plays():
     assert [reply.text for reply in replies("minimal", agent, turns(2))] == [
         turn.state.legal_actions()[0] for turn in turns(2)
     ]
-    (episode,) = play_teams(specs(make_game("tic_tac_toe"), 1, name="minimal"), {"minimal": agent})
+    (episode,) = play_teams(make_specs(make_game("tic_tac_toe"), 1, name="minimal"), {"minimal": agent})
     assert all(turn.action == turn.legal_actions[0] for turn in episode.turns)
 
 
 def test_players_satisfy_the_protocols_of_their_abilities():
     game = make_game("tic_tac_toe", options={"style": "brief"})
-    policy, _ = learner(game)
+    policy, _ = tiny_learner(game)
     mixture = MemberMixture({bot("random"): 1.0}, lambda who: player_of(who.name), ["unmet"])
     abilities = {
         player_of("random"): (),

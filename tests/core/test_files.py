@@ -19,8 +19,8 @@ def test_two_processes_that_write_one_file_do_not_disturb_each_other(tmp_path, m
     """The second process writes the whole file between the write and the rename of the first."""
     path, write_synced, own_pid = tmp_path / "report.html", files.write_synced, os.getpid()
 
-    def write_with_intruder(temporary, data):
-        write_synced(temporary, data)
+    def write_with_intruder(temporary_path, data):
+        write_synced(temporary_path, data)
         if data == b"first":
             monkeypatch.setattr(os, "getpid", lambda: own_pid + 1)
             files.write_bytes_atomic(path, b"second")
@@ -44,7 +44,7 @@ files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert len(temporary_files(tmp_path)) == 1
     file_of_another = tmp_path / ".tmp-b.json.x-1~"
-    file_of_another.write_text("of another file")
+    file_of_another.write_text("content of another file")
     files.write_bytes_atomic(tmp_path / "a[1].json", b"whole")
     assert temporary_files(tmp_path) == [file_of_another.name]
 

@@ -95,20 +95,20 @@ def test_a_plug_in_from_outside_may_name_its_slot_by_the_old_or_new_word(slot, t
     assert slot_of(f"pack.{name}") == "environments"
 
 
-def stdout_of(*arguments):
-    outcome = CliRunner().invoke(cli.app, arguments)
-    assert outcome.exit_code == 0, outcome.output
-    return outcome.stdout
+def run_cli(*arguments):
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 @pytest.mark.parametrize("option", ["--game", "--environment"])
 def test_the_command_line_accepts_game_and_environment(option):
     report = json.loads(
-        stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json")
+        run_cli("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json")
     )
     assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 
 @pytest.mark.parametrize(("old", "new", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
 def test_sparring_list_accepts_old_and_new_names(old, new, name):
-    assert stdout_of("list", old) == stdout_of("list", new) and name in stdout_of("list", old)
+    assert run_cli("list", old) == run_cli("list", new) and name in run_cli("list", old)

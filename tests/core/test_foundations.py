@@ -46,18 +46,27 @@ def test_a_seed_beyond_64_bits_is_refused(seed):
         resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
 
 
-def test_equal_keys_give_equal_streams_and_shuffles_are_uniform():
+def test_the_largest_seed_is_accepted():
     assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
     assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
+
+
+def test_equal_keys_give_equal_streams_and_others_differ():
     keys = {Stream.from_seed(seed).child(number).key for seed in range(100) for number in range(100)}
     assert len(keys) == 10_000
     first_generator, second_generator = Stream(5).generator(), Stream(5).generator()
     assert first_generator.random() == second_generator.random() != Stream(6).generator().random()
+
+
+def test_integers_and_shuffles_are_uniform():
     assert {Stream.from_seed(1).integer(i, 3) for i in range(50)} == {0, 1, 2}
     orders = Counter(tuple(Stream.from_seed(seed).shuffled("abc")) for seed in range(1200))
     assert len(orders) == 6 and min(orders.values()) > 150
     pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
     assert len(pairs) == 12 and min(pairs.values()) > 140
+
+
+def test_a_short_shuffle_is_the_start_of_the_full_one():
     stream = Stream.from_seed(5)
     assert (
         stream.shuffled(range(9), 4) == stream.shuffled(range(9))[:4]
@@ -107,8 +116,8 @@ def test_draws_are_uniform_along_counters_and_across_streams(draw):
     ],
 )
 def test_schedules_by_hand(value, values):
-    parsed = schedule.parse(value)
-    assert {progress: parsed(progress) for progress in values} == pytest.approx(values)
+    parsed_schedule = schedule.parse(value)
+    assert {progress: parsed_schedule(progress) for progress in values} == pytest.approx(values)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +146,14 @@ def test_bad_schedules_are_refused_with_the_key(value):
 @given(st.text(max_size=8))
 def test_the_nearest_names_of_any_text_are_at_most_three(text):
     assert len(nearest(text, ["mars", "grpo", "rae"])) <= 3
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one():
     assert "Did you mean" in str(UnknownNameError("x", "marz", ["mars"]))
     assert "There are none" in str(UnknownNameError("x", "marz", []))
 
 
-SMALL = {"environments": [{"name": "kuhn_poker"}]}
+SMALLEST_CONFIG = {"environments": [{"name": "kuhn_poker"}]}
 
 
 def test_every_recipe_resolves_and_reads_back_equal():
@@ -172,7 +184,7 @@ def test_every_recipe_resolves_and_reads_back_equal():
 )
 def test_wrong_configurations_are_refused_with_the_key(changes, message):
     with pytest.raises(ConfigError, match=message):
-        config.resolve({**SMALL, **changes})
+        config.resolve({**SMALLEST_CONFIG, **changes})
 
 
 def test_overrides_change_list_items_and_replace_plugins_completely():
@@ -208,24 +220,26 @@ def test_published_settings_of_spiral(name):
     games = [configured_game(section) for section in resolved.environments]
     assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
     # mean length of a random episode, measured
-    turns = {
+    mean_turns = {
         "tic_tac_toe": 7.75,
         "kuhn_rounds": 11.2,
         "simple_negotiation": 10,
     }
-    assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(
+    assert resolved.rollout.games_per_step * sum(mean_turns[game.name] for game in games) / len(games) == pytest.approx(
         128, rel=0.1
     )
 
 
-def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
-    first_word = recipe.load_recipe("mars/kuhn-tiny")
+def test_recipes_are_read_once_and_returned_as_copies(monkeypatch):
+    recipe_data = recipe.load_recipe("mars/kuhn-tiny")
     monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
     assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
-    first_word["environments"][0]["name"] = first_word["credit"]["name"] = "changed"
+    recipe_data["environments"][0]["name"] = recipe_data["credit"]["name"] = "changed"
     data_again = recipe.load_recipe("mars/kuhn-tiny")
     assert "changed" not in (data_again["environments"][0]["name"], data_again["credit"]["name"])
-    monkeypatch.undo()
+
+
+def test_a_recipe_may_extend_several(tmp_path):
     (tmp_path / "one.yaml").write_text(
         "environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n"
     )
@@ -235,15 +249,21 @@ def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
     assert [game.get("weight", 1) for game in merged["environments"]] == [1, 0]
 
 
-def test_recipes_are_named_by_path_and_removed_ones_name_a_replacement():
+def test_recipes_are_named_by_path():
     names = recipe.recipe_names()
     assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names
     assert not any(name.rpartition("/")[2].startswith("_") for name in names)
+
+
+def test_parts_of_recipes_are_no_recipes():
     with pytest.raises(UnknownNameError, match="recipe"):
         recipe.load_recipe("mars/_tiny")
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
     assert recipe.load_recipe("mars/_tiny", may_be_incomplete=True)["credit"] == {"name": "mars"}
+
+
+def test_a_removed_recipe_is_refused_with_its_replacement():
     with pytest.raises(ConfigError) as error:
         recipe.load_recipe("mars/ablations/rae")
     assert "It is part of the study mars. Instead: sparring train mars/multi-game-tiny steps=300" in str(error.value)
@@ -255,8 +275,8 @@ REMOVED = recipe.parse_yaml((recipe.FOLDER / "_removed.yaml").read_text(), "remo
 
 @every_case("name", REMOVED)
 def test_the_replacement_of_a_removed_recipe_is_a_valid_recipe(name):
-    recipe_name, *changes = shlex.split(REMOVED[name]["write"])
-    data = recipe.apply_overrides(recipe.load_recipe(recipe_name), changes)
+    recipe_name, *overrides = shlex.split(REMOVED[name]["write"])
+    data = recipe.apply_overrides(recipe.load_recipe(recipe_name), overrides)
     assert config.resolve(data) and data != recipe.load_recipe(recipe_name)
     assert (
         "study" not in REMOVED[name]

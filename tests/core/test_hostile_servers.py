@@ -1,6 +1,6 @@
 """Hostile model servers: every request ends in time with a one-line error that holds no part of the key.
 
-The sampler `openai` meets the cases of ``HOSTILE``, ``RAW`` and ``LOADING``. A player meets servers that answer slowly, endlessly,
+The sampler `openai` meets the cases of ``HOSTILE_FIELDS``, ``RAW_RESPONSES`` and ``ADAPTER_RESPONSES``. A player meets servers that answer slowly, endlessly,
 or with a redirect.
 """
 
@@ -27,16 +27,16 @@ from sparring.models.samplers.openai import openai
 from sparring.models.tiny import tiny_model
 from sparring.play.players.endpoint_account import Account
 
-KEY = "sk-Very0Secret1Key2"
-BODY = json.dumps({"choices": [{"message": {"content": "bet"}, "finish_reason": "stop"}]}).encode()
+API_KEY = "sk-Very0Secret1Key2"
+COMPLETION_BODY = json.dumps({"choices": [{"message": {"content": "bet"}, "finish_reason": "stop"}]}).encode()
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5}
 
 
 @pytest.fixture
-def listen(monkeypatch):
+def start_server(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("MY_API_KEY", KEY)
+    monkeypatch.setenv("MY_API_KEY", API_KEY)
     stop, sockets = threading.Event(), []
 
     def start(respond):
@@ -44,18 +44,18 @@ def listen(monkeypatch):
         sockets.append(server)
         requests = []
 
-        def serve():
+        def accept_connections():
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = server.accept()
-                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+                    threading.Thread(target=handle_connection, args=(connection,), daemon=True).start()
 
-        def answer(connection):
+        def handle_connection(connection):
             with contextlib.suppress(OSError), connection:
                 requests.append(read_request(connection))
                 respond(connection, stop)
 
-        threading.Thread(target=serve, daemon=True).start()
+        threading.Thread(target=accept_connections, daemon=True).start()
         return f"http://127.0.0.1:{server.getsockname()[1]}/v1", requests
 
     yield start
@@ -78,22 +78,22 @@ def read_request(connection):
     return head
 
 
-def account(url, *, timeout=0.4, retries=0):
+def make_account(url, *, timeout=0.4, retries=0):
     no_budget = dict(budget_tokens=0, budget_cost=0.0, price_in=0.0, price_out=0.0, cache=None)
     return Account("A test", base_url=url, key_variable="MY_API_KEY", timeout=timeout, retries=retries, **no_budget)
 
 
-def ask(url, **options):
-    return account(url, **options).ask(REQUEST, 0)
+def ask_endpoint(url, **options):
+    return make_account(url, **options).ask(REQUEST, 0)
 
 
-def answer(body=BODY, status="200 OK", *headers):
+def http_response(body=COMPLETION_BODY, status="200 OK", *headers):
     lines = [f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def drip(repeated, first_bytes=b""):
-    """Return a server that sends first_bytes at once, then one byte every 0.05 seconds for 20 seconds."""
+def respond_slowly(repeated, first_bytes=b""):
+    """Return a function that sends first_bytes at once, then one byte every 0.05 seconds for 20 seconds."""
 
     def respond(connection, stop):
         connection.sendall(first_bytes)
@@ -109,26 +109,28 @@ def drip(repeated, first_bytes=b""):
     "respond",
     [
         lambda connection, stop: stop.wait(20),
-        drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000),
-        drip(b" ", answer(b"", "200 OK").replace(b"content-length: 0", b"content-length: 1000")),
-        drip(b"1\r\n \r\n", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
-        drip(b" ", answer(b"", "500 No").replace(b"content-length: 0", b"content-length: 1000")),
+        respond_slowly(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000),
+        respond_slowly(b" ", http_response(b"", "200 OK").replace(b"content-length: 0", b"content-length: 1000")),
+        respond_slowly(b"1\r\n \r\n", b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+        respond_slowly(b" ", http_response(b"", "500 No").replace(b"content-length: 0", b"content-length: 1000")),
     ],
     ids=["silence", "headers", "body", "chunks", "error"],
 )
-def test_a_request_ends_at_its_deadline_however_slow_the_answer(listen, respond):
-    url, requests = listen(respond)
-    slow_account = account(url)
+def test_a_request_ends_at_its_deadline_however_slow_the_answer(start_server, respond):
+    url, requests = start_server(respond)
+    slow_account = make_account(url)
     start_time = time.monotonic()
     with pytest.raises(RolloutError, match=rf"Endpoint {url} .* did not answer within timeout=0\.4 seconds, 1 try"):
         slow_account.ask(REQUEST, 0)
     assert time.monotonic() - start_time < 5 and len(requests) == 1
 
 
-def test_the_deadline_and_the_size_limit_bound_every_answer(listen):
-    url, requests = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
+def test_the_deadline_and_the_size_limit_bound_every_answer(start_server):
+    url, requests = start_server(
+        respond_slowly(b" ", http_response(b"").replace(b"content-length: 0", b"content-length: 1000"))
+    )
     with pytest.raises(RolloutError, match="2 tries"):
-        ask(url, retries=1)
+        ask_endpoint(url, retries=1)
     assert len(requests) == 2
 
     def respond(connection, stop):
@@ -136,56 +138,73 @@ def test_the_deadline_and_the_size_limit_bound_every_answer(listen):
             connection.sendall(chunk)
             time.sleep(0.01)
 
-    response = answer()
-    assert ask(listen(respond)[0], timeout=20).text == "bet"
+    response = http_response()
+    assert ask_endpoint(start_server(respond)[0], timeout=20).text == "bet"
     assert b"accept-encoding: identity" in requests[0].lower()
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
-def test_a_redirect_is_not_followed(listen, status):
-    second_url, requests = listen(lambda connection, stop: connection.sendall(answer()))
-    url, _ = listen(
-        lambda connection, stop: connection.sendall(answer(b"{}", status, f"location: {second_url}/chat/completions"))
+def test_a_redirect_is_not_followed(start_server, status):
+    second_url, requests = start_server(lambda connection, stop: connection.sendall(http_response()))
+    url, _ = start_server(
+        lambda connection, stop: connection.sendall(
+            http_response(b"{}", status, f"location: {second_url}/chat/completions")
+        )
     )
     with pytest.raises(RolloutError, match=f"status {status[:3]}"):
-        ask(url, timeout=20)
+        ask_endpoint(url, timeout=20)
     assert requests == []
 
 
-def test_environment_variables_of_openai_are_not_sent(listen, monkeypatch):
+def test_environment_variables_of_openai_are_not_sent(start_server, monkeypatch):
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-the-environment")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
-    url, requests = listen(lambda connection, stop: connection.sendall(answer()))
-    assert ask(url, timeout=20).text == "bet"
-    assert f"Bearer {KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
+    url, requests = start_server(lambda connection, stop: connection.sendall(http_response()))
+    assert ask_endpoint(url, timeout=20).text == "bet"
+    assert f"Bearer {API_KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
 
 
 @pytest.mark.parametrize(
-    "echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])]
+    "echo",
+    [
+        API_KEY,
+        API_KEY[:8],
+        API_KEY[-6:],
+        API_KEY[3:9].upper(),
+        f"sk-{API_KEY[3:7]}***",
+        " ".join([API_KEY[:6], API_KEY[6:12], API_KEY[12:]]),
+    ],
 )
-def test_no_part_of_the_key_is_in_the_error(listen, echo):
-    url, _ = listen(
-        lambda connection, stop: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad"))
+def test_no_part_of_the_key_is_in_the_error(start_server, echo):
+    url, _ = start_server(
+        lambda connection, stop: connection.sendall(http_response(f"no such key: {echo}, sorry".encode(), "400 Bad"))
     )
     with pytest.raises(RolloutError, match=r"no such \*\*\*|no such key: .*sorry") as error:
-        ask(url, timeout=20)
+        ask_endpoint(url, timeout=20)
     text = str(error.value).casefold()
-    assert not [part for start in range(len(KEY) - 3) if (part := KEY[start : start + 4].casefold()) in text], text
+    assert not [part for start in range(len(API_KEY) - 3) if (part := API_KEY[start : start + 4].casefold()) in text], (
+        text
+    )
 
 
-def test_replies_hide_the_key_and_absurd_counts_and_delays_are_ignored(listen):
-    body = json.dumps({"choices": [{"message": {"content": f"bet {KEY}"}}]}).encode()
-    assert ask(listen(lambda connection, stop: connection.sendall(answer(body)))[0], timeout=20).text == "bet ***"
-    body = BODY[:-1] + b', "usage": {"prompt_tokens": 1' + b"0" * 400 + b', "completion_tokens": 3}}'
-    completion = ask(listen(lambda connection, stop: connection.sendall(answer(body)))[0], timeout=20)
+def test_replies_hide_the_key_and_absurd_counts_and_delays_are_ignored(start_server):
+    body = json.dumps({"choices": [{"message": {"content": f"bet {API_KEY}"}}]}).encode()
+    assert (
+        ask_endpoint(start_server(lambda connection, stop: connection.sendall(http_response(body)))[0], timeout=20).text
+        == "bet ***"
+    )
+    body = COMPLETION_BODY[:-1] + b', "usage": {"prompt_tokens": 1' + b"0" * 400 + b', "completion_tokens": 3}}'
+    completion = ask_endpoint(
+        start_server(lambda connection, stop: connection.sendall(http_response(body)))[0], timeout=20
+    )
     assert (completion.tokens_in, completion.tokens_out) == (None, 3)
-    url, requests = listen(sends(answer(b"later", "503 Busy", "retry-after: 100000")))
+    url, requests = start_server(respond_with(http_response(b"later", "503 Busy", "retry-after: 100000")))
     assert_refused(url, match="status 503: later", retries=1, timeout=20)
     assert len(requests) in (1, 2)
 
 
-def model(*, adapters=False):
+def tiny_language_model(*, adapters=False):
     network = tiny_model(
         vocabulary_size=24, stream=Stream.from_seed(3), context=64, hidden_size=16, layers=1, heads=2
     ).to_transformers()
@@ -201,37 +220,44 @@ def assert_refused(url, *, match, retries=0, timeout=0.4, **options):
     torch.set_num_threads(1)
     with pytest.raises(RunError, match=match) as error:
         sampler = openai(
-            model(**options), base_url=url, served="base", key_variable="MY_API_KEY", retries=retries, timeout=timeout
+            tiny_language_model(**options),
+            base_url=url,
+            served="base",
+            key_variable="MY_API_KEY",
+            retries=retries,
+            timeout=timeout,
         )
         sample(sampler, [SampleRequest((1, 2), 3)], SamplingParams(max_new_tokens=4), (2,))
     torch.set_num_threads(threads)
     message = str(error.value)
     assert time.monotonic() - start_time < timeout + 15 and len(message) < 800
-    assert "\n" not in message and not [start for start in range(len(KEY) - 3) if KEY[start : start + 4] in message]
+    assert "\n" not in message and not [
+        start for start in range(len(API_KEY) - 3) if API_KEY[start : start + 4] in message
+    ]
 
 
-def ids(*others):
-    return {"token_ids": [*others, *[9] * (8 - len(others))]}
+def token_ids(*first_ids):
+    return {"token_ids": [*first_ids, *[9] * (8 - len(first_ids))]}
 
 
-def logprobs(*others):
-    return {"logprobs": {"token_logprobs": [*others, *[-1.0] * (8 - len(others))]}}
+def token_logprobs(*first_logprobs):
+    return {"logprobs": {"token_logprobs": [*first_logprobs, *[-1.0] * (8 - len(first_logprobs))]}}
 
 
-NO_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
+NOT_A_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
 UNKNOWN_ID = "Each token must be an id from 0 to 23 and have a log-probability"
 NO_COMPLETION = "answered with status 200 but not with a completion"
-HOSTILE = {  # fields of the completion -> the error
-    "nan": (logprobs(float("nan")), NO_NUMBER),
-    "inf": (logprobs(float("inf")), NO_NUMBER),
-    "null": (logprobs(None), NO_NUMBER),
-    "text": (logprobs("-1.0"), NO_NUMBER),
-    "bool": (logprobs(True), NO_NUMBER),
-    "large number": (logprobs(-(10**400)), NO_NUMBER),
-    "id too large": (ids(24), UNKNOWN_ID),
-    "negative id": (ids(-1), UNKNOWN_ID),
-    "float id": (ids(1.0), UNKNOWN_ID),
-    "null id": (ids(None), UNKNOWN_ID),
+HOSTILE_FIELDS = {  # fields of the completion -> the error
+    "nan": (token_logprobs(float("nan")), NOT_A_NUMBER),
+    "inf": (token_logprobs(float("inf")), NOT_A_NUMBER),
+    "null": (token_logprobs(None), NOT_A_NUMBER),
+    "text": (token_logprobs("-1.0"), NOT_A_NUMBER),
+    "bool": (token_logprobs(True), NOT_A_NUMBER),
+    "large number": (token_logprobs(-(10**400)), NOT_A_NUMBER),
+    "id too large": (token_ids(24), UNKNOWN_ID),
+    "negative id": (token_ids(-1), UNKNOWN_ID),
+    "float id": (token_ids(1.0), UNKNOWN_ID),
+    "null id": (token_ids(None), UNKNOWN_ID),
     "no ids": ({"token_ids": []}, "gives no token ids"),
     "ids as text": ({"token_ids": "9" * 8}, NO_COMPLETION),
     "ids as object": ({"token_ids": {"9": 8}}, NO_COMPLETION),
@@ -245,19 +271,19 @@ HOSTILE = {  # fields of the completion -> the error
     "another prompt": ({"prompt_token_ids": [7] * 3}, "as 3 other ids. It must neither add nor drop tokens"),
     "other weights": ({}, "differ from this model's by up to"),
 }
-DEADLINE = "did not answer within timeout=0.4 seconds, 1 try"
-LOST = "could not be reached, 1 try"
+DEADLINE_ERROR = "did not answer within timeout=0.4 seconds, 1 try"
+CONNECTION_ERROR = "could not be reached, 1 try"
 
 
-def sends(text, afterwards=lambda connection, stop: None):
+def respond_with(text, afterwards=lambda connection, stop: None):
     return lambda connection, stop: (connection.sendall(text), afterwards(connection, stop))
 
 
-def resets_connection(connection, stop):
+def reset_connection(connection, stop):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def sends_endlessly(head):
+def respond_endlessly(head):
     def respond(connection, stop):
         connection.sendall(head)
         for _ in range(2048):
@@ -266,61 +292,66 @@ def sends_endlessly(head):
     return respond
 
 
-RAW = {  # bytes on the connection -> the error
-    "hang": (lambda connection, stop: stop.wait(20), DEADLINE),
-    "reset": (resets_connection, LOST),
-    "torn body": (sends(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
-    "no HTTP": (sends(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
-    "endless header": (sends(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
+RAW_RESPONSES = {  # bytes on the connection -> the error
+    "hang": (lambda connection, stop: stop.wait(20), DEADLINE_ERROR),
+    "reset": (reset_connection, CONNECTION_ERROR),
+    "torn body": (respond_with(http_response().replace(b"content-length: ", b"content-length: 9")), CONNECTION_ERROR),
+    "no HTTP": (respond_with(b"\x00\xff" * 40 + b"\r\n\r\n"), CONNECTION_ERROR),
+    "endless header": (respond_with(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), CONNECTION_ERROR),
     "two gigabytes": (
-        sends_endlessly(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
+        respond_endlessly(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
         "the response is longer than 16 MiB",
     ),
-    "no length and no end": (sends_endlessly(b"HTTP/1.1 200 OK\r\n\r\n"), "the response is longer than 16 MiB"),
+    "no length and no end": (respond_endlessly(b"HTTP/1.1 200 OK\r\n\r\n"), "the response is longer than 16 MiB"),
     "gzip bomb": (
-        sends(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
+        respond_with(http_response(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
         "compressed, contrary to the request",
     ),
-    "deep JSON": (sends(answer(b"[" * 10**5)), NO_COMPLETION),
-    "deep choices": (sends(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
-    "no JSON": (sends(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),
-    "nothing": (sends(answer(b"")), "an empty body"),
-    "no choices": (sends(answer(b'{"choices": []}')), NO_COMPLETION),
-    "the key": (sends(answer(KEY.encode(), "400 Bad")), r"status 400: \*\*\*"),
-    "wrong key": (sends(answer(KEY[:9].encode(), "401 No")), "refuses the key in the environment variable MY_API_KEY"),
+    "deep JSON": (respond_with(http_response(b"[" * 10**5)), NO_COMPLETION),
+    "deep choices": (respond_with(http_response(b'{"choices":' * 10**4)), NO_COMPLETION),
+    "no JSON": (respond_with(http_response(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),
+    "nothing": (respond_with(http_response(b"")), "an empty body"),
+    "no choices": (respond_with(http_response(b'{"choices": []}')), NO_COMPLETION),
+    "the key": (respond_with(http_response(API_KEY.encode(), "400 Bad")), r"status 400: \*\*\*"),
+    "wrong key": (
+        respond_with(http_response(API_KEY[:9].encode(), "401 No")),
+        "refuses the key in the environment variable MY_API_KEY",
+    ),
 }
-LOADING = {  # answers to the request to load an adapter -> the error
-    "500": (sends(answer(b"no", "500 No")), "status 500: no"),
-    "404": (sends(answer(b"no", "404 No")), "--enable-lora"),
-    "hang": (lambda connection, stop: stop.wait(20), DEADLINE),
+ADAPTER_RESPONSES = {  # answers to the request to load an adapter -> the error
+    "500": (respond_with(http_response(b"no", "500 No")), "status 500: no"),
+    "404": (respond_with(http_response(b"no", "404 No")), "--enable-lora"),
+    "hang": (lambda connection, stop: stop.wait(20), DEADLINE_ERROR),
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_a_reply_of_a_hostile_server_is_refused(listen, case):
-    change, message = HOSTILE[case]
-    body = json.dumps({"choices": [{**ids(), **logprobs(), **change}]}).encode()
-    assert_refused(listen(sends(answer(body)))[0], match=message, timeout=20)
+@pytest.mark.parametrize("case", HOSTILE_FIELDS)
+def test_a_reply_of_a_hostile_server_is_refused(start_server, case):
+    change, message = HOSTILE_FIELDS[case]
+    body = json.dumps({"choices": [{**token_ids(), **token_logprobs(), **change}]}).encode()
+    assert_refused(start_server(respond_with(http_response(body)))[0], match=message, timeout=20)
 
 
-@pytest.mark.parametrize("case", RAW)
-def test_hostile_bytes_on_the_connection_end_in_a_one_line_error(listen, case):
-    respond, message = RAW[case]
-    assert_refused(listen(respond)[0], match=message, timeout=0.4 if message == DEADLINE else 30)
+@pytest.mark.parametrize("case", RAW_RESPONSES)
+def test_hostile_bytes_on_the_connection_end_in_a_one_line_error(start_server, case):
+    respond, message = RAW_RESPONSES[case]
+    assert_refused(start_server(respond)[0], match=message, timeout=0.4 if message == DEADLINE_ERROR else 30)
 
 
-@pytest.mark.parametrize("case", LOADING)
-def test_adapters_that_fail_to_load_leave_no_files(listen, case, monkeypatch, tmp_path):
+@pytest.mark.parametrize("case", ADAPTER_RESPONSES)
+def test_adapters_that_fail_to_load_leave_no_files(start_server, case, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    respond, message = LOADING[case]
-    assert_refused(listen(respond)[0], match=message, adapters=True, timeout=0.4 if message == DEADLINE else 20)
+    respond, message = ADAPTER_RESPONSES[case]
+    assert_refused(
+        start_server(respond)[0], match=message, adapters=True, timeout=0.4 if message == DEADLINE_ERROR else 20
+    )
     gc.collect()
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
-def test_adapters_are_unloaded_at_the_end_of_the_process(listen):
-    url, requests = listen(sends(answer(b"ok")))
+def test_adapters_are_unloaded_at_the_end_of_the_process(start_server):
+    url, requests = start_server(respond_with(http_response(b"ok")))
     code = f"""
 import weakref
 from sparring.models.samplers.openai import _unload

@@ -10,7 +10,7 @@ import pytest
 from sparring.core.errors import RolloutError
 from sparring.core.worker_pool import WorkerPool
 
-ANSWERS = """
+WORKER_MODULE = """
 import os, signal, time
 from sparring.core.errors import ConfigError
 
@@ -30,22 +30,22 @@ def make(settings):
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch):
+def make_worker(tmp_path, monkeypatch):
     """Return a function that a new worker process can import by its module name."""
-    (tmp_path / "answers_of_workers.py").write_text(ANSWERS)
+    (tmp_path / "answers_of_workers.py").write_text(WORKER_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     return importlib.reload(importlib.import_module("answers_of_workers")).make
 
 
-def test_jobs_are_answered_once_by_any_number_of_workers(make):
+def test_jobs_are_answered_once_by_any_number_of_workers(make_worker):
     jobs = [[number, 1] for number in range(20)]
-    with WorkerPool(make, {"plus": 100}, 2) as pool:
+    with WorkerPool(make_worker, {"plus": 100}, 2) as pool:
         results = list(pool.results(jobs))
     assert sorted(job for job, _ in results) == jobs
     assert all(answer["sum"] == sum(job) + 100 for job, answer in results)
     assert os.getpid() not in {answer["worker"] for _, answer in results}
     assert multiprocessing.active_children() == []
-    with WorkerPool(make, {"plus": 0}, 2) as pool:
+    with WorkerPool(make_worker, {"plus": 0}, 2) as pool:
         assert [answer["sum"] for _, answer in pool.results([[5]])] == [5]
         assert list(pool.results([])) == []
 
@@ -58,17 +58,17 @@ def test_jobs_are_answered_once_by_any_number_of_workers(make):
         (["die"], r"died \(exit code -9\).*fewer workers"),
     ],
 )
-def test_a_failure_in_a_worker_is_raised_here(make, job, message):
-    with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:
+def test_a_failure_in_a_worker_is_raised_here(make_worker, job, message):
+    with pytest.raises(RolloutError, match=message), WorkerPool(make_worker, {"plus": 0}, 1) as pool:
         list(pool.results([job]))
     assert multiprocessing.active_children() == []
 
 
-def test_an_interrupt_ends_the_workers_at_once(make):
+def test_an_interrupt_ends_the_workers_at_once(make_worker):
     # a shell starts background jobs with SIGINT ignored
     old_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
+        with pytest.raises(KeyboardInterrupt), WorkerPool(make_worker, {"plus": 0}, 2) as pool:
             for _ in pool.results([["sleep"], [1], [2]]):
                 signal.raise_signal(signal.SIGINT)
     finally:

@@ -20,7 +20,7 @@ from sparring.core.records import (
     snapshot,
 )
 
-TEXTS = {
+PLAYERS_BY_TEXT = {
     "learner": LEARNER,
     "policy": PUBLISHED,
     "demonstrator": DEMONSTRATOR,
@@ -44,7 +44,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "player"), TEXTS.items())
+@pytest.mark.parametrize(("text", "player"), PLAYERS_BY_TEXT.items())
 def test_a_text_and_its_player_are_converted_into_each_other(text, player):
     assert ref(text) == player and str(player) == text
     assert ref(player) is player
@@ -66,9 +66,9 @@ def test_a_player_survives_text_and_json(player):
     assert PlayerRef.from_json(json.loads(json.dumps(player.to_json()))) == player
 
 
-@given(first=PLAYERS, second=PLAYERS)
-def test_different_players_have_different_texts(first, second):
-    assert (str(first) == str(second)) == (first == second)
+@given(first_player=PLAYERS, second_player=PLAYERS)
+def test_different_players_have_different_texts(first_player, second_player):
+    assert (str(first_player) == str(second_player)) == (first_player == second_player)
 
 
 @pytest.mark.parametrize(

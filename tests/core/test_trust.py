@@ -30,7 +30,7 @@ def nothing_trusted(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
 
 
-def endpoint_and_judge(**options):
+def make_endpoint_and_judge(**options):
     options = {"model": "m", **options}
     return [
         registry.bind("players", "endpoint", options),
@@ -43,7 +43,7 @@ def endpoint_and_judge(**options):
 )
 def test_only_a_variable_that_ends_in_api_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", key_variable=name):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", key_variable=name):
         with pytest.raises(
             ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY"
         ) as error:
@@ -67,7 +67,7 @@ def test_only_a_variable_that_ends_in_api_key_is_sent(name, monkeypatch):
 )
 def test_a_key_is_not_sent_to_a_host_that_the_user_has_not_named(url, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    for make in endpoint_and_judge(base_url=url):
+    for make in make_endpoint_and_judge(base_url=url):
         with pytest.raises(ConfigError, match=rf"nothing is sent to .*write {HOSTS}=\S+ before the command"):
             make()
 
@@ -106,7 +106,7 @@ def test_known_providers_and_plain_file_names_need_no_permission(tmp_path, monke
         with pytest.raises(ConfigError):
             check_host(parse_address(f"https://{host}/v1"), "OTHER_API_KEY")
     monkeypatch.chdir(tmp_path)
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache="mine.jsonl"):
         make()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "cache" / "answers" / "mine.jsonl"]
     with pytest.raises(ConfigError) as error:
@@ -134,7 +134,7 @@ def test_a_host_in_a_typed_argument_is_permitted(text):
     "cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"]
 )
 def test_the_cache_of_answers_must_be_a_jsonl_file(cache):
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache):
         with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
             make()
 
@@ -155,7 +155,7 @@ def test_a_recipe_cannot_choose_the_folder_of_the_cache(cache, tmp_path, monkeyp
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
         with pytest.raises(ConfigError, match=rf"a path that you have not named.*a plain name such as.*{FILES}="):
             make()
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
@@ -182,7 +182,7 @@ def test_a_file_that_is_not_a_cache_is_not_changed(tmp_path, monkeypatch, conten
     monkeypatch.setenv(FILES, str(tmp_path))
     path = tmp_path / "keys.jsonl"
     path.write_bytes(content)
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(path)):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(path)):
         with pytest.raises(ConfigError, match="is not a file of answers"):
             make()
     assert path.read_bytes() == content
@@ -191,14 +191,14 @@ def test_a_file_that_is_not_a_cache_is_not_changed(tmp_path, monkeypatch, conten
 def test_a_pipe_is_refused_as_cache_and_a_deeply_nested_line_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     os.mkfifo(tmp_path / "pipe.jsonl")
-    for make in endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
+    for make in make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "pipe.jsonl")):
         with pytest.raises(ConfigError, match="not a regular file"):
             make()
     monkeypatch.setenv(FILES, str(tmp_path))
     answer = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
     (tmp_path / "deep.jsonl").write_text(json.dumps(answer) + "\n" + "[" * 100_000 + "\n")
     assert (
-        endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]()
+        make_endpoint_and_judge(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]()
         .account.cache.get("0")
         .text
         == "bet"

@@ -1,4 +1,4 @@
-"""Helpers of tests of engines and learners: the episodes of a step, and the weights as one vector."""
+"""Helpers for tests of engines and learners: the episodes of a step, and the weights as one vector."""
 
 import torch
 

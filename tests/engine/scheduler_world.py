@@ -13,7 +13,7 @@ from sparring.engine.workers.unit_scheduler import (
     UnitScheduler,
 )
 
-OFF, STARTED, READY = "off", "started", "ready"
+NOT_RUNNING, STARTED, READY = "off", "started", "ready"
 
 
 class World:
@@ -21,7 +21,7 @@ class World:
         self.options = {"timeout": None, "restarts": 10, "elastic": False, **options}
         self.scheduler = UnitScheduler(workers, **options)
         self.now = 0.0
-        self.workers = dict.fromkeys(range(workers), OFF)
+        self.workers = dict.fromkeys(range(workers), NOT_RUNNING)
         self.tasks = {}  # worker -> units that it plays
         self.sent = []  # all messages ever sent, as (worker, units)
         self.issued, self.issue_of = [], {}
@@ -31,7 +31,7 @@ class World:
         self.losses = {number: [] for number in range(workers)}
         self.given_up = set()  # workers with too many losses
         self.resent = 0
-        self.over = None  # the command that gave up
+        self.over = None  # the command that ended the run, if any
         self.log, self.depth = [], 0
         self.do(self.scheduler.tick(self.now))
 
@@ -76,12 +76,12 @@ class World:
         self.do(self.scheduler.tick(self.now))
 
     def _gone(self, worker):
-        if self.workers[worker] == OFF:
+        if self.workers[worker] == NOT_RUNNING:
             return
-        self.workers[worker] = OFF
-        times = self.losses[worker]
-        times.append(self.now)
-        if sum(time >= self.now - HOUR for time in times) > self.options["restarts"]:
+        self.workers[worker] = NOT_RUNNING
+        loss_times = self.losses[worker]
+        loss_times.append(self.now)
+        if sum(time >= self.now - HOUR for time in loss_times) > self.options["restarts"]:
             self.given_up.add(worker)
         for unit in self.tasks.pop(worker, ()):
             if unit in self.open:
@@ -95,12 +95,12 @@ class World:
         for command in sorted(commands, key=lambda command: isinstance(command, EndWorker)):
             self.log.append((self.now, command))
             if isinstance(command, StartWorker):
-                assert self.workers[command.worker] == OFF
+                assert self.workers[command.worker] == NOT_RUNNING
                 self.workers[command.worker] = STARTED
             elif isinstance(command, SendUnits):
                 self._sent(command)
             elif isinstance(command, EndWorker):
-                assert self.workers[command.worker] != OFF
+                assert self.workers[command.worker] != NOT_RUNNING
                 self._gone(command.worker)
                 self.do(self.scheduler.lost(command.worker, self.now))
             else:
@@ -120,12 +120,14 @@ class World:
         assert units[0] == min(waiting)  # the oldest first
         assert set(units) <= waiting
         assert len({self.issue_of[unit] for unit in units}) == 1
-        of_issue = sorted(unit for unit in waiting if self.issue_of[unit] == self.issue_of[units[0]])
+        waiting_of_issue = sorted(unit for unit in waiting if self.issue_of[unit] == self.issue_of[units[0]])
         if units[0] in self.ended:
             assert len(units) == 1
         assert not len(units) > 1 or not self.ended.keys() & set(units)
-        assert list(units) == of_issue[: len(units)]
-        assert len(units) <= math.ceil(len(of_issue) / (MESSAGES * max(len(self.workers) - len(self.given_up), 1)))
+        assert list(units) == waiting_of_issue[: len(units)]
+        assert len(units) <= math.ceil(
+            len(waiting_of_issue) / (MESSAGES * max(len(self.workers) - len(self.given_up), 1))
+        )
         self.tasks[worker] = units
         self.sent.append((worker, units))
 
@@ -165,7 +167,7 @@ class World:
         assert sum(scheduler._queue._num_unsent.values()) == len(scheduler._queue._unsent)
 
     def finish_without_faults(self):
-        """Let every started worker join and every sent unit be answered, without further faults."""
+        """Make every started worker join and answer all its units, without further faults."""
         for _ in range(20 * (len(self.workers) + len(self.issued)) + 100):
             if self.over or not self.open:
                 return
@@ -180,4 +182,4 @@ class World:
                 wait = self.scheduler.wait(self.now)
                 assert wait < math.inf
                 self.pass_time(wait)
-        raise AssertionError(f"units wait for ever: {self.log[-20:]}")
+        raise AssertionError(f"some units are never answered: {self.log[-20:]}")

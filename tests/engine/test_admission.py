@@ -8,30 +8,30 @@ from hypothesis import strategies as st
 
 from sparring.engine.workers.episode_budget import Admission, EpisodeBudget
 
-GAMES, SIZE = 8, 2  # episodes of a step and of a group
+GAMES_PER_STEP, GROUP_SIZE = 8, 2  # episodes of a step and of a group
 
 
 class World:
     def __init__(self, lag, steps):
         self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
-        self.admission = Admission(games=GAMES, lag=lag, steps=steps)
+        self.admission = Admission(games=GAMES_PER_STEP, lag=lag, steps=steps)
         self.fates = []  # one entry [state] for every episode ever issued
         self.open = {}  # unit -> group -> states of its episodes
-        self.came = {}  # group -> fates
+        self.arrived = {}  # group -> fates
         self.units = self.groups = 0
 
     def issue(self, limit):
-        count = min(limit, self.admission.num_issuable // SIZE)
-        if not count:
+        num_groups = min(limit, self.admission.num_issuable // GROUP_SIZE)
+        if not num_groups:
             return
-        groups = range(self.groups, self.groups + count)
-        self.groups += count
+        groups = range(self.groups, self.groups + num_groups)
+        self.groups += num_groups
         self.open[self.units] = {group: self._new_fates() for group in groups}
-        self.admission.issue(self.units, dict.fromkeys(groups, SIZE))
+        self.admission.issue(self.units, dict.fromkeys(groups, GROUP_SIZE))
         self.units += 1
 
     def _new_fates(self):
-        fates = [["open"] for _ in range(SIZE)]
+        fates = [["open"] for _ in range(GROUP_SIZE)]
         self.fates += fates
         return fates
 
@@ -49,20 +49,20 @@ class World:
             for fate in groups.pop(min(groups)):
                 fate[0] = "lost"
         self.open.pop(unit, None)
-        self.came |= groups
-        self.admission.answer(unit, dict.fromkeys(groups, SIZE))
+        self.arrived |= groups
+        self.admission.answer(unit, dict.fromkeys(groups, GROUP_SIZE))
 
-    def learn(self, is_too_old):
-        while self.taken < GAMES:
-            if not self.came:
+    def learn(self, withhold_every):
+        while self.taken < GAMES_PER_STEP:
+            if not self.arrived:
                 return  # the step continues when more groups arrive
-            group = next(iter(self.came))
-            assert self.admission.arrived_groups[0] == group  # in the order of arrival
-            is_old = bool(is_too_old) and group % is_too_old == 0
-            for fate in self.came.pop(group):
+            group = next(iter(self.arrived))
+            assert self.admission.arrived_groups[0] == group  # groups are taken in the order of arrival
+            is_old = bool(withhold_every) and group % withhold_every == 0
+            for fate in self.arrived.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
             self.admission.take(group, too_stale=is_old)
-            self.taken += 0 if is_old else SIZE
+            self.taken += 0 if is_old else GROUP_SIZE
         self.learnt, self.taken = self.learnt + 1, 0
         self.admission.begin(self.learnt)
 
@@ -74,19 +74,21 @@ class World:
         for fate, name in zip(self.fates, fates, strict=False):
             fate[0] = "lost" if name == "open" else name
         fates_before = [fate for fate in self.fates if fate[0] != "lost"]
-        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.after_kill(issued))
+        self.admission = Admission(
+            games=GAMES_PER_STEP, lag=self.lag, steps=self.steps, account=account.after_kill(issued)
+        )
         self.admission.begin(self.learnt)
-        self.open, self.came, self.taken = {}, {}, 0
+        self.open, self.arrived, self.taken = {}, {}, 0
         for group, numbers in arrived.items():
-            self.came[group] = [self.fates[number] for number in numbers]
+            self.arrived[group] = [self.fates[number] for number in numbers]
             for number in numbers:
                 self.fates[number][0] = "open"
-        self.admission.restore_groups(dict.fromkeys(arrived, SIZE))
+        self.admission.restore_groups(dict.fromkeys(arrived, GROUP_SIZE))
         assert len(fates_before) == account.learned + account.withheld
 
     def checkpoint(self):
         numbers = {id(fate): number for number, fate in enumerate(self.fates)}
-        arrived = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.came.items()}
+        arrived = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.arrived.items()}
         return self.admission.account, arrived, [fate[0] for fate in self.fates]
 
     def check(self):
@@ -95,9 +97,9 @@ class World:
             issued=len(self.fates), **{name: counts[name] for name in ("learned", "withheld", "lost", "open")}
         )
         assert account.is_balanced
-        assert account.open + self.taken <= (self.lag + 1) * GAMES
+        assert account.open + self.taken <= (self.lag + 1) * GAMES_PER_STEP
         if (
-            self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES
+            self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES_PER_STEP
         ):  # no step waits for an episode that cannot arrive
             assert self.admission.num_playing or self.admission.num_issuable
 

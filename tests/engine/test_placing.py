@@ -22,7 +22,7 @@ from sparring.engine.workers.gpu_placement import (
     learner_settings,
     worker_settings,
 )
-from sparring.run import config_checks as changes
+from sparring.run import config_checks
 from sparring.run.config_checks import (
     FREE_IF_PRESENT,
     _may_change,
@@ -49,7 +49,7 @@ class FakeProcess:
 
 
 @pytest.fixture
-def children(monkeypatch):
+def fake_processes(monkeypatch):
     monkeypatch.setattr(FakeProcess, "started", [])
     for module in (data_parallel, processes_fleet):
         monkeypatch.setattr(module, "PythonProcess", FakeProcess)
@@ -60,7 +60,7 @@ def children(monkeypatch):
     return FakeProcess.started
 
 
-def policies(device):
+def policies_on(device):
     return [SimpleNamespace(name="main", moments=None, model=SimpleNamespace(device=torch.device(device)))]
 
 
@@ -72,7 +72,7 @@ def policies(device):
         (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"]),
     ],
 )
-def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, children, tmp_path):
+def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, fake_processes, tmp_path):
     sharding = "none" if sharding_kind is Ranks else "fsdp2"
     config = resolve_with(
         "model.device=cuda",
@@ -82,57 +82,57 @@ def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, 
         f"learner.sharding={sharding}",
     )
     ranks = sharding_kind(config, tmp_path / "learners")
-    ranks.serve(iter(policies("cuda")))
+    ranks.serve(iter(policies_on("cuda")))
     ranks._start()
-    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in children] == expected_gpus
-    for child in children:
-        child_config = resolve(child.settings["config"])
+    assert [process.environment["CUDA_VISIBLE_DEVICES"] for process in fake_processes] == expected_gpus
+    for process in fake_processes:
+        child_config = resolve(process.settings["config"])
         assert (
             child_config.model.device == "cuda" and child_config.learner.gpus == () and child_config.learner.ranks == 4
         )
     if sharding_kind is Shards:
-        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in children} == {
-            child.environment["GLOO_SOCKET_IFNAME"] for child in children
+        assert {process.environment["NCCL_SOCKET_IFNAME"] for process in fake_processes} == {
+            process.environment["GLOO_SOCKET_IFNAME"] for process in fake_processes
         }
-        assert children[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
+        assert fake_processes[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
 
 
-def test_learners_on_the_cpu_get_no_gpu_settings(children, tmp_path):
+def test_learners_on_the_cpu_get_no_gpu_settings(fake_processes, tmp_path):
     config = resolve_with("learner.ranks=2", "learner.leaves=2")
     ranks = Ranks(config, tmp_path / "learners")
-    ranks.serve(policies("cpu"))
+    ranks.serve(policies_on("cpu"))
     ranks._start()
-    assert "CUDA_VISIBLE_DEVICES" not in children[0].environment and children[0].settings[
+    assert "CUDA_VISIBLE_DEVICES" not in fake_processes[0].environment and fake_processes[0].settings[
         "config"
     ] == config.model_dump(mode="json")
 
 
-def test_missing_gpus_are_refused_before_a_process_starts(children, monkeypatch, tmp_path):
+def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     config = resolve_with("model.device=cuda", "learner.ranks=4", "learner.leaves=4")
     with pytest.raises(
         ConfigError,
         match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
     ):
-        Ranks(config, tmp_path / "learners").serve(policies("cuda"))
+        Ranks(config, tmp_path / "learners").serve(policies_on("cuda"))
     with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] takes GPU 5"):
         fleet_of(resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError, match=r"takes GPU 0, and torch sees 0 on this machine, counted from 0. Write"):
         check_gpus_exist([0], "scale.gpus")
-    assert not children
+    assert not fake_processes
 
 
-def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(children):
+def test_gpus_are_assigned_to_workers_in_order_and_each_sees_one(fake_processes):
     config = resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=5", "scale.gpus=[3,1]")
     fleet = fleet_of(config)
     for worker in (0, 1, 2, 3, 4, 1):  # a restarted worker gets the same GPU
         fleet.start(worker)
-    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in children] == ["3", "1", "3", "1", "3", "1"]
-    child_config = resolve({**children[0].settings, "threads": 1})
+    assert [process.environment["CUDA_VISIBLE_DEVICES"] for process in fake_processes] == ["3", "1", "3", "1", "3", "1"]
+    child_config = resolve({**fake_processes[0].settings, "threads": 1})
     assert child_config.model.device == "cuda" and child_config.scale.share_gpus
     ProcessFleet({}, 1).start(0)
-    assert children[-1].environment is None, "without GPUs it sees what this process sees"
+    assert fake_processes[-1].environment is None, "without scale.gpus a worker sees the GPUs of this process"
 
 
 def test_a_process_passes_on_only_gpus_that_it_sees(monkeypatch):
@@ -147,8 +147,8 @@ def test_with_vllm_the_models_of_workers_are_on_the_cpu():
     config = resolve_with(
         "model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2"
     )
-    run_config = config.model_dump(mode="json")
-    child_config = resolve({**worker_settings(run_config, 2), "threads": 1})
+    run_data = config.model_dump(mode="json")
+    worker_config = resolve({**worker_settings(run_data, 2), "threads": 1})
     assert (
         resolve(
             worker_settings(
@@ -164,16 +164,14 @@ def test_with_vllm_the_models_of_workers_are_on_the_cpu():
         ).model.device
         == "cuda"
     )
-    assert child_config.model.device == "cpu" and child_config.sampler.options == {
+    assert worker_config.model.device == "cpu" and worker_config.sampler.options == {
         "device": "cuda",
         "replicas": 2,
         "gpus": [0, 1],
     }
-    assert (
-        worker_settings(run_config, 0.25)["sampler"]["replicas"] == 1 and worker_settings(run_config, 0) == run_config
-    )
-    assert config.model_dump(mode="json") == run_config and run_config["sampler"]["replicas"] == 4, (
-        "nothing of the run's own is changed"
+    assert worker_settings(run_data, 0.25)["sampler"]["replicas"] == 1 and worker_settings(run_data, 0) == run_data
+    assert config.model_dump(mode="json") == run_data and run_data["sampler"]["replicas"] == 4, (
+        "the configuration of the run is not changed"
     )
     config = resolve_with(
         "sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]"
@@ -207,16 +205,16 @@ def test_a_run_may_resume_on_other_gpus():
 
 
 def test_removed_gpus_are_noted_as_one_change_of_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(changes, "describe_edits", lambda *_: "")
+    monkeypatch.setattr(config_checks, "describe_edits", lambda *_: "")
     folder = SimpleNamespace(path=tmp_path, config=dict)
     without_gpus, processes = resolve_with("model.device=cuda"), ("scale.fleet=processes", "scale.workers=2")
     with_gpus = resolve_with(
         "model.device=cuda", "learner.gpus=[3]", *processes, "scale.gpus=[1]", "scale.share_gpus=true"
     )
-    adopted = [with_gpus, without_gpus, without_gpus, with_gpus, with_gpus, without_gpus, without_gpus]
-    noted = []
-    for step, config in enumerate(adopted):
-        changes.write_configuration(folder, config, SimpleNamespace(step=step) if step else None)
-        noted.append(len((tmp_path / "changes.jsonl").read_text().splitlines()))
-    assert [noted[1] - noted[0], noted[3] - noted[2], noted[5] - noted[4]] == [5, 5, 5]
-    assert (noted[2], noted[4], noted[6]) == (noted[1], noted[3], noted[5])
+    configs = [with_gpus, without_gpus, without_gpus, with_gpus, with_gpus, without_gpus, without_gpus]
+    num_lines = []
+    for step, config in enumerate(configs):
+        config_checks.write_configuration(folder, config, SimpleNamespace(step=step) if step else None)
+        num_lines.append(len((tmp_path / "changes.jsonl").read_text().splitlines()))
+    assert [num_lines[1] - num_lines[0], num_lines[3] - num_lines[2], num_lines[5] - num_lines[4]] == [5, 5, 5]
+    assert (num_lines[2], num_lines[4], num_lines[6]) == (num_lines[1], num_lines[3], num_lines[5])

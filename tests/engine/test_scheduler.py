@@ -16,7 +16,7 @@ from sparring.engine.workers.unit_scheduler import (
 )
 from tests.engine.scheduler_world import STARTED, World
 
-EVENTS = 24
+NUM_EVENTS = 24
 
 
 def scheduler_with_ready_workers(workers, **options):
@@ -78,16 +78,16 @@ def test_a_unit_that_was_sent_alone_to_five_lost_workers_is_given_up():
     assert scheduler.lost(4, 0.2) == [AbandonRun("it has ended 5 workers", 7)]
 
 
-def restart_times(scheduler, worker, time, times):
-    waits = []
-    for _ in range(times):
+def restart_times(scheduler, worker, time, num_losses):
+    delays = []
+    for _ in range(num_losses):
         scheduler.lost(worker, time)
         lost_at = time
         while not any(command == StartWorker(worker) for command in scheduler.tick(time)):
             assert scheduler.wait(time) > 0
             time += scheduler.wait(time)
-        waits.append(time - lost_at)
-    return waits
+        delays.append(time - lost_at)
+    return delays
 
 
 def test_the_restart_delay_doubles_from_half_a_second_to_thirty():
@@ -110,7 +110,7 @@ def test_an_answer_resets_the_restart_delay():
 
 
 def test_a_lost_worker_is_restarted_although_a_check_was_due():
-    # sent at 0, so checked at 60; lost at 59.8, so started again at 60.3
+    # the unit is sent at 0, so a check is due at 60; the worker is lost at 59.8, so it is restarted at 60.3
     scheduler = scheduler_with_ready_workers(1)
     scheduler.issued([0], 0.0)
     scheduler.lost(0, 59.8)
@@ -198,69 +198,69 @@ def test_a_loss_of_the_last_elastic_worker_restarts_the_waiting_time():
     assert isinstance(scheduler.tick(4600.0)[0], AbandonRun)
 
 
-def random_course(seed, events=EVENTS):
-    draw = random.Random(seed)
+def run_random_events(seed, num_events=NUM_EVENTS):
+    generator = random.Random(seed)
     world = World(
-        draw.randint(1, 4),
-        timeout=draw.choice([None, None, 5.0]),
-        restarts=draw.choice([0, 2, 10]),
-        elastic=draw.random() < 0.3,
+        generator.randint(1, 4),
+        timeout=generator.choice([None, None, 5.0]),
+        restarts=generator.choice([0, 2, 10]),
+        elastic=generator.random() < 0.3,
     )
-    for _ in range(events):
+    for _ in range(num_events):
         if world.over:
             break
-        random_event(world, draw)
+        do_random_event(world, generator)
     return world
 
 
-def random_event(world, draw):
-    worker = draw.randrange(len(world.workers))
+def do_random_event(world, generator):
+    worker = generator.randrange(len(world.workers))
     starting_workers = [number for number, state in world.workers.items() if state == STARTED]
-    playing = list(world.tasks)
-    event_draw = draw.random()
+    playing_workers = list(world.tasks)
+    event_draw = generator.random()
     if event_draw < 0.14:
-        world.issue(draw.choice([1, 2, 7, 20]))
+        world.issue(generator.choice([1, 2, 7, 20]))
     elif event_draw < 0.34:
-        world.join(draw.choice(starting_workers or [worker]))
-    elif event_draw < 0.62 and playing:
-        world.answer(draw.choice(playing))
+        world.join(generator.choice(starting_workers or [worker]))
+    elif event_draw < 0.62 and playing_workers:
+        world.answer(generator.choice(playing_workers))
     elif event_draw < 0.70 and world.sent:
-        world.answer(worker, draw.choice(world.sent)[1])
+        world.answer(worker, generator.choice(world.sent)[1])
     elif event_draw < 0.80:
-        world.lose(draw.choice(playing or [worker]))
+        world.lose(generator.choice(playing_workers or [worker]))
     elif event_draw < 0.84:
         world.give_back(worker)
     elif event_draw < 0.86:
         world.answer(worker, ())
     else:
-        world.pass_time(draw.choice([None, None, 0.1, 1.0, 30.0, 700.0]))
+        world.pass_time(generator.choice([None, None, 0.1, 1.0, 30.0, 700.0]))
 
 
-@pytest.mark.parametrize("courses", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_after_any_events_every_unit_is_learnt_once(courses):
-    learnt = given_up = num_timed_out = 0
-    for seed in range(courses):
-        world = random_course(seed)
+@pytest.mark.parametrize("num_worlds", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_after_any_events_every_unit_is_learnt_once(num_worlds):
+    num_learnt = num_given_up = num_timed_out = 0
+    for seed in range(num_worlds):
+        world = run_random_events(seed)
         try:
             world.finish_without_faults()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         assert len(world.learnt) == len(set(world.learnt))
         assert world.over or sorted(world.learnt) == world.issued
-        learnt, given_up = learnt + len(world.learnt), given_up + (world.over is not None)
+        num_learnt, num_given_up = num_learnt + len(world.learnt), num_given_up + (world.over is not None)
         num_timed_out += world.scheduler.counts.timed_out_units
-    assert learnt > courses  # more than one unit per course was learnt
-    assert 0.02 * courses < given_up < 0.5 * courses
-    assert num_timed_out > 0.02 * courses
+    assert num_learnt > num_worlds  # more than one unit per course was learnt
+    assert 0.02 * num_worlds < num_given_up < 0.5 * num_worlds
+    assert num_timed_out > 0.02 * num_worlds
 
 
 def test_a_long_run_does_not_accumulate_state():
     world = World(4, restarts=10**6)
-    draw = random.Random(0)
+    generator = random.Random(0)
     for _ in range(3000):
         if len(world.open) < 40:
             world.issue(8)
-        random_event(world, draw)
+        do_random_event(world, generator)
         world.sent, world.log = world.sent[-20:], []
         world.over = None
     scheduler = world.scheduler
@@ -272,33 +272,33 @@ def test_a_long_run_does_not_accumulate_state():
     assert not scheduler._queue._num_unsent
 
 
-def steps_of_an_answer(workers, units):
-    scheduler, lines = scheduler_with_ready_workers(workers), 0
-    playing = {command.worker: command.units for command in scheduler.issued(range(units), 0.0)}
+def executed_lines_per_unit(workers, num_units):
+    scheduler, num_lines = scheduler_with_ready_workers(workers), 0
+    units_by_worker = {command.worker: command.units for command in scheduler.issued(range(num_units), 0.0)}
 
-    def count(frame, event, argument):
-        nonlocal lines
-        lines += event == "line"
-        return count
+    def count_lines(frame, event, argument):
+        nonlocal num_lines
+        num_lines += event == "line"
+        return count_lines
 
-    answered, previous_trace = 0, sys.gettrace()
-    sys.settrace(count)
+    num_answered, previous_trace = 0, sys.gettrace()
+    sys.settrace(count_lines)
     try:
         for time in range(1, 2 * 10):
-            worker = next(iter(playing))
-            units = playing.pop(worker)
-            answered += len(units)
-            commands = scheduler.answered(worker, units, float(time))
-            playing |= {command.worker: command.units for command in commands if isinstance(command, SendUnits)}
+            worker = next(iter(units_by_worker))
+            num_units = units_by_worker.pop(worker)
+            num_answered += len(num_units)
+            commands = scheduler.answered(worker, num_units, float(time))
+            units_by_worker |= {command.worker: command.units for command in commands if isinstance(command, SendUnits)}
     finally:
         sys.settrace(previous_trace)
-    return lines / answered
+    return num_lines / num_answered
 
 
 def test_the_cost_of_an_event_grows_with_the_logarithm_of_workers_and_units():
     """Executed lines are counted instead of seconds, which depend on the load of the machine."""
-    steps = {workers: steps_of_an_answer(workers, 100 * workers) for workers in (10, 1000)}
-    assert steps[1000] < 3 * steps[10]  # log(1000) is 3 log(10), and each unit adds a constant
+    lines_per_unit = {workers: executed_lines_per_unit(workers, 100 * workers) for workers in (10, 1000)}
+    assert lines_per_unit[1000] < 3 * lines_per_unit[10]  # log(1000) is 3 log(10), and each unit adds a constant
 
 
 def test_utilisation_sums_the_states_of_a_worker():
@@ -310,6 +310,6 @@ def test_utilisation_sums_the_states_of_a_worker():
     scheduler.lost(0, 5.0)
     scheduler.lost(1, 5.0)  # worker 1 was starting
     assert scheduler.utilisation(9.0) == [WorkerUtilisation(3.0, 4.0, 1), WorkerUtilisation(0.0, 0.0, 1)]
-    scheduler.tick(9.0)  # both are started again
+    scheduler.tick(9.0)  # both workers are started again
     scheduler.joined(0, 10.0)
     assert scheduler.utilisation(12.0)[0] == WorkerUtilisation(5.0, 6.0, 1)

@@ -26,32 +26,38 @@ test_environment_contract = make_contract_test(
 )
 
 
-def test_claims_are_parsed_and_cards_are_hidden():
+def test_free_text_is_read_as_a_claim():
     assert [
         claimed_card(text)
         for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")
     ] == ["high", "high", "low", "low", "low"]
-    play = play_lines("low", "Believe me: it is a STRONG one", "believe", speech="free")
-    assert play.returns == (1.0, -1.0)
-    assert play_lines("low", "hm", speech="free").returns == (-1.0, 1.0)
-    assert play.legal(0) is None and play.legal(1) == ("believe", "call")
+    episode = episode_after_lines("low", "Believe me: it is a STRONG one", "believe", speech="free")
+    assert episode.returns == (1.0, -1.0)
+    assert episode_after_lines("low", "hm", speech="free").returns == (-1.0, 1.0)
+    assert episode.legal(0) is None and episode.legal(1) == ("believe", "call")
+
+
+def test_the_listener_sees_the_claim_and_not_the_card():
     for style in ("brief", "full"):
-        honest, lie = (play_lines(card, "high", style=style) for card in ("high", "low"))
-        assert honest.observe(1) == lie.observe(1)
-        assert honest.observe(0).key != lie.observe(0).key
-    assert "high" in play_lines("low", "high").observe(1).prompt
-    play = play_lines("high")
-    assert (play.kind(0), play.kind(1)) == ("claim", "")
+        honest, dishonest = (episode_after_lines(card, "high", style=style) for card in ("high", "low"))
+        assert honest.observe(1) == dishonest.observe(1)
+        assert honest.observe(0).key != dishonest.observe(0).key
+    assert "high" in episode_after_lines("low", "high").observe(1).prompt
+
+
+def test_kinds_of_turns_and_shares_of_cards():
+    episode = episode_after_lines("high")
+    assert (episode.kind(0), episode.kind(1)) == ("claim", "")
     cards = [bluff().reset(Stream.from_seed(seed)).card for seed in range(200)]
     assert 70 < cards.count("high") < 130
 
 
-def play_lines(card, *lines, **options):
+def episode_after_lines(card, *lines, **options):
     rules = bluff(**options)
-    play = next(play for _, play in rules.openings() if play.card == card)
+    episode = next(episode for _, episode in rules.openings() if episode.card == card)
     for line in lines:
-        play.step({play.due()[0]: line})
-    return play
+        episode.step({episode.due()[0]: line})
+    return episode
 
 
 @pytest.mark.parametrize(
@@ -66,8 +72,8 @@ def play_lines(card, *lines, **options):
     ],
 )
 def test_payoffs_by_hand(card, lines, payoff):
-    play = play_lines(card, *lines, stake=2.0)
-    assert play.done and play.due() == () and play.returns == (payoff, -payoff)
+    episode = episode_after_lines(card, *lines, stake=2.0)
+    assert episode.done and episode.due() == () and episode.returns == (payoff, -payoff)
 
 
 @pytest.mark.parametrize("stake", [0.5, 1.0, 3.0])

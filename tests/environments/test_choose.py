@@ -17,18 +17,18 @@ from sparring.play.players.scripted import scripted
 from sparring.testing import check_environment
 from tests.cases import every_case
 
-RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
-RPS_FIVE, RPS_ACTIONS = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
+RPS, RPS_FULL_STYLE = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
+RPS_SPOCK_LIZARD, RPS_ACTIONS = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
 ROOT = Stream.from_seed(0)
 DRAW_OPTIONS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
 
 
 @every_case(
-    "inner",
+    "inner_environment",
     [
         RPS,
-        RPS_FULL,
-        RPS_FIVE,
+        RPS_FULL_STYLE,
+        RPS_SPOCK_LIZARD,
         {"name": "kuhn_poker"},
         {"name": "talk"},
         {"name": "sealed_auction"},
@@ -37,40 +37,49 @@ DRAW_OPTIONS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (
     ids=str,
 )
 @every_case("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
-def test_environment_contract_around_any_environment(inner, options):
+def test_contract_holds_for_any_inner_environment(inner_environment, options):
     if "choosers" in options:
-        options = {"choosers": [make_game(inner["name"], options=inner.get("options", {})).roles[-1]]}
-    check_environment(choose, environment=inner, plays=3, **options)
+        options = {
+            "choosers": [make_game(inner_environment["name"], options=inner_environment.get("options", {})).roles[-1]]
+        }
+    check_environment(choose, environment=inner_environment, plays=3, **options)
     check_environment(
-        repeated, environment={"name": "choose", "options": {"environment": inner, **options}}, rounds=2, plays=2
+        repeated,
+        environment={"name": "choose", "options": {"environment": inner_environment, **options}},
+        rounds=2,
+        plays=2,
     )
 
 
 @pytest.mark.parametrize(("diverse", "shuffle"), DRAW_OPTIONS)
 def test_candidates_are_drawn_with_their_stated_probabilities(diverse, shuffle):
     proposer = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=diverse, shuffle=shuffle)
-    offers = {candidates: share for share, candidates in proposer.possible_lists((*RPS_ACTIONS, "spock"))}
-    assert sum(offers.values()) == pytest.approx(1)
+    expected_shares = {candidates: share for share, candidates in proposer.possible_lists((*RPS_ACTIONS, "spock"))}
+    assert sum(expected_shares.values()) == pytest.approx(1)
     counts = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
         counts[proposer.order_candidates(RPS_ACTIONS, proposer.draw((*RPS_ACTIONS, "spock"), stream), stream)] += 1
-    assert set(counts) == set(offers) and all(len({*candidates}) == len(candidates) for candidates in offers)
-    assert {candidates: count / 20_000 for candidates, count in counts.items()} == pytest.approx(offers, abs=0.012)
+    assert set(counts) == set(expected_shares) and all(
+        len({*candidates}) == len(candidates) for candidates in expected_shares
+    )
+    assert {candidates: num_draws / 20_000 for candidates, num_draws in counts.items()} == pytest.approx(
+        expected_shares, abs=0.012
+    )
 
 
 def test_probabilities_of_candidates_by_hand():
-    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).possible_lists(
+    lists_with_shares = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).possible_lists(
         RPS_ACTIONS
     )
-    assert {candidates: share for share, candidates in offers} == pytest.approx({
+    assert {candidates: share for share, candidates in lists_with_shares} == pytest.approx({
         ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
     })  # fmt: skip
     # drawn with replacement, both candidates are rock with probability 0.6 * 0.6
-    with_repeats = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).possible_lists(
-        RPS_ACTIONS
-    )
-    assert {candidates: share for share, candidates in with_repeats}[("rock",)] == pytest.approx(0.36)
+    lists_with_repeats = Proposer(
+        count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False
+    ).possible_lists(RPS_ACTIONS)
+    assert {candidates: share for share, candidates in lists_with_repeats}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
     first_candidates = Counter(proposer.draw(RPS_ACTIONS, ROOT.child(number))[0] for number in range(10_000))
     assert first_candidates["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first_candidates[
@@ -90,11 +99,11 @@ def test_prompts_and_replies_of_a_chooser():
     candidate_sets = set()
     for seed in range(40):
         for number in numerals(3):
-            episode = choose(environment=RPS_FIVE).reset(Stream.from_seed(seed))
+            episode = choose(environment=RPS_SPOCK_LIZARD).reset(Stream.from_seed(seed))
             candidates = dict(episode.candidates)
             observation = episode.observe(0)
             assert observation.text == "left choose " + " ".join(
-                f"{n} {a}" for n, a in zip("123", candidates[0], strict=True)
+                f"{candidate_number} {action}" for candidate_number, action in zip("123", candidates[0], strict=True)
             )
             assert (
                 all(word in observation.key for word in candidates[0])
@@ -106,9 +115,12 @@ def test_prompts_and_replies_of_a_chooser():
     assert len(candidate_sets) > 15
     assert any(
         episode.candidates[0] != episode.candidates[1]
-        for episode in (choose(environment=RPS_FIVE).reset(Stream.from_seed(n)) for n in range(5))
+        for episode in (
+            choose(environment=RPS_SPOCK_LIZARD).reset(Stream.from_seed(seed_of_episode))
+            for seed_of_episode in range(5)
+        )
     )
-    episode = choose(environment=RPS_FULL, shuffle=False).reset(ROOT)
+    episode = choose(environment=RPS_FULL_STYLE, shuffle=False).reset(ROOT)
     observation = episode.observe(1)
     assert (
         observation.prompt.endswith("Your choices:\n1. rock\n2. paper\n3. scissors")
@@ -132,7 +144,7 @@ def test_a_chooser_sees_only_its_own_candidates():
     assert (
         len({key for key, *_ in keys}) == len(keys) == 12
     )  # 3 cards x 2 orders of candidates at its first turn x 2 at its second
-    episode = choose(environment=RPS_FIVE, count=2).reset(Stream.from_seed(2))
+    episode = choose(environment=RPS_SPOCK_LIZARD, count=2).reset(Stream.from_seed(2))
     other_episode = episode.clone()
     other_episode.candidates = {**episode.candidates, 1: ("lizard", "spock")}
     assert episode.draw(0) == other_episode.draw(0) and episode.described(0) == other_episode.described(0)
@@ -143,8 +155,8 @@ def test_a_chooser_sees_only_its_own_candidates():
         and "right chose among" not in episode.described(0)
         and not other_episode.done
     )
-    inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
-    check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
+    inner_environment = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
+    check_environment(trial, environment=inner_environment, attempts=2, reveal=True, plays=6)
 
 
 def test_seats_without_candidates_and_scripted_players():
@@ -173,8 +185,8 @@ def test_seats_without_candidates_and_scripted_players():
         episode = rules.reset(Stream.from_seed(seed))
         shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(episode, 0)
         assert shares[numerals(3)[episode.candidates[0].index("rock")]] == pytest.approx(0.8)
-        chances = scripted(preference=("scissors",)).chances(episode, 1)
-        assert episode.candidates[1][int(next(iter(chances))) - 1] == "scissors"
+        probabilities = scripted(preference=("scissors",)).chances(episode, 1)
+        assert episode.candidates[1][int(next(iter(probabilities))) - 1] == "scissors"
         repeated_episode = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(
             Stream.from_seed(seed)
         )
@@ -197,15 +209,15 @@ def test_zero_weights_are_refused_and_free_text_is_not_checked():
 
 
 @pytest.mark.parametrize(
-    ("inner", "proposals", "word", "nearest"),
+    ("inner_environment", "proposals", "word", "nearest"),
     [
         ({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"),
         ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p"),
     ],
 )
-def test_proposals_outside_the_vocabulary_are_refused(inner, proposals, word, nearest):
+def test_proposals_outside_the_vocabulary_are_refused(inner_environment, proposals, word, nearest):
     with pytest.raises(
         UnknownNameError,
-        match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}",
+        match=f"Unknown word of choose.proposals for {inner_environment['name']} '{word}'. Did you mean '{nearest}",
     ):
-        choose(environment=inner, proposals=proposals)
+        choose(environment=inner_environment, proposals=proposals)

@@ -1,4 +1,4 @@
-"""Werewolf inside choose: teams, figures, private information and scripted players."""
+"""Werewolf inside choose: teams, metrics of episodes, private information and scripted players."""
 
 import itertools
 
@@ -18,25 +18,25 @@ from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
 ROOT = Stream.from_seed(0)
-SMALL = {"players": 3, "say": ["result"], "rounds": 1, "tie": "none", "abstain": False}
+SMALL_WEREWOLF = {"players": 3, "say": ["result"], "rounds": 1, "tie": "none", "abstain": False}
 
 
-def choose_in_werewolf(options=SMALL, **changes):
+def choose_in_werewolf(options=SMALL_WEREWOLF, **changes):
     return choose(environment={"name": "werewolf", "options": options}, **changes)
 
 
-@pytest.mark.parametrize("settings", [{}, {"proposer": "seat"}], ids=str)
-def test_results_match_werewolf_without_choose(settings):
-    rules = choose_in_werewolf({}, **settings)
+@pytest.mark.parametrize("choose_options", [{}, {"proposer": "seat"}], ids=str)
+def test_results_match_werewolf_without_choose(choose_options):
+    rules = choose_in_werewolf({}, **choose_options)
     teams, seats = rules.inner.teams, rules.inner.num_seats
     assert teams_of(rules) == teams * (rules.num_seats // seats) and rules.figures == rules.inner.figures
     for seed in range(4):
-        episode, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        episode, stream = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         inner_play = episode.play.clone()
-        for number in itertools.count():
+        for moment in itertools.count():
             if episode.done:
                 break
-            replies = {seat: random().choose(episode, seat, draws.child(number).child(seat)) for seat in episode.due()}
+            replies = {seat: random().choose(episode, seat, stream.child(moment).child(seat)) for seat in episode.due()}
             actions = {
                 seat: dict(zip(episode.legal(seat), actions_meant(episode, seat, episode.legal(seat)), strict=True))[
                     reply
@@ -52,8 +52,10 @@ def test_results_match_werewolf_without_choose(settings):
         assert [episode.ending(seat) for seat in range(seats)] == [inner_play.ending(seat) for seat in range(seats)]
 
 
-def test_figures_notes_private_candidates_and_scripted_players():
-    game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
+def test_a_recorded_episode_has_the_figures_and_notes_of_werewolf():
+    game = make_game(
+        "choose", options={"environment": {"name": "werewolf", "options": {**SMALL_WEREWOLF, "deduce": True}}}
+    )
     spec = EpisodeSpec(
         game=game,
         episode_id=0,
@@ -79,14 +81,18 @@ def test_figures_notes_private_candidates_and_scripted_players():
     }
     assert figures["won"] == tuple(float(value > 0) for value in episode.returns)
     note_turns = [turn for turn in episode.turns if turn.note]
+    # 3 seats deduce before their speech and before the vote
     assert len(note_turns) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in note_turns)
     assert all(turn.reply in ("1", "2", "3") and "1 " in turn.prompt for turn in episode.turns if not turn.note)
+
+
+def test_candidates_and_choices_of_other_seats_are_hidden():
     for seed in range(6):
-        episode, draws = (
+        episode, stream = (
             choose_in_werewolf({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)),
             Stream.from_seed(seed).child("play"),
         )
-        for number in itertools.count():
+        for moment in itertools.count():
             if episode.done:
                 break
             for seat in range(6):
@@ -96,22 +102,28 @@ def test_figures_notes_private_candidates_and_scripted_players():
                     for other_seat, candidates in episode.candidates.items()
                 }
                 other_episode.chosen = {
-                    other_seat: figures if other_seat == seat else (("p9",), "p9")
-                    for other_seat, figures in episode.chosen.items()
+                    other_seat: choice if other_seat == seat else (("p9",), "p9")
+                    for other_seat, choice in episode.chosen.items()
                 }
                 assert other_episode.observe(seat) == episode.observe(seat) and other_episode.described(
                     seat
                 ) == episode.described(seat)
-                assert number != 2 or other_episode.draw(seat) == episode.draw(seat)
+                assert moment != 2 or other_episode.draw(seat) == episode.draw(seat)
             episode.step(
-                {seat: random().choose(episode, seat, draws.child(number).child(seat)) for seat in episode.due()}
+                {seat: random().choose(episode, seat, stream.child(moment).child(seat)) for seat in episode.due()}
             )
+
+
+def test_weights_of_biased_apply_to_the_meaning_of_candidates():
     episode = choose_in_werewolf({}, count=2).reset(ROOT)
     episode.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
     player = biased(weights={"claim seer": 4.0, "p1": 2.0})
     assert player.chances(episode, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and player.chances(
         episode, 1
     ) == pytest.approx({"1": 0.8, "2": 0.2})
+
+
+def test_werewolf_bot_chooses_candidates_by_their_meaning():
     episode = choose_in_werewolf({}, count=2).reset(ROOT)
     episode.play = episode.play.rules.begin((0, 1, 2, 3), ROOT)
     episode.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}

@@ -18,7 +18,7 @@ from sparring.testing import check_environment
 from tests.cases import every_case
 
 RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
-INNER = [
+INNER_ENVIRONMENTS = [
     RPS,
     RPS_FULL,
     {"name": "sealed_auction"},
@@ -44,11 +44,13 @@ def play_replies(episode, *all_replies):
     return observations
 
 
-@every_case("inner", INNER, ids=str)
+@every_case("inner_environment", INNER_ENVIRONMENTS, ids=str)
 @every_case(("combinator", "options"), COMBINATORS)
-def test_environment_contract_around_any_environment(combinator, options, inner):
-    check_environment(combinator, environment=inner, plays=3, **options)
-    check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)
+def test_contract_holds_for_any_inner_environment(combinator, options, inner_environment):
+    check_environment(combinator, environment=inner_environment, plays=3, **options)
+    check_environment(
+        combinator, environment={"name": "talk", "options": {"environment": inner_environment}}, plays=2, **options
+    )
 
 
 def test_repeated_rounds_and_messages_by_hand():
@@ -99,20 +101,23 @@ def test_attempts_and_notes_of_a_trial_by_hand():
     )
     assert episode.done and episode.returns == (0.0, 0.0)
     episode = trial(environment=RPS, attempts=2, reflect=False).reset(Stream.from_seed(0))
-    first, second = play_replies(episode, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
-    assert first[1].key == second[1].key and first[1].text == second[1].text
-    assert first[0].key != second[0].key
+    first_observations, second_observations = play_replies(episode, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
+    assert (
+        first_observations[1].key == second_observations[1].key
+        and first_observations[1].text == second_observations[1].text
+    )
+    assert first_observations[0].key != second_observations[0].key
     rules = trial(environment={"name": "ordinal_2x2"}, stop_on_win=True)
     assert (rules.min_utility, rules.max_utility) == (1.0, 12.0)
-    for stop, num_attempts in ((True, 1), (False, 3)):
-        episode = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))
+    for stop_on_win, num_attempts in ((True, 1), (False, 3)):
+        episode = trial(environment=RPS, reflect=False, stop_on_win=stop_on_win).reset(Stream.from_seed(0))
         attempts_played = 0
         while not episode.done:
             episode.step({0: "rock", 1: "scissors"})
             attempts_played += 1
         assert attempts_played == num_attempts and episode.returns == (float(num_attempts), -float(num_attempts))
     episode = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
-    *_, last = play_replies(
+    *_, last_observations = play_replies(
         episode,
         {0: "rock", 1: "paper"},
         {0: "first note"},
@@ -121,11 +126,16 @@ def test_attempts_and_notes_of_a_trial_by_hand():
         {0: "rock", 1: "paper"},
     )
     assert (
-        last[0].fresh and "1. first\n\n2. secon" in last[0].prompt and "note" not in last[0].prompt.split("2. secon")[1]
+        last_observations[0].fresh
+        and "1. first\n\n2. secon" in last_observations[0].prompt
+        and "note" not in last_observations[0].prompt.split("2. secon")[1]
     )
 
 
-TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # the first player can win at once
+NIM_WITH_ONE_PILE = {
+    "name": "nim",
+    "options": {"pile_sizes": "3", "is_misere": False},
+}  # the first player can win at once
 
 
 @pytest.mark.parametrize(
@@ -133,17 +143,17 @@ TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  
     [(trial, {"attempts": 4, "carry": ("first", "second"), "reflect": False}), (repeated, {"rounds": 4})],
 )
 def test_news_of_attempts_without_a_turn_accumulate(combinator, options):
-    episode = combinator(environment=TAKE_ALL, **options).reset(Stream.from_seed(0))
-    for take in ("a3", "a3", "a1"):
-        episode.step({0: take})
+    episode = combinator(environment=NIM_WITH_ONE_PILE, **options).reset(Stream.from_seed(0))
+    for action in ("a3", "a3", "a1"):
+        episode.step({0: action})
     assert episode.observe(1).text == "nim second 3 a3 minus nim second 3 a3 minus nim second 3 a1"
 
 
-def second_attempt_view(combinator, card, *moves, **options):
+def second_attempt_view(combinator, first_card, *moves, **options):
     """Return (key, text) of the first seat of Kuhn poker at the start of a second attempt with the Queen."""
     rules = combinator(environment={"name": "kuhn_poker"}, **options)
     episode = rules.reset(Stream.from_seed(0))
-    for cards in (card + "K", "QJ"):
+    for cards in (first_card + "K", "QJ"):
         state = rules.inner.state_of(rules.inner.first_node())
         for letter in cards:
             state.apply_index("JQK".index(letter))
@@ -166,19 +176,19 @@ def second_attempt_view(combinator, card, *moves, **options):
     ],
 )
 def test_keys_include_own_cards_and_actions_of_earlier_attempts(combinator, options):
-    lines = [("J", "pass", "bet", "pass"), ("Q", "pass", "bet", "pass"), ("Q", "pass", "bet", "bet")]
-    keys = [second_attempt_view(combinator, *line, **options)[0] for line in lines]
+    cards_and_moves = [("J", "pass", "bet", "pass"), ("Q", "pass", "bet", "pass"), ("Q", "pass", "bet", "bet")]
+    keys = [second_attempt_view(combinator, *card_and_moves, **options)[0] for card_and_moves in cards_and_moves]
     assert (
         len({*keys}) == 3
         and len(
             {
-                second_attempt_view(combinator, *lines[0], **options)[1],
-                second_attempt_view(combinator, *lines[1], **options)[1],
+                second_attempt_view(combinator, *cards_and_moves[0], **options)[1],
+                second_attempt_view(combinator, *cards_and_moves[1], **options)[1],
             }
         )
         == 1
     )
-    assert keys[0] == second_attempt_view(combinator, *lines[0], **options)[0]
+    assert keys[0] == second_attempt_view(combinator, *cards_and_moves[0], **options)[0]
 
 
 @pytest.mark.parametrize("reflect", [False, True])
@@ -191,7 +201,7 @@ def test_with_notes_only_the_notes_of_earlier_attempts_are_known(reflect):
     assert len(views) == 1
 
 
-def first_prompts_of_attempts(**options):
+def read_first_prompts(**options):
     episode = trial(attempts=3, reflect=False, **options).reset(Stream.from_seed(0))
     first_prompts = {}
     while not episode.done:
@@ -203,25 +213,32 @@ def first_prompts_of_attempts(**options):
     return [first_prompts[attempt] for attempt in range(3)]
 
 
-@pytest.mark.parametrize("inner", [RPS_FULL, {"name": "kuhn_poker", "options": {"style": "full"}}])
-def test_retell_false_leaves_out_the_rules_and_nothing_else(inner):
-    always_told, once_told = (
-        first_prompts_of_attempts(environment=inner),
-        first_prompts_of_attempts(environment=inner, retell=False),
+@pytest.mark.parametrize("inner_environment", [RPS_FULL, {"name": "kuhn_poker", "options": {"style": "full"}}])
+def test_retell_false_leaves_out_the_rules_and_nothing_else(inner_environment):
+    with_rules_always, with_rules_once = (
+        read_first_prompts(environment=inner_environment),
+        read_first_prompts(environment=inner_environment, retell=False),
     )
-    rules = make_game(inner["name"], options=inner["options"]).rules
-    assert [text.count(rules) for text, _ in always_told] == [1, 1, 1] and [
-        text.count(rules) for text, _ in once_told
+    rules = make_game(inner_environment["name"], options=inner_environment["options"]).rules
+    assert [text.count(rules) for text, _ in with_rules_always] == [1, 1, 1] and [
+        text.count(rules) for text, _ in with_rules_once
     ] == [
         1,
         0,
         0,
     ]
-    assert once_told[0] == always_told[0] and [key for _, key in once_told] == [key for _, key in always_told]
-    for (long, _), (short, _) in zip(always_told[1:], once_told[1:], strict=True):
-        parts = [part for part in long.replace(rules, "").split("\n\n") if part.strip()]
-        assert all(part.strip() in short for part in parts) and "A new attempt begins, by the same rules." in short
-        assert len(short) < len(long)
+    assert with_rules_once[0] == with_rules_always[0] and [key for _, key in with_rules_once] == [
+        key for _, key in with_rules_always
+    ]
+    for (prompt_with_rules, _), (prompt_without_rules, _) in zip(
+        with_rules_always[1:], with_rules_once[1:], strict=True
+    ):
+        parts = [part for part in prompt_with_rules.replace(rules, "").split("\n\n") if part.strip()]
+        assert (
+            all(part.strip() in prompt_without_rules for part in parts)
+            and "A new attempt begins, by the same rules." in prompt_without_rules
+        )
+        assert len(prompt_without_rules) < len(prompt_with_rules)
 
 
 @pytest.mark.parametrize("memory", ["all", "notes"])
@@ -231,25 +248,25 @@ def test_a_fresh_conversation_always_contains_the_rules(memory):
     )
     episode.step({0: "rock", 1: "paper"})
     has_rules = {seat: "We play rock, paper, scissors." in episode.observe(seat).prompt for seat in (0, 1)}
-    assert has_rules == {0: memory == "notes", 1: True}  # the other seat remembers nothing
+    assert has_rules == {0: memory == "notes", 1: True}  # the other seat has no memory of attempts
 
 
 @pytest.mark.parametrize(
-    ("inner", "reason"),
+    ("inner_environment", "reason"),
     [
         ({"name": "rock_paper_scissors"}, "rock_paper_scissors has no rules in brief style"),
         ({"name": "talk", "options": {"environment": RPS_FULL}}, "talk does not have its rules as one text"),
     ],
 )
-def test_retell_false_is_refused_without_separate_rules(inner, reason):
+def test_retell_false_is_refused_without_separate_rules(inner_environment, reason):
     with pytest.raises(ConfigError, match=f"retell=false leaves the rules out, and {reason}; write retell: true"):
-        trial(environment=inner, retell=False)
+        trial(environment=inner_environment, retell=False)
 
 
-def second_attempt_news(cards, *moves, seat=0, players=2, **options):
+def play_attempt_and_read_news(cards, *moves, seat=0, players=2, **options):
     """Play one attempt of Kuhn poker; return the news of a seat before the next attempt, and its key."""
-    inner = {"name": "kuhn_poker", "options": {"players": players, "style": options.pop("style", "brief")}}
-    rules = trial(environment=inner, attempts=2, reflect=False, carry=("first", "second"), **options)
+    inner_environment = {"name": "kuhn_poker", "options": {"players": players, "style": options.pop("style", "brief")}}
+    rules = trial(environment=inner_environment, attempts=2, reflect=False, carry=("first", "second"), **options)
     episode = rules.reset(Stream.from_seed(0))
     state = rules.inner.state_of(rules.inner.first_node())
     for card in cards:
@@ -263,51 +280,56 @@ def second_attempt_news(cards, *moves, seat=0, players=2, **options):
 
 
 def test_reveal_shows_cards_as_at_a_showdown():
-    assert second_attempt_news("QJ", "bet", "bet", reveal=True)[0] == "bet shows J plus"
-    assert second_attempt_news("QJ", "bet", "bet", seat=1, reveal=True)[0] == ". shows Q minus"
-    assert second_attempt_news("QK", "pass", "bet", "bet", reveal=True)[0] == ". shows K minus"
+    assert play_attempt_and_read_news("QJ", "bet", "bet", reveal=True)[0] == "bet shows J plus"
+    assert play_attempt_and_read_news("QJ", "bet", "bet", seat=1, reveal=True)[0] == ". shows Q minus"
+    assert play_attempt_and_read_news("QK", "pass", "bet", "bet", reveal=True)[0] == ". shows K minus"
     for seat in (0, 1):
         for moves in (("bet", "pass"), ("pass", "bet", "pass")):
-            assert "shows" not in second_attempt_news("QJ", *moves, seat=seat, reveal=True)[0]
-        assert "shows" not in second_attempt_news("QJ", "bet", "bet", seat=seat)[0]
+            assert "shows" not in play_attempt_and_read_news("QJ", *moves, seat=seat, reveal=True)[0]
+        assert "shows" not in play_attempt_and_read_news("QJ", "bet", "bet", seat=seat)[0]
     assert (
         "\n\nsecond held the Jack.\n\nThat play is over. You got 2."
-        in second_attempt_news("QJ", "bet", "bet", reveal=True, style="full")[0]
+        in play_attempt_and_read_news("QJ", "bet", "bet", reveal=True, style="full")[0]
     )
     keys = {
-        (cards, reveal): second_attempt_news(cards, "bet", "bet", reveal=reveal)[1].split("0")[0]
+        (cards, reveal): play_attempt_and_read_news(cards, "bet", "bet", reveal=reveal)[1].split("0")[0]
         for cards in ("KJ", "KQ")
         for reveal in (False, True)
     }
     assert keys["KJ", False] == keys["KQ", False] and keys["KJ", True] != keys["KQ", True]
     moves = ("bet", "pass", "bet")  # the second folds
-    assert second_attempt_news("QJA", *moves, players=3, reveal=True)[0] == "second pass third bet shows third A minus"
-    assert "shows" not in second_attempt_news("QJA", *moves, players=3, seat=1, reveal=True)[0]
-    assert second_attempt_news("QJA", "pass", "pass", "pass", players=3, reveal=True)[0].endswith(
+    assert (
+        play_attempt_and_read_news("QJA", *moves, players=3, reveal=True)[0]
+        == "second pass third bet shows third A minus"
+    )
+    assert "shows" not in play_attempt_and_read_news("QJA", *moves, players=3, seat=1, reveal=True)[0]
+    assert play_attempt_and_read_news("QJA", "pass", "pass", "pass", players=3, reveal=True)[0].endswith(
         "shows second J third A minus"
     )
-    for inner in (RPS, RPS_FULL, {"name": "tic_tac_toe"}):
-        rules = [trial(environment=inner, reflect=False, reveal=reveal) for reveal in (False, True)]
-        courses = [environment.reset(Stream.from_seed(0)) for environment in rules]
-        number = 0
-        while not courses[0].done:
-            due = courses[0].due()
-            assert [courses[0].observe(seat) for seat in due] == [courses[1].observe(seat) for seat in due]
-            replies = {seat: courses[0].sample(seat, Stream.from_seed(number)) for seat in due}
-            for episode in courses:
+    for inner_environment in (RPS, RPS_FULL, {"name": "tic_tac_toe"}):
+        rules = [trial(environment=inner_environment, reflect=False, reveal=reveal) for reveal in (False, True)]
+        episodes = [environment.reset(Stream.from_seed(0)) for environment in rules]
+        moment = 0
+        while not episodes[0].done:
+            due_seats = episodes[0].due()
+            assert [episodes[0].observe(seat) for seat in due_seats] == [
+                episodes[1].observe(seat) for seat in due_seats
+            ]
+            replies = {seat: episodes[0].sample(seat, Stream.from_seed(moment)) for seat in due_seats}
+            for episode in episodes:
                 episode.step(replies)
-            number += 1
+            moment += 1
 
 
 @pytest.mark.parametrize(("redeal", "is_same"), [("same", True), ("fresh", False)])
 def test_redeal_keeps_or_changes_the_initial_state(redeal, is_same):
     rules = trial(environment={"name": "sealed_auction"}, attempts=5, reflect=False, redeal=redeal, carry=("bidder1",))
     episode = rules.reset(Stream.from_seed(1))
-    starts = set()
+    initial_states = set()
     while not episode.done:
-        starts.add(episode.play.start)
+        initial_states.add(episode.play.start)
         episode.step({0: "0", 1: "0"})
-    assert (len(starts) == 1) is is_same
+    assert (len(initial_states) == 1) is is_same
 
 
 @pytest.mark.parametrize(
@@ -318,7 +340,7 @@ def test_a_message_cannot_close_its_quotation_marks(quote):
     text = f"hi{quote} Round 1: you chose rock. You get 3"
     steps = play_replies(episode, {0: text, 1: "yes"}, {0: "paper", 1: "rock"})
     assert steps[1][1].prompt == 'left says: "hi\' Round 1: you chose rock. You get 3"'
-    assert episode.messages[0] == (0, text), "the record holds what was said"
+    assert episode.messages[0] == (0, text), "the record keeps the original text"
     assert spec_of(make_game("talk", options={"environment": RPS_FULL})).version == 2
 
 
@@ -341,7 +363,7 @@ def test_a_rollout_records_attempts_and_replays(combinator, options):
 
 @pytest.mark.parametrize("name", ["repeated", "trial", "talk", "tools", "choose"])
 @pytest.mark.parametrize(
-    ("inner", "error", "message"),
+    ("inner_environment", "error", "message"),
     [
         ("kuhn_poker", ConfigError, "environment"),
         ({"nam": "kuhn_poker"}, ConfigError, "names no environment"),
@@ -351,30 +373,30 @@ def test_a_rollout_records_attempts_and_replays(combinator, options):
         ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
     ],
 )
-def test_invalid_inner_environments_are_refused(name, inner, error, message):
+def test_invalid_inner_environments_are_refused(name, inner_environment, error, message):
     with pytest.raises(error, match=message):
-        make_game(name, options={"environment": inner})
+        make_game(name, options={"environment": inner_environment})
 
 
 def test_fresh_conversations_repeat_notes_and_sampled_notes_quote_news():
     # A worker of wide_search starts each call without memory; a seat with notes gets them again.
-    inner = {
+    inner_environment = {
         "name": "wide_search",
         "options": {"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 3},
     }
-    options = {"environment": inner, "attempts": 2, "memory": "notes", "carry": ("worker 1",)}
-    for carried in ((), ("worker 1",)):
-        play = make_game("trial", options={**options, "carry": carried or ("lead",)}).reset(Stream.from_seed(0))
+    options = {"environment": inner_environment, "attempts": 2, "memory": "notes", "carry": ("worker 1",)}
+    for carry in ((), ("worker 1",)):
+        play = make_game("trial", options={**options, "carry": carry or ("lead",)}).reset(Stream.from_seed(0))
         for attempt in range(2):
-            for call in range(2):
+            for call_number in range(2):
                 play.step({0: "call 1"})
                 observation = play.observe(1)
                 assert observation.fresh and observation.attempt == attempt
                 assert observation.prompt.startswith(
-                    "noted it worker 1 find" if carried and attempt else "worker 1 find"
+                    "noted it worker 1 find" if carry and attempt else "worker 1 find"
                 ), (
                     attempt,
-                    call,
+                    call_number,
                 )
                 play.step({1: "open " + observation.prompt.split(" of ")[1].split()[0]})
                 assert not play.observe(1).fresh
@@ -383,10 +405,10 @@ def test_fresh_conversations_repeat_notes_and_sampled_notes_quote_news():
                 play.step(dict.fromkeys(play.due(), "noted it"))
     play = make_game("trial", options={**options, "memory": "all"}).reset(Stream.from_seed(0))
     play.step({0: "call 1"})
-    assert not play.observe(1).fresh  # it keeps its whole conversation
+    assert not play.observe(1).fresh  # the seat keeps its whole conversation
     sampled_notes = {}
-    for style, inner in (("brief", RPS), ("full", RPS_FULL)):
-        episode = trial(environment=inner, attempts=2, note_limit=60, carry=("left", "right")).reset(
+    for style, inner_environment in (("brief", RPS), ("full", RPS_FULL)):
+        episode = trial(environment=inner_environment, attempts=2, note_limit=60, carry=("left", "right")).reset(
             Stream.from_seed(0)
         )
         episode.step({0: "rock", 1: "paper"})

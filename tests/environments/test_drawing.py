@@ -29,7 +29,7 @@ ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60
 )
 
 
-def picture_of(words, theme="light"):
+def draw_everything(words, theme="light"):
     canvas = Canvas(theme)
     heading(canvas, words, words)
     paragraph(canvas, words)
@@ -47,7 +47,7 @@ def picture_of(words, theme="light"):
 
 @given(ANY_TEXT)
 def test_any_text_is_escaped(words):
-    svg = picture_of(words)
+    svg = draw_everything(words)
     text = "".join(ElementTree.fromstring(svg).itertext())
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     if visible(words):
@@ -63,7 +63,7 @@ def test_control_characters_and_long_texts():
     assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
     assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= MAX_CHARACTERS
-    assert len(picture_of(text)) < 20_000
+    assert len(draw_everything(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
     timeline(canvas, [TimelineMessage("who", f"word{number}") for number in range(200)])
@@ -73,10 +73,10 @@ def test_control_characters_and_long_texts():
 
 
 @given(ANY_TEXT, st.floats(20, 400), st.integers(1, 5))
-def test_texts_are_cut_to_their_width(words, width, most):
+def test_texts_are_cut_to_their_width(words, width, max_lines):
     assert width_of(shorten(words, 15, width), 15) <= width + 15
-    lines = wrap_text(words, 15, width, most)
-    assert 1 <= len(lines) <= most
+    lines = wrap_text(words, 15, width, max_lines)
+    assert 1 <= len(lines) <= max_lines
     assert all(width_of(line, 15) <= width + 15 for line in lines)
 
 
@@ -87,7 +87,7 @@ def test_wrapping_loses_no_text_if_there_is_space(words):
 
 
 def test_themes_and_nested_pictures():
-    light, dark = picture_of("words", "light"), picture_of("words", "dark")
+    light, dark = draw_everything("words", "light"), draw_everything("words", "dark")
     assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark) and light != dark
     assert THEMES["light"].keys() == THEMES["dark"].keys()
     with pytest.raises(UnknownNameError, match="theme"):
@@ -118,8 +118,8 @@ def luminance(colour):
 
 
 def contrast(colour, background):
-    low, high = sorted((luminance(colour), luminance(background)))
-    return (high + 0.05) / (low + 0.05)
+    darker, brighter = sorted((luminance(colour), luminance(background)))
+    return (brighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -18,26 +18,26 @@ from sparring.environments.tree_arrays import walk
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.cfr import has_at_most_histories
 
-KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
+KUHN_GAME, TIC_TAC_TOE_GAME = make_game("kuhn_poker"), make_game("tic_tac_toe")
 
 
 def test_rules_keys_and_kinds_of_information():
-    assert KUHN.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
-    assert KUHN.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
-    assert (KUHN.perfect_information, TIC.perfect_information) == (False, True)
-    assert KUHN.has_info_states and not make_game("hanabi").has_info_states
+    assert KUHN_GAME.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
+    assert KUHN_GAME.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
+    assert (KUHN_GAME.perfect_information, TIC_TAC_TOE_GAME.perfect_information) == (False, True)
+    assert KUHN_GAME.has_info_states and not make_game("hanabi").has_info_states
 
 
 def test_nodes_follow_a_state_and_never_change():
-    state = KUHN.reset(Stream.from_seed(0))
-    node = KUHN.first_node()
+    state = KUHN_GAME.reset(Stream.from_seed(0))
+    node = KUHN_GAME.first_node()
     assert node.is_chance_node() and len(node.chance_outcomes()) == 3
     for event in state.trail:
         node = node.child(event.action)
     assert str(state.node) == str(node) and node.information_state_string(0) == state.observe(0).key
     earlier_node = state.node
     state.apply("bet")
-    assert str(state.node) == str(earlier_node.child(1)) != str(earlier_node)  # the node itself did not move
+    assert str(state.node) == str(earlier_node.child(1)) != str(earlier_node)  # the earlier node is unchanged
 
 
 def test_only_games_with_a_table_offer_it():
@@ -45,7 +45,7 @@ def test_only_games_with_a_table_offer_it():
     state = game.reset(Stream.from_seed(0))
     assert state.table is game.first_table
     with pytest.raises(AttributeError):
-        _ = TIC.reset(Stream.from_seed(0)).table
+        _ = TIC_TAC_TOE_GAME.reset(Stream.from_seed(0)).table
 
 
 def test_registered_games_are_loaded_by_name_and_options():
@@ -55,11 +55,11 @@ def test_registered_games_are_loaded_by_name_and_options():
 
 
 def test_values_of_average_policies_and_best_responses():
-    table = average_policy(KUHN, "cfr_plus", 200)
-    values = [best_response_value(KUHN, seat, table) for seat in (0, 1)]
+    table = average_policy(KUHN_GAME, "cfr_plus", 200)
+    values = [best_response_value(KUHN_GAME, seat, table) for seat in (0, 1)]
     assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
-    never_bets = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN).number})
-    assert best_response_value(KUHN, 0, never_bets) == pytest.approx(1.0)  # a bet takes every pot
+    never_bets = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN_GAME).number})
+    assert best_response_value(KUHN_GAME, 0, never_bets) == pytest.approx(1.0)  # each bet wins the pot
 
 
 def test_tree_search_finds_the_winning_move():

@@ -13,7 +13,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import GameError, SparringError
 from sparring.environments import catalogue
 
-SOURCE = '''"""Two seats name a number at once; the higher one wins."""
+ENVIRONMENT_SOURCE = '''"""Two seats name a number at once; the higher one wins."""
 
 from sparring.core.records import Observation
 
@@ -53,7 +53,7 @@ def numbers(*, style: str = "brief"):
     return Numbers()
 '''
 
-QUICK = [
+QUICK_OVERRIDES = [
     "steps=2",
     "rollout.games_per_step=8",
     "model.hidden_size=16",
@@ -96,32 +96,32 @@ def install_source(plugin_folder):
         clear_plugin_caches()
 
     yield write
-    write(SOURCE)
+    write(ENVIRONMENT_SOURCE)
 
 
 @pytest.fixture(scope="module")
 def run_folder(plugin_folder, tmp_path_factory):
-    (plugin_folder / "numbers.py").write_text(SOURCE)
+    (plugin_folder / "numbers.py").write_text(ENVIRONMENT_SOURCE)
     clear_plugin_caches()
     run = tmp_path_factory.mktemp("trained") / "run"
-    outcome = run_cli(
-        "train", "kuhn-tiny", *QUICK, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run
+    result = run_cli(
+        "train", "kuhn-tiny", *QUICK_OVERRIDES, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run
     )
-    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
+    assert result.exit_code == 0, (result.output, result.exception)
     return run
 
 
 def test_it_trains_and_its_mean_return_is_evaluated(run_folder):
-    last = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()][-1]
-    assert "match/numbers/random/left/return" in last and "nash_conv/numbers" not in last
-    outcome = run_cli("evaluate", run_folder, "--games", 6, "--json")
-    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
-    result = json.loads(outcome.stdout)
+    last_metrics = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()][-1]
+    assert "match/numbers/random/left/return" in last_metrics and "nash_conv/numbers" not in last_metrics
+    cli_result = run_cli("evaluate", run_folder, "--games", 6, "--json")
+    assert cli_result.exit_code == 0, (cli_result.output, cli_result.exception)
+    result = json.loads(cli_result.stdout)
     assert {row["role"] for row in result["matches"]} == {"left", "right"}
     assert any("numbers: no exact figures" in note for note in result["notes"])
     assert any("numbers: no regret" in note for note in result["notes"])
-    outcome = run_cli("evaluate", run_folder, "--games", 4, "--league", "--json")
-    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
+    cli_result = run_cli("evaluate", run_folder, "--games", 4, "--league", "--json")
+    assert cli_result.exit_code == 0, (cli_result.output, cli_result.exception)
 
 
 @pytest.mark.parametrize(
@@ -137,22 +137,37 @@ def test_it_trains_and_its_mean_return_is_evaluated(run_folder):
         ["evaluate", "{run}", "--games", "4", "--oracle", "noisy"],
         ["evaluate", "{run}", "--suite", "{suite}", "--workers", "1"],
         ["credit", "compare", "--environment", "numbers", "--episodes", "640", "--estimators", "rloo"],
-        ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: minimax}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: cfr}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "credit={name: exact_advantage}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK_OVERRIDES, "environments.0.oracle={name: minimax}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK_OVERRIDES, "environments.0.oracle={name: cfr}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK_OVERRIDES, "credit={name: exact_advantage}", "--run", "{new}"],
         [
             "train",
             "kuhn-tiny",
-            *QUICK,
+            *QUICK_OVERRIDES,
             "rollout.playouts=2",
             "rewards=[{name: playout_value}]",
             "reorder_outcomes=true",
             "--run",
             "{new}",
         ],
-        ["train", "kuhn-tiny", *QUICK, "rollout.group_size=4", "rollout.plan={name: branch}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "matchmaker={name: mixed, past: 0, bots: {cfr: 1.0}}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "environments.0.illegal={payoff: mars}", "--run", "{new}"],
+        [
+            "train",
+            "kuhn-tiny",
+            *QUICK_OVERRIDES,
+            "rollout.group_size=4",
+            "rollout.plan={name: branch}",
+            "--run",
+            "{new}",
+        ],
+        [
+            "train",
+            "kuhn-tiny",
+            *QUICK_OVERRIDES,
+            "matchmaker={name: mixed, past: 0, bots: {cfr: 1.0}}",
+            "--run",
+            "{new}",
+        ],
+        ["train", "kuhn-tiny", *QUICK_OVERRIDES, "environments.0.illegal={payoff: mars}", "--run", "{new}"],
         ["explain", "numbers"],
         ["list", "environments", "--json"],
     ],
@@ -161,12 +176,12 @@ def test_it_trains_and_its_mean_return_is_evaluated(run_folder):
 def test_unsupported_uses_fail_with_one_line_that_names_it(arguments, run_folder, tmp_path):
     suite = tmp_path / "suite.yaml"
     suite.write_text("rows: [{name: a, game: numbers, role: trained, kind: exact}]")
-    values = {"{run}": str(run_folder), "{suite}": str(suite), "{new}": str(tmp_path / "new")}
-    outcome = run_cli(*(values.get(argument, argument) for argument in arguments), text="one\n" * 20)
-    if outcome.exception is None:
+    paths = {"{run}": str(run_folder), "{suite}": str(suite), "{new}": str(tmp_path / "new")}
+    result = run_cli(*(paths.get(argument, argument) for argument in arguments), text="one\n" * 20)
+    if result.exception is None:
         return
-    assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    message = str(outcome.exception)
+    assert isinstance(result.exception, SparringError), repr(result.exception)
+    message = str(result.exception)
     assert "numbers" in message.lower() and "\n" not in message, message
 
 
@@ -181,21 +196,23 @@ def test_unsupported_uses_fail_with_one_line_that_names_it(arguments, run_folder
     ],
 )
 def test_an_environment_without_a_required_attribute_is_refused(line, missing, install_source, tmp_path):
-    install_source(SOURCE.replace(line, "    spare = 1" if "def" not in line else "    def spare(self, stream):"))
-    outcome = run_cli("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
-    assert isinstance(outcome.exception, GameError), repr(outcome.exception)
-    assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {missing}" in str(outcome.exception)
+    install_source(
+        ENVIRONMENT_SOURCE.replace(line, "    spare = 1" if "def" not in line else "    def spare(self, stream):")
+    )
+    result = run_cli("train", "kuhn-tiny", *QUICK_OVERRIDES, "--run", tmp_path / "run")
+    assert isinstance(result.exception, GameError), repr(result.exception)
+    assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {missing}" in str(result.exception)
 
 
 @pytest.mark.parametrize("name", ["observe", "legal", "step", "due", "done", "returns"])
 def test_a_play_without_a_required_attribute_is_refused(name, install_source, tmp_path):
     attributes_line = "    done, returns = False, (0.0, 0.0)\n"
     changed_line = attributes_line.replace(name, f"spare_{name}") if name in attributes_line else attributes_line
-    text = SOURCE.replace(attributes_line, changed_line).replace(
+    text = ENVIRONMENT_SOURCE.replace(attributes_line, changed_line).replace(
         "self.done, self.returns =", "done, returns =" if name in attributes_line else "self.done, self.returns ="
     )
     install_source(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
-    outcome = run_cli("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
-    assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    message = str(outcome.exception)
+    result = run_cli("train", "kuhn-tiny", *QUICK_OVERRIDES, "--run", tmp_path / "run")
+    assert isinstance(result.exception, SparringError), repr(result.exception)
+    message = str(result.exception)
     assert repr(name) in message and "numbers" in message and "\n" not in message

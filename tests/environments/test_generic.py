@@ -64,11 +64,11 @@ def test_words_hidden_simultaneous_moves_and_refused_games():
 @every_case("style", ["brief", "full"], parts=2)
 def test_registered_games_play_through_the_adapter(name, style):
     game = make_game(name, options={"style": style})
-    state, draws, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0
+    state, stream, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0
     while not state.done and plies < 40:
         text, legal = state.observe(state.seat, plies and 1).text, state.legal_actions()
         assert text and (style == "brief" or legal[0] in text)
-        action = legal[draws.integer(plies, len(legal))]
+        action = legal[stream.integer(plies, len(legal))]
         assert state.parse(action) == action
         state.apply(action)
         plies += 1

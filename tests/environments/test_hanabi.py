@@ -42,18 +42,18 @@ def parse_openspiel_observation(spiel, seat):
 def test_table_matches_openspiel_at_every_position(size, players):
     game = make_game("hanabi", options={"size": size, "players": players})
     for seed in range(30):
-        state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        state, stream = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table, seat = replay(game.sizes, state.trail), state.seat
             lives, information, stacks, hands, deck, discards = parse_openspiel_observation(state.spiel, seat)
             assert (table.lives, table.information, table.deck) == (lives, information, deck)
             assert " ".join(f"{colour}{height}" for colour, height in table.stacks.items()) == stacks
-            others = [table.hands[(seat + offset) % players] for offset in range(1, players)]
-            assert hands[1:] == others
+            other_hands = [table.hands[(seat + offset) % players] for offset in range(1, players)]
+            assert hands[1:] == other_hands
             assert sorted(table.discards) == sorted(discards)
             legal = state.legal_actions()
             assert [action_word(game, index, state.spiel) for index in state.spiel.legal_actions()] == list(legal)
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[stream.integer(state.plies, len(legal))])
         table = replay(game.sizes, state.trail)
         score = sum(table.stacks.values()) if table.lives else 0
         assert list(state.returns) == [float(score)] * players
@@ -68,9 +68,9 @@ def test_prompts_hide_the_seat_s_own_cards(players, style):
     for seed in range(300):
         state = game.reset(Stream.from_seed(seed))
         hidden = tuple(event.action for event in state.trail[: game.sizes.hand])
-        others = tuple(event.action for event in state.trail[game.sizes.hand :])
+        other_cards = tuple(event.action for event in state.trail[game.sizes.hand :])
         text = state.observe(0).text
-        entry = text_and_hands.setdefault(others, (text, {hidden}))
+        entry = text_and_hands.setdefault(other_cards, (text, {hidden}))
         assert entry[0] == text
         entry[1].add(hidden)
     assert any(len(hands) > 1 for _, hands in text_and_hands.values())

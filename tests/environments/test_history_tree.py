@@ -12,7 +12,7 @@ from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
 
 class Guess(Environment):
-    """One seat sees the coin, the other does not; both guess at once and share the number of right guesses."""
+    """One seat sees the coin and the other does not; both guess at once and get the number of correct guesses."""
 
     name, roles, num_seats, max_turns, cooperative = "guess", ("told", "blind"), 2, 2, True
 

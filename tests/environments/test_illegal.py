@@ -7,11 +7,11 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 
 
-def forfeit_returns(name, offender, payoff, moves=(), **options):
+def forfeit_returns(name, offender, payoff, actions=(), **options):
     game = make_game(name, options=options, illegal={"payoff": payoff})
     state = game.reset(Stream.from_seed(0))
-    for move in moves:
-        state.apply(move)
+    for action in actions:
+        state.apply(action)
     return game.illegal.forfeit_returns(game, state, offender)
 
 

@@ -67,20 +67,25 @@ def test_returns_rewards_and_stakes_by_hand():
 def test_cards_are_revealed_only_at_a_showdown():
     rules = game(rounds=2)
 
-    def keys(seat, *indices):
+    def keys_by_card(seat, *indices):
         return {state_after_ids(rules, *indices[:seat], card, *indices[seat:]).observe(1 - seat).key for card in (J, K)}
 
     for seat in (0, 1):
-        assert len(keys(seat, Q)) == len(keys(seat, Q, CHECK)) == len(keys(seat, Q, CHECK, BET)) == 1
-        assert len(keys(seat, Q, BET, FOLD)) == 1
-        assert len(keys(seat, Q, BET, CALL)) == len(keys(seat, Q, CHECK, CHECK)) == 2
+        assert (
+            len(keys_by_card(seat, Q))
+            == len(keys_by_card(seat, Q, CHECK))
+            == len(keys_by_card(seat, Q, CHECK, BET))
+            == 1
+        )
+        assert len(keys_by_card(seat, Q, BET, FOLD)) == 1
+        assert len(keys_by_card(seat, Q, BET, CALL)) == len(keys_by_card(seat, Q, CHECK, CHECK)) == 2
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_exploitability_of_uniform_play_adds_up_over_rounds(rounds):
     rules = game(rounds=rounds)
-    states = enumerate_info_states(rules)
-    assert nash_conv(rules, states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
+    info_states = enumerate_info_states(rules)
+    assert nash_conv(rules, info_states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
 
 
 def test_prompts():

@@ -4,7 +4,7 @@ from sparring.environments.catalogue import make_game
 from tests.environments.worlds import apply_actions, state_after_ids
 
 
-def test_prompts_raises_and_returns():
+def test_prompts_after_the_public_card():
     state = state_after_ids(make_game("leduc_poker"), 0, 2)
     apply_actions(state, "call", "call")
     assert (state.seat, state.done) == (-1, False)
@@ -12,6 +12,9 @@ def test_prompts_raises_and_returns():
     assert state.observe(0, 1).text == "call K"
     state.apply("raise")
     assert state.observe(1).text == "leduc second K call call K raise"
+
+
+def test_raises_are_limited_and_raise_the_stakes():
     state = state_after_ids(make_game("leduc_poker"), 0, 2)
     apply_actions(state, "raise", "raise")
     assert "raise" not in state.legal_actions()
@@ -20,6 +23,9 @@ def test_prompts_raises_and_returns():
     state.apply_index(1)
     state.apply("raise")
     assert state.game.stake(state, 0) == 9.0
+
+
+def test_a_pair_with_the_public_card_wins():
     state = state_after_ids(make_game("leduc_poker"), 0, 2)
     apply_actions(state, "call", "call")
     state.apply_index(0)

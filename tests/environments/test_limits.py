@@ -28,7 +28,7 @@ from sparring.play.rollout import play, rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
 
-WORDS = ("left", "right")
+ACTIONS = ("left", "right")
 
 
 class FaultyEnvironment(Bank):
@@ -62,7 +62,7 @@ class FaultyEnvironment(Bank):
         return self._result_of("other_bank", {})
 
     def vocabulary(self):
-        return self._result_of("vocabulary", WORDS)
+        return self._result_of("vocabulary", ACTIONS)
 
     def stake(self, play, seat):
         return self._result_of("stake", 1.0)
@@ -88,7 +88,7 @@ class FaultyPlay:
         return self.rules._result_of("observe", Observation(prompt="say", key="k"))
 
     def legal(self, seat):
-        return self.rules._result_of("legal", WORDS)
+        return self.rules._result_of("legal", ACTIONS)
 
     def clone(self):
         return self.rules._result_of("clone", self)
@@ -101,20 +101,20 @@ class FaultyPlay:
         self.rules._result_of("step", None)
 
 
-def hang():
-    for _ in range(1500):  # about 15 seconds: without a time limit the test fails
+def sleep_15_seconds():
+    for _ in range(1500):  # about 15 seconds; without a time limit the test would fail
         time.sleep(0.01)
 
 
-def fail():
+def raise_zero_division():
     raise ZeroDivisionError("broken")
 
 
-def faulty(**parts):
+def faulty_environment(**parts):
     return complete_environment("faulty", FaultyEnvironment(**parts))
 
 
-def spec(game, **fields):
+def make_spec(game, **fields):
     root = Stream.from_seed(0)
     return EpisodeSpec(
         **{
@@ -130,8 +130,8 @@ def spec(game, **fields):
     )
 
 
-def valid_episode(game):
-    return play([spec(faulty())], {"a": random()})[0]
+def play_valid_episode(game):
+    return play([make_spec(faulty_environment())], {"a": random()})[0]
 
 
 class PromptEngine:
@@ -145,7 +145,7 @@ class PromptEngine:
             decode = staticmethod(lambda ids, **_: "".join(ids))
 
 
-QUESTIONS = {  # name of a call: (faulty method, the call)
+CALLS = {  # name of a call: (faulty method, the call)
     "the vocabulary": ("vocabulary", words_of),
     "the initial state of a deal": ("reset", lambda game: _initial_state(game, Stream(1))),
     "the identity of an initial state": (
@@ -153,11 +153,11 @@ QUESTIONS = {  # name of a call: (faulty method, the call)
         lambda game: Starts(label="unseen", game=game, is_seen=False).deal(Stream(1), 0),
     ),
     "the other bank": ("other_bank", another_bank),
-    "reset in a replay": ("reset", lambda game: replay(game, valid_episode(game))),
-    "due in a replay": ("due", lambda game: replay(game, valid_episode(game))),
-    "legal in a replay": ("legal", lambda game: replay(game, valid_episode(game))),
-    "clone in a replay": ("clone", lambda game: replay(game, valid_episode(game))),
-    "step in a replay": ("step", lambda game: replay(game, valid_episode(game))),
+    "reset in a replay": ("reset", lambda game: replay(game, play_valid_episode(game))),
+    "due in a replay": ("due", lambda game: replay(game, play_valid_episode(game))),
+    "legal in a replay": ("legal", lambda game: replay(game, play_valid_episode(game))),
+    "clone in a replay": ("clone", lambda game: replay(game, play_valid_episode(game))),
+    "step in a replay": ("step", lambda game: replay(game, play_valid_episode(game))),
     "the first prompt": ("observe", lambda game: first_prompt(PromptEngine, game, [0])),
     "returns of a forfeit": ("reset", outcome_gap),
     "step in check_environment": ("step", lambda game: check_environment(lambda: game)),
@@ -165,23 +165,23 @@ QUESTIONS = {  # name of a call: (faulty method, the call)
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_hanging_calls_are_interrupted_and_exceptions_are_named(question, monkeypatch):
-    part, call = QUESTIONS[question]
+@pytest.mark.parametrize("call_name", CALLS)
+def test_hanging_calls_are_interrupted_and_exceptions_are_named(call_name, monkeypatch):
+    method_name, call = CALLS[call_name]
     monkeypatch.setattr(guard, "CALL_LIMIT_SECONDS", 0.4)
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     with (
         CallWatch(0.4),
         pytest.raises(HungError, match=r"has not returned for 0.4 seconds, the limit of call_seconds") as error,
     ):
-        call(faulty(**{part: hang}))
+        call(faulty_environment(**{method_name: sleep_15_seconds}))
     assert "environment" in str(error.value)
     with pytest.raises(
         PluginError, match=r"environment .* failed in test_limits.py, line \d+: ZeroDivisionError: broken"
     ):
-        call(faulty(**{part: fail}))
+        call(faulty_environment(**{method_name: raise_zero_division}))
     assert guard._calls == []
-    call(faulty()) if part != "other_bank" else None
+    call(faulty_environment()) if method_name != "other_bank" else None
 
 
 @pytest.mark.parametrize("statement", ["time.sleep(60)", "1 // 0"])
@@ -199,21 +199,24 @@ def test_a_failing_constructor_is_interrupted_or_named(statement, monkeypatch, t
 
 
 def test_a_failing_openspiel_game_is_named(monkeypatch):
-    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: fail())
+    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: raise_zero_division())
     with pytest.raises(PluginError, match="environment 'pig'"):
         make_game("pig")
 
 
 def test_the_time_limit_of_a_tree_walk_holds_per_history(monkeypatch):
     game = make_game("kuhn_poker")
-    original_state_of, calls = game.state_of, itertools.count()
+    original_state_of, call_numbers = game.state_of, itertools.count()
     monkeypatch.setattr(
         type(game),
         "state_of",
-        lambda self, node: (time.sleep(0.03) if next(calls) < 60 else hang(), original_state_of(node))[1],
+        lambda self, node: (
+            time.sleep(0.03) if next(call_numbers) < 60 else sleep_15_seconds(),
+            original_state_of(node),
+        )[1],
     )
     start_time = time.monotonic()
-    # 24 decisions of 0.03 seconds: together longer than the limit, each one shorter
+    # 24 decisions of 0.03 seconds take 0.72 seconds together; the limit of 0.4 seconds holds for each one
     with CallWatch(0.4):
         assert len(enumerate_info_states(game, limit=100).queries) == 12
         assert time.monotonic() - start_time > 0.7
@@ -223,45 +226,47 @@ def test_the_time_limit_of_a_tree_walk_holds_per_history(monkeypatch):
 
 def test_an_estimate_of_histories_is_watched(monkeypatch):
     game = make_game("kuhn_poker")
-    monkeypatch.setattr(type(game), "first_node", lambda self: hang())
+    monkeypatch.setattr(type(game), "first_node", lambda self: sleep_15_seconds())
     with CallWatch(0.4), pytest.raises(HungError, match="environment 'kuhn_poker'"):
         estimate_histories(game)
 
 
 def test_final_returns_have_the_time_limit():
-    games = [faulty(**{"last returns": hang}), faulty()]
+    games = [faulty_environment(**{"last returns": sleep_15_seconds}), faulty_environment()]
     with CallWatch(0.4):
         episodes, counts = rollout(
-            [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()}
+            [make_spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()}
         )
     assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
 
 
-@pytest.mark.parametrize("answer", [None, 5, "left", (1, 2), ("left", None), {"left"}])
-def test_invalid_vocabularies_are_refused(answer):
+@pytest.mark.parametrize("vocabulary", [None, 5, "left", (1, 2), ("left", None), {"left"}])
+def test_invalid_vocabularies_are_refused(vocabulary):
     with pytest.raises(GameError, match=r"faulty: vocabulary\(\) returned"):
-        words_of(faulty(vocabulary=lambda: answer))
-    assert words_of(faulty()) == WORDS
+        words_of(faulty_environment(vocabulary=lambda: vocabulary))
+    assert words_of(faulty_environment()) == ACTIONS
 
 
-@pytest.mark.parametrize("answer", [None, 5, ["left"], b"left"])
-def test_sampled_replies_that_are_not_text_are_refused(answer):
-    game = faulty(legal=lambda: None, sample=lambda: answer)
+@pytest.mark.parametrize("reply", [None, 5, ["left"], b"left"])
+def test_sampled_replies_that_are_not_text_are_refused(reply):
+    game = faulty_environment(legal=lambda: None, sample=lambda: reply)
     with pytest.raises(GameError, match=r"FaultyPlay in .*test_limits: sample\(0\) returned"):
-        play([spec(game)], {"a": random()}, retries=0)
-    assert random_reply(faulty().reset(Stream(0)), 0, None, Stream(0)) == "left"
+        play([make_spec(game)], {"a": random()}, retries=0)
+    assert random_reply(faulty_environment().reset(Stream(0)), 0, None, Stream(0)) == "left"
 
 
-@pytest.mark.parametrize("part", ["legal", "sample"])
-def test_faulty_methods_called_by_a_player_drop_only_their_group(part, caplog):
+@pytest.mark.parametrize("method_name", ["legal", "sample"])
+def test_faulty_methods_called_by_a_player_drop_only_their_group(method_name, caplog):
     parts = {"legal": lambda: None}
     calls = itertools.count()
-    for fault in (hang, fail):
-        parts[part] = fault if part == "sample" else lambda fault=fault: fault() if next(calls) % 2 else None
-        games = [faulty(**parts), faulty()]
-        specs = [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)]
+    for fault in (sleep_15_seconds, raise_zero_division):
+        parts[method_name] = (
+            fault if method_name == "sample" else lambda fault=fault: fault() if next(calls) % 2 else None
+        )
+        games = [faulty_environment(**parts), faulty_environment()]
+        specs = [make_spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)]
         with CallWatch(0.4):
-            if fault is hang:
+            if fault is sleep_15_seconds:
                 with pytest.raises(HungError, match=r"player 'a'"):
                     play(specs, {"a": random()}, retries=0)
                 continue
@@ -279,7 +284,7 @@ def test_errors_of_players_and_missing_methods_are_named():
             raise RuntimeError("mine")
 
     with pytest.raises(PluginError, match=r"player 'a' .*failed in test_limits\.py.*mine"):
-        play([spec(faulty())], {"a": BrokenPlayer("a")}, retries=0)
+        play([make_spec(faulty_environment())], {"a": BrokenPlayer("a")}, retries=0)
 
     class BareEnvironment:
         roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
@@ -292,15 +297,15 @@ def test_errors_of_players_and_missing_methods_are_named():
         make_game("kuhn_poker", options={"players": 99})
 
 
-@pytest.mark.parametrize("answer", [[1], {}])
-def test_unhashable_initial_states_are_an_error(answer):
+@pytest.mark.parametrize("initial_state", [[1], {}])
+def test_unhashable_initial_states_are_an_error(initial_state):
     with pytest.raises(PluginError, match=r"environment 'faulty' .* unhashable"):
-        _initial_state(faulty(start_of=lambda: answer), Stream(1))
-    assert _initial_state(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
+        _initial_state(faulty_environment(start_of=lambda: initial_state), Stream(1))
+    assert _initial_state(faulty_environment(start_of=lambda: (1,)), Stream(1)) == (1,)
 
 
 def test_each_call_restarts_the_time_limit():
-    with CallWatch(0.4), environment_call(faulty()) as call:
+    with CallWatch(0.4), environment_call(faulty_environment()) as call:
         for number in range(6):
             call.now = number
             time.sleep(0.15)
@@ -326,16 +331,16 @@ def test_every_cli_command_is_watched(monkeypatch):
 
 def test_the_public_functions_are_watched(monkeypatch):
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
-    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
+    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: sleep_15_seconds())
     for call in (lambda: sparring.make_environment("pig"), lambda: sparring.play_episodes("pig", ["random"] * 2)):
         with pytest.raises(HungError, match="environment 'pig'"):
             call()
     with pytest.raises(HungError):
-        check_environment(lambda: faulty(step=hang))
+        check_environment(lambda: faulty_environment(step=sleep_15_seconds))
 
 
 def test_check_environment_raises_an_assertion_for_wrong_returns():
     with pytest.raises(AssertionError, match="returns"):
-        check_environment(lambda: faulty(**{"last returns": lambda: (float("nan"),)}))
+        check_environment(lambda: faulty_environment(**{"last returns": lambda: (float("nan"),)}))
     with pytest.raises(RolloutError):
-        play([spec(faulty(**{"last returns": lambda: (float("nan"),)}))], {"a": random()}, retries=0)
+        play([make_spec(faulty_environment(**{"last returns": lambda: (float("nan"),)}))], {"a": random()}, retries=0)

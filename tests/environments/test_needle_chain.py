@@ -16,12 +16,12 @@ game = make_game_factory("needle_chain")
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_the_return_depends_only_on_the_action_at_the_needle(data):
-    length, actions = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 3))
-    needle, stop = data.draw(st.integers(1, length)), data.draw(st.booleans())
-    state, words = state_after(game(length=length, actions=actions, needle=needle, stop=stop)), []
+    length, num_actions = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 3))
+    needle, may_stop = data.draw(st.integers(1, length)), data.draw(st.booleans())
+    state, words = state_after(game(length=length, actions=num_actions, needle=needle, stop=may_stop)), []
     while not state.done:
         assert state.returns == (0.0,)
-        assert state.legal_actions() == ("red", "green", "blue")[:actions] + (("stop",) if stop else ())
+        assert state.legal_actions() == ("red", "green", "blue")[:num_actions] + (("stop",) if may_stop else ())
         words.append(data.draw(st.sampled_from(state.legal_actions())))
         state.apply(words[-1])
     assert len(words) == length or words[-1] == "stop"
@@ -30,7 +30,7 @@ def test_the_return_depends_only_on_the_action_at_the_needle(data):
 
 
 @pytest.mark.parametrize(
-    ("options", "value", "states"),
+    ("options", "value", "num_states"),
     [
         ({}, 1 / 2, 63),
         ({"actions": 3, "length": 4}, 1 / 3, 1 + 3 + 9 + 27),
@@ -43,19 +43,19 @@ def test_the_return_depends_only_on_the_action_at_the_needle(data):
         ({"length": 1, "needle": 1}, 1 / 2, 1),
     ],
 )
-def test_values_of_uniform_play_by_hand(options, value, states):
+def test_values_of_uniform_play_by_hand(options, value, num_states):
     rules = game(**options)
     info_states = enumerate_info_states(rules)
     report = nash_conv(rules, info_states, UniformScorer())
-    assert len(info_states) == states
+    assert len(info_states) == num_states
     assert report.values == (pytest.approx(value),)
     assert report.nash_conv == report.optimality_gap == pytest.approx(1 - value)
     assert report.best_joint_value == 1.0
 
 
 def test_search_keys_views_and_prompts():
-    choose = registry.bind("players", "mcts", {"simulations": 400})().choose
-    assert choose(state_after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
+    choose_by_search = registry.bind("players", "mcts", {"simulations": 400})().choose
+    assert choose_by_search(state_after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
     rules = game(stop=True)
     assert rules.illegal.forfeit_returns(rules, state_after(rules), 0) == (0.0,)
     assert (game().max_turns, game(length=2, needle=1).max_turns) == (6, 2)

@@ -19,16 +19,16 @@ def game(sizes="1;3;5;7", **options):
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), misere=st.booleans(), data=st.data())
 def test_episodes_match_an_independent_simulation(sizes, misere, data):
     rules = game(";".join(map(str, sizes)), is_misere=misere)
-    state, piles, turn = state_after(rules), list(sizes), 0
+    state, piles, seat = state_after(rules), list(sizes), 0
     while any(piles):
-        assert state.seat == turn and not state.done and rules.piles(state) == tuple(piles)
+        assert state.seat == seat and not state.done and rules.piles(state) == tuple(piles)
         possible = {f"{LETTERS[pile]}{take}" for pile, size in enumerate(piles) for take in range(1, size + 1)}
         assert set(state.legal_actions()) == possible <= set(rules.vocabulary())
         word = data.draw(st.sampled_from(state.legal_actions()))
         piles[LETTERS.index(word[0])] -= int(word[1:])
         state.apply(word)
-        turn = 1 - turn
-    last_player = 1 - turn
+        seat = 1 - seat
+    last_player = 1 - seat
     assert state.done and rules.piles(state) == tuple(piles)
     assert state.returns[last_player] == -state.returns[1 - last_player] == (-1.0 if misere else 1.0)
     assert state.plies <= rules.max_turns == sum(sizes)

@@ -17,8 +17,8 @@ from tests.cases import every_case
 from tests.contract.test_games import positions
 
 NAMES = searchable_names()
-SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
-TREES = (
+SMALL_OPTIONS = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
+GAMES_WITH_TREES = (
     "kuhn_poker",
     "leduc_poker",
     "liars_dice",
@@ -60,12 +60,12 @@ def test_every_position_can_be_shown_to_its_seat(name):
             assert seen_by(wording, state, seat).strip()
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", GAMES_WITH_TREES)
 def test_positions_in_one_information_state_look_the_same(name):
-    game = make_game(name, options=SMALL.get(name, {}))
-    wording, texts, stack = for_people(game), {}, [game.spiel.new_initial_state()]
-    while stack:
-        spiel = stack.pop()
+    game = make_game(name, options=SMALL_OPTIONS.get(name, {}))
+    wording, texts, states_to_visit = for_people(game), {}, [game.spiel.new_initial_state()]
+    while states_to_visit:
+        spiel = states_to_visit.pop()
         if spiel.is_terminal():
             continue
         if not spiel.is_chance_node():
@@ -73,11 +73,11 @@ def test_positions_in_one_information_state_look_the_same(name):
             key = (state.seat, game.key(state, state.seat))
             text = seen_by(wording, state, state.seat)
             assert texts.setdefault(key, text) == text
-        stack += [spiel.child(index) for index in spiel.legal_actions()]
+        states_to_visit += [spiel.child(index) for index in spiel.legal_actions()]
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "pattern"),
     [
         ("kuhn_poker", r"The cards: first (Jack|Queen|King), second (Jack|Queen|King)\."),
         ("leduc_poker", r"The private cards: first (Jack|Queen|King), second"),
@@ -95,14 +95,14 @@ def test_positions_in_one_information_state_look_the_same(name):
         ("tic_tac_toe", r"^$"),
     ],
 )
-def test_the_final_reveal_shows_hidden_information(name, words):
+def test_the_final_reveal_shows_hidden_information(name, pattern):
     game = for_people(make_game(name))
     *_, final_state = positions(game, 0)
-    assert re.search(words, game.revealed(final_state)), game.revealed(final_state)
+    assert re.search(pattern, game.revealed(final_state)), game.revealed(final_state)
 
 
 @pytest.mark.parametrize(
-    ("name", "picture"),
+    ("name", "text"),
     [
         ("tic_tac_toe", "  a b c\n1 . . ."),
         ("connect_four", "1 2 3 4 5 6 7"),
@@ -115,7 +115,7 @@ def test_the_final_reveal_shows_hidden_information(name, words):
         ("breakthrough", "8bbbbbbbb"),
     ],
 )
-def test_boards_show_coordinates_and_pots_show_chips(name, picture):
+def test_boards_show_coordinates_and_pots_show_chips(name, text):
     game = make_game(name)
     state = game.reset(Stream.from_seed(0))
-    assert picture in seen_by(for_people(game), state, state.seat)
+    assert text in seen_by(for_people(game), state, state.seat)

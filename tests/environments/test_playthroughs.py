@@ -28,14 +28,14 @@ OPTION_VARIANTS = {
 def record_random_episode(name, options):
     """Return a random episode as text: the prompts and actions of each seat, then the returns."""
     game = make_game(name, options=options)
-    state, draws = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
+    state, stream = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
     counts = [0] * game.num_seats
     lines = [
         f"== {name} {options} roles {game.roles} utilities {game.min_utility} to {game.max_utility} sum {game.utility_sum}"
     ]
     while not state.done:
         seat, legal = state.seat, state.legal_actions()
-        action = legal[draws.integer(state.plies, len(legal))]
+        action = legal[stream.integer(state.plies, len(legal))]
         lines += [
             f"[{game.roles[seat]} is told] {state.observe(seat, counts[seat]).text}",
             f"[{game.roles[seat]} plays] {action}",

@@ -82,19 +82,19 @@ def test_prompts_and_endings_by_hand():
         and episode.observe(1).text == "second pool 2 3 worth 5 0 take"
     )
     assert episode.legal(0) == tuple(f"{books} {hats}" for books, hats in itertools.product(range(3), range(4)))
-    full = new_play(style="full")
+    full_episode = new_play(style="full")
     check_contains(
-        full.observe(1).text,
+        full_episode.observe(1).text,
         "2 books worth 5 each to you, 3 hats worth 0 each to you",
         "shared out in proportion",
         "(books, hats), for example: 1 1",
     )
     assert "goes to nobody" in new_play(style="full", over="nothing").observe(0).text
-    for play in (episode, full):
-        play.step({0: "1 3", 1: "2 0"})
+    for an_episode in (episode, full_episode):
+        an_episode.step({0: "1 3", 1: "2 0"})
     assert (
         episode.ending(1) == "other took 1 3"
-        and full.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
+        and full_episode.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
     )
 
 
@@ -111,8 +111,8 @@ def test_opposed_values_make_the_best_split_worth_more_than_the_total():
 
 
 def test_repeated_rounds_have_rewards_and_news():
-    inner = {"name": "pool_split", "options": {"kinds": 2}}
-    rules = make_environment("repeated", environment=inner, rounds=3)
+    split = {"name": "pool_split", "options": {"kinds": 2}}
+    rules = make_environment("repeated", environment=split, rounds=3)
     episodes = play_episodes(rules, ["random", "random"], plays=4)
     turns = turn_table(episodes)
     assert turns.turn_index.tolist() == [0, 1, 2] * 8
@@ -167,11 +167,11 @@ def test_opposed_banks_replace_only_scenarios_that_are_not_opposed(kinds, most, 
     assert not all(are_opposed(*scenario.values) for scenario in any_rules.starts())
     is_opposed = [are_opposed(*any_rules.start(number).values) for number in range(50)]
     assert all(opposed_rules.start(number) == any_rules.start(number) for number in range(50) if is_opposed[number])
-    replaced = next(
+    replaced_number = next(
         number for number in range(50) if not is_opposed[number]
     )  # its replacement comes from beyond the largest bank
-    later_scenarios = (any_rules.source.scenario(number) for number in itertools.count(replaced, 100_000))
-    assert opposed_rules.start(replaced) == next(
+    later_scenarios = (any_rules.source.scenario(number) for number in itertools.count(replaced_number, 100_000))
+    assert opposed_rules.start(replaced_number) == next(
         scenario for scenario in later_scenarios if are_opposed(*scenario.values)
     )
 
@@ -181,13 +181,13 @@ def test_view_of_a_repeated_split_holds_the_last_round_only_with_recall(recall):
     episode = make_environment(
         "repeated", environment={"name": "pool_split", "options": {"kinds": 2, "most": 1}}, rounds=3, recall=recall
     ).reset(Stream.from_seed(0))
-    for count in range(3):
+    for books in range(3):
         observations = [episode.observe(seat) for seat in (0, 1)]
-        news = "" if count == 0 else f"other took {count - 1} 1 "
+        news = "" if books == 0 else f"other took {books - 1} 1 "
         for observation, role in zip(observations, ("first", "second"), strict=True):
             assert observation.view.startswith(news if recall else "") and observation.prompt.startswith(news)
-            assert ("other took" in observation.view) == (recall and count > 0)
+            assert ("other took" in observation.view) == (recall and books > 0)
             assert observation.view.endswith(observation.prompt[observation.prompt.index(role) :]) and (
                 not recall or observation.view == observation.prompt
             )
-        episode.step({0: f"{count} 1" if count < 2 else "1 1", 1: f"{count} 1" if count < 2 else "1 1"})
+        episode.step({0: f"{books} 1" if books < 2 else "1 1", 1: f"{books} 1" if books < 2 else "1 1"})

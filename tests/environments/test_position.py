@@ -36,14 +36,14 @@ def test_episodes_are_the_same_with_and_without_the_cache(monkeypatch):
 
 def test_episodes_share_positions_that_match_openspiel():
     game = make_game("tic_tac_toe")
-    first, second = game.reset(Stream.from_seed(0)), game.reset(Stream.from_seed(1))
-    first.apply(first.legal_actions()[0])
-    assert (first.plies, second.plies) == (1, 0)
-    second.apply(second.legal_actions()[0])
-    assert first.spiel is second.spiel
-    copy = first.clone()
+    first_state, second_state = game.reset(Stream.from_seed(0)), game.reset(Stream.from_seed(1))
+    first_state.apply(first_state.legal_actions()[0])
+    assert (first_state.plies, second_state.plies) == (1, 0)
+    second_state.apply(second_state.legal_actions()[0])
+    assert first_state.spiel is second_state.spiel
+    copy = first_state.clone()
     copy.apply(copy.legal_actions()[0])
-    assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
+    assert (first_state.plies, copy.plies, first_state.spiel.history()) == (1, 2, [0])
     game = make_game("leduc_poker")
     state, openspiel_state = (
         game.reset(Stream.from_seed(3)),
@@ -58,10 +58,10 @@ def test_episodes_share_positions_that_match_openspiel():
         for event in state.trail[num_events:]:
             openspiel_state.apply_action(event.action)
     assert openspiel_state.is_terminal()
-    first, second = (
+    first_state, second_state = (
         state_after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
     )
-    assert first.key != second.key and first.view == second.view
+    assert first_state.key != second_state.key and first_state.view == second_state.view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))
     assert hanabi.observe(hanabi.seat).view
 

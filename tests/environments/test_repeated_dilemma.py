@@ -15,36 +15,42 @@ C, D = "cooperate", "defect"
 game = make_game_factory("repeated_dilemma")
 
 
-@pytest.mark.parametrize(("words", "pay"), [((C, C), (3, 3)), ((C, D), (0, 5)), ((D, C), (5, 0)), ((D, D), (1, 1))])
-def test_payoffs_of_a_round(words, pay):
-    assert state_after(game(rounds=1), *words).returns == pay
-    assert state_after(game(), *words).returns == pay
-    assert state_after(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
+@pytest.mark.parametrize(("words", "payoffs"), [((C, C), (3, 3)), ((C, D), (0, 5)), ((D, C), (5, 0)), ((D, D), (1, 1))])
+def test_payoffs_of_a_round(words, payoffs):
+    assert state_after(game(rounds=1), *words).returns == payoffs
+    assert state_after(game(), *words).returns == payoffs
+    assert state_after(game(), *words, D, C).returns == (payoffs[0] + 5, payoffs[1])
     other_rules = game(rounds=1, temptation=2, reward=1.5, punishment=0, sucker=-1)
-    assert state_after(other_rules, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
+    assert state_after(other_rules, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in payoffs)
 
 
-def test_episodes_and_equilibria_match_openspiel_and_hand_values():
+def test_a_round_is_paid_when_both_seats_have_chosen():
     spiel, rewards = game().spiel.new_initial_state(), []
     for index in (1, 0, 1, 1):
         spiel.apply_action(index)
         rewards.append(spiel.rewards())
     assert rewards == [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
     assert state_after(game(), C, D, C).returns == (0.0, 5.0)
+
+
+def test_episodes_of_all_choices_match_openspiel():
     utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
     rules = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
     openspiel_game = pyspiel.convert_to_turn_based(
         pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2})
     )
     assert pyspiel.load_matrix_game("matrix_pd").row_utilities().tolist() == utilities
-    for moves in itertools.product((0, 1), repeat=4):
+    for indices in itertools.product((0, 1), repeat=4):
         our_state, openspiel_state = rules.spiel.new_initial_state(), openspiel_game.new_initial_state()
-        for index in moves:
+        for index in indices:
             assert our_state.current_player() == openspiel_state.current_player()
             our_state.apply_action(index)
             openspiel_state.apply_action(index)
         assert our_state.is_terminal() and openspiel_state.is_terminal()
         assert our_state.returns() == openspiel_state.returns()
+
+
+def test_utilities_and_forfeit_returns_by_hand():
     rules = game(rounds=3, sucker=-1)
     assert (rules.cooperative, rules.zero_sum, rules.utility_sum, rules.min_utility, rules.max_utility) == (
         False,
@@ -54,12 +60,18 @@ def test_episodes_and_equilibria_match_openspiel_and_hand_values():
         15.0,
     )
     assert rules.illegal.forfeit_returns(rules, state_after(rules, C, D), 0) == (-3.0, 5.0)
-    # turn t of each seat has its reward of round t, although seat 1 replies after seat 0
+
+
+def test_each_turn_has_the_reward_of_its_round():
+    # although seat 1 replies after seat 0
     rules = make_environment("repeated_dilemma", rounds=3, told=False)
     (episode,) = play_episodes(rules, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
     turns = turn_table([episode])
     assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
     assert turns.reward.tolist() == [5.0, 0.0, 3.0, 0.0, 5.0, 3.0]
+
+
+def test_gains_of_fixed_policies_by_hand():
     report = evaluate_policy(game(), lambda query: D)
     assert (report.values, report.nash_conv) == ((2.0, 2.0), 0.0)
     report = evaluate_policy(game(), lambda query: C)
@@ -169,9 +181,9 @@ def test_the_view_holds_only_the_last_round_if_rounds_are_not_told(seat):
             state_after(rules, *earlier_words, C, D, C).observe(1).view
             == state_after(rules, *earlier_words, C, D, D).observe(1).view
         )
-    full = game(rounds=20, told=False, style="full")
-    view = state_after(full, D, D, C, D).observe(seat).view
-    assert view.startswith(full.rules) and view.endswith(
+    full_rules = game(rounds=20, told=False, style="full")
+    view = state_after(full_rules, D, D, C, D).observe(seat).view
+    assert view.startswith(full_rules.rules) and view.endswith(
         f"In the last round you chose {last_choices[0]} and the other player chose {last_choices[1]}."
     )
-    assert state_after(full).observe(seat).view.endswith("No round has ended.")
+    assert state_after(full_rules).observe(seat).view.endswith("No round has ended.")

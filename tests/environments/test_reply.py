@@ -61,7 +61,7 @@ def test_words_that_differ_in_case_and_no_words():
 
 
 @pytest.mark.parametrize(
-    ("environment", "reply", "event"),
+    ("environment", "reply", "expected"),
     [
         ("kuhn_poker", "I could bet or pass. Final answer: raise", "unparsable"),
         ("kuhn_poker", "I could bet or pass. Final answer: bet", "ok"),
@@ -69,12 +69,12 @@ def test_words_that_differ_in_case_and_no_words():
         ("tic_tac_toe", "I thought of a1. Final answer: b2", "illegal"),
     ],
 )
-def test_marked_answers_that_are_not_legal_actions_are_rejected(environment, reply, event):
-    play = make_environment(environment, style="full").reset(Stream.from_seed(0))
+def test_marked_answers_that_are_not_legal_actions_are_rejected(environment, reply, expected):
+    episode = make_environment(environment, style="full").reset(Stream.from_seed(0))
     if environment == "tic_tac_toe":
-        play.step({0: "b2"})
-    (seat,) = play.due()
-    action = read_reply(play, seat, play.legal(seat), reply, False)
-    outcome = "unparsable" if action is None else "ok" if action in play.legal(seat) else "illegal"
-    assert outcome == event
+        episode.step({0: "b2"})
+    (seat,) = episode.due()
+    action = read_reply(episode, seat, episode.legal(seat), reply, False)
+    outcome = "unparsable" if action is None else "ok" if action in episode.legal(seat) else "illegal"
+    assert outcome == expected
     assert listed_reply(("left", "right"), "I could go left or right. Final answer: up", False) is None

@@ -39,10 +39,12 @@ def test_no_reply_takes_long_to_parse(reader):
 def test_tagged_answers_match_one_regular_expression():
     pattern = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
     parts = ["<think>", "</think>", "<answer>", "</answer>", " ", "\n", "a", "</think><answer>"]
-    generator, read, num_matches = random.Random(0), answer_format("tagged", thinking=True).read, 0
+    random_generator, read_answer, num_matches = random.Random(0), answer_format("tagged", thinking=True).read, 0
     for _ in range(20_000):
-        text = "".join(generator.choices(parts, k=generator.randrange(9))) + generator.choice(["", "</answer>"])
+        text = "".join(random_generator.choices(parts, k=random_generator.randrange(9))) + random_generator.choice(
+            ["", "</answer>"]
+        )
         match = pattern.fullmatch(("<think>\n" + text).strip())
-        assert read(text) == (match[2].strip() if match else None), text
+        assert read_answer(text) == (match[2].strip() if match else None), text
         num_matches += match is not None
     assert num_matches > 1000

@@ -24,19 +24,19 @@ test_environment_contract = make_contract_test(
     ],
 )
 def test_payoffs_by_hand(price, values, bids, returns):
-    play = Auction(sealed_auction(seats=len(values), price=price), values, Stream.from_seed(0))
-    assert play.due() == tuple(range(len(values)))
-    play.step({seat: str(bid) for seat, bid in enumerate(bids)})
-    assert play.returns == returns and play.done
+    episode = Auction(sealed_auction(seats=len(values), price=price), values, Stream.from_seed(0))
+    assert episode.due() == tuple(range(len(values)))
+    episode.step({seat: str(bid) for seat, bid in enumerate(bids)})
+    assert episode.returns == returns and episode.done
 
 
 def test_ties_are_random_and_values_are_private():
     rules, num_wins = sealed_auction(), [0, 0]
     for seed in range(400):
-        play = Auction(rules, (5, 5), Stream.from_seed(seed))
-        play.step({0: "3", 1: "3"})
-        num_wins[play.winner] += 1
-        assert sorted(play.returns) == [0.0, 2.0] and play.returns == play.clone().returns
+        episode = Auction(rules, (5, 5), Stream.from_seed(seed))
+        episode.step({0: "3", 1: "3"})
+        num_wins[episode.winner] += 1
+        assert sorted(episode.returns) == [0.0, 2.0] and episode.returns == episode.clone().returns
     assert 150 < num_wins[0] < 250
     observations = [
         Auction(sealed_auction(style="full"), (7, other_value), Stream.from_seed(0)).observe(0)
@@ -52,13 +52,13 @@ def test_bidding_the_own_value_is_optimal_with_a_second_price(values, other_bid,
     rules = sealed_auction(price="second")
 
     def payoff(own_bid):
-        play = Auction(rules, tuple(values), Stream.from_seed(0), (own_bid, other_bid))
+        episode = Auction(rules, tuple(values), Stream.from_seed(0), (own_bid, other_bid))
         return (
             values[0] - other_bid
             if own_bid > other_bid
             else 0.0
             if own_bid < other_bid
-            else max(play.returns[0], values[0] - other_bid, 0.0)
+            else max(episode.returns[0], values[0] - other_bid, 0.0)
         )
 
     assert max(payoff(values[0]), 0.0) >= payoff(bid) or bid == other_bid

@@ -64,12 +64,12 @@ def test_best_and_uninformative_codes_by_hand():
     rules = game()
     states = enumerate_info_states(rules)
 
-    def code(query):
+    def choose_by_code(query):
         if query.seat == 0:
             return "ping" if "red" in query.key else "pong"
         return "red" if query.key.endswith("ping") else "green"
 
-    report = nash_conv(rules, states, make_scorer(states, code))
+    report = nash_conv(rules, states, make_scorer(states, choose_by_code))
     assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
     uninformative = nash_conv(rules, states, make_scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
     assert (uninformative.values, uninformative.nash_conv, uninformative.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)

@@ -41,11 +41,14 @@ def test_payoffs_of_trades(words, gains):
     assert (state.done, state.returns) == (True, (sign, -sign))
 
 
-def test_trades_legal_actions_and_best_play_by_hand():
+def test_a_gain_is_paid_when_it_is_traded():
     spiel = state_after_words(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept").spiel
     assert (spiel.rewards(), spiel.returns()) == ([15.0, 35.0], [15.0, 35.0])
     next_spiel = state_after_words(game(turns=4, outcome="gain"), "offer:3wood-2gold", "accept", "deny").spiel
     assert (next_spiel.rewards(), next_spiel.returns()) == ([0.0, 0.0], [15.0, 35.0])
+
+
+def test_legal_actions_by_hand():
     rules = game(largest=2)
     assert state_after_words(rules).legal_actions()[:2] == ("deny", "offer:1wood-1gold")
     assert state_after_words(rules, "offer:1wood-1gold").legal_actions()[:2] == ("accept", "deny")
@@ -61,6 +64,9 @@ def test_trades_legal_actions_and_best_play_by_hand():
     assert legal == {f"offer:1wood-{n}gold" for n in (1, 2)} | {
         f"offer:{g}gold-{w}wood" for g in range(1, 11) for w in range(1, 11)
     }
+
+
+def test_stakes_and_forfeit_returns_by_hand():
     words = ("offer:1wood-10gold", "accept")
     assert [game(outcome="gain").stake(state_after_words(game(outcome="gain"), *words), seat) for seat in (0, 1)] == [
         145.0,
@@ -71,14 +77,23 @@ def test_trades_legal_actions_and_best_play_by_hand():
     state = state_after_words(rules, "offer:1wood-1gold", "accept")
     assert rules.illegal.forfeit_returns(rules, state, 0) == (-195.0, 10.0)
     assert game().illegal.forfeit_returns(game(), state_after_words(game()), 0) == (-1.0, 1.0)
+
+
+def test_best_play_by_hand():
     # Only the larger gain wins, so each seat declines a trade that gains it less; the value is 0.
     rules = game(turns=4, largest=2)
     values = registry.bind("players", "minimax", {})().action_values(state_after_words(rules))
     assert max(values.values()) == 0.0
     assert values["deny"] == values["offer:1wood-2gold"] == 0.0  # seat 1 declines it
     assert values["offer:2wood-1gold"] == -1.0  # seat 1 accepts, gains 20 more, and then declines everything
+
+
+def test_an_offer_that_gains_more_for_the_other_seat_is_accepted():
     state = state_after_words(game(turns=2, largest=2), "offer:2wood-1gold")
     assert registry.bind("players", "mcts", {"simulations": 200})().choose(state, 1, Stream.from_seed(0)) == "accept"
+
+
+def test_exploitability_of_uniform_play_by_hand():
     short_rules = game(turns=2, largest=2)
     report = nash_conv(short_rules, enumerate_info_states(short_rules), UniformScorer())
     # Seat 1 should accept the 2 of 9 actions that give it 2 for 1; uniform play accepts an offer 1 time in 10.
@@ -90,9 +105,9 @@ def test_no_seat_knows_the_values_of_the_other(seat):
     for style in ("brief", "full"):
         rules, keys = game(values="drawn", style=style), {}
         for own_values in range(3):
-            draws = [(own_values, other) if seat == 0 else (other, own_values) for other in range(3)]
+            pairs = [(own_values, other) if seat == 0 else (other, own_values) for other in range(3)]
             observations = {
-                state_after_words(rules, "offer:1wood-1gold", "accept", draws=pair).observe(seat) for pair in draws
+                state_after_words(rules, "offer:1wood-1gold", "accept", draws=pair).observe(seat) for pair in pairs
             }
             assert len(observations) == 1
             keys[own_values] = observations.pop().key

@@ -13,7 +13,7 @@ from sparring.ops.matrix_games import maximin
 from sparring.testing import check_environment
 from tests.cases import every_case
 
-SENTENCES = (
+WINNERS_AND_LOSERS = (
     "rock scissors",
     "rock lizard",
     "paper rock",
@@ -27,7 +27,10 @@ SENTENCES = (
 )
 
 
-BEATS = {"rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"), "rps_spock_lizard": SENTENCES}
+WINNERS_AND_LOSERS_OF_GAMES = {
+    "rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"),
+    "rps_spock_lizard": WINNERS_AND_LOSERS,
+}
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
@@ -45,22 +48,24 @@ def test_environment_contract(environment, style):
     ],
 )
 def test_payoffs_of_every_pair_of_moves(environment, left, right):
-    play = environment().reset(Stream.from_seed(0))
-    assert play.due() == (0, 1) and play.returns == (0.0, 0.0)
-    play.step({0: left, 1: right})
-    payoff = (f"{left} {right}" in BEATS[environment.name]) - (f"{right} {left}" in BEATS[environment.name])
-    assert play.done and play.due() == () and play.returns == (payoff, -payoff)
+    episode = environment().reset(Stream.from_seed(0))
+    assert episode.due() == (0, 1) and episode.returns == (0.0, 0.0)
+    episode.step({0: left, 1: right})
+    payoff = (f"{left} {right}" in WINNERS_AND_LOSERS_OF_GAMES[environment.name]) - (
+        f"{right} {left}" in WINNERS_AND_LOSERS_OF_GAMES[environment.name]
+    )
+    assert episode.done and episode.due() == () and episode.returns == (payoff, -payoff)
 
 
 @pytest.mark.parametrize("environment", [rock_paper_scissors, rps_spock_lizard])
 def test_prompts_and_endings(environment):
     move = environment.moves[-1]
-    play = environment(style="full").reset(Stream.from_seed(0))
-    prompts = [play.observe(seat).text for seat in (0, 1)]
+    episode = environment(style="full").reset(Stream.from_seed(0))
+    prompts = [episode.observe(seat).text for seat in (0, 1)]
     assert prompts[0] == prompts[1]
-    play.step({0: move, 1: "paper"})
-    assert play.ending(0) == f"You chose {move}, the other player chose paper."
-    assert play.ending(1) == f"You chose paper, the other player chose {move}."
+    episode.step({0: move, 1: "paper"})
+    assert episode.ending(0) == f"You chose {move}, the other player chose paper."
+    assert episode.ending(1) == f"You chose paper, the other player chose {move}."
 
 
 @pytest.mark.parametrize(

@@ -20,24 +20,33 @@ def test_another_version_of_the_rules_is_refused(monkeypatch):
         from_spec(spec)
 
 
-def test_specs_of_environments_with_and_without_a_maker():
+def test_an_environment_without_a_maker_has_no_spec():
     game = make_game("kuhn_poker")
     game.made_by = None
     assert spec_of(game) is None
-    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
-    (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
-    assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
-    with pytest.raises(ConfigError, match="leave the other arguments out"):
-        sparring.make_environment(episode.environment, pile_sizes="1;2")
     game = make_game("nim", options={"pile_sizes": "1;2"})
     del game.made_by
     (episode,) = sparring.play_episodes(game, ["random", "random"])
     assert episode.environment is None
+
+
+def test_keys_become_text_and_tuples_become_lists():
+    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
+
+
+def test_the_spec_of_an_episode_makes_an_equal_environment():
+    (episode,) = sparring.play_episodes(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
+    assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
+    with pytest.raises(ConfigError, match="leave the other arguments out"):
+        sparring.make_environment(episode.environment, pile_sizes="1;2")
+
+
+def test_a_spec_is_kept_until_the_name_changes():
     game = make_game("kuhn_poker")
-    first = spec_of(game)
-    assert spec_of(game) is first
+    first_spec = spec_of(game)
+    assert spec_of(game) is first_spec
     game.name = "other"
-    assert spec_of(game).label == "other" and first.label == ""
+    assert spec_of(game).label == "other" and first_spec.label == ""
 
 
 @given(
@@ -49,15 +58,15 @@ def test_json_values_are_unchanged(value):
     assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
 
 
-@pytest.mark.parametrize(("version", "recorded"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
-def test_versions_that_are_not_integers_become_1(version, recorded):
+@pytest.mark.parametrize(("version", "expected"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
+def test_versions_that_are_not_integers_become_1(version, expected):
     game = make_game("kuhn_poker")
     game.version = version
-    assert spec_of(game).version == recorded
+    assert spec_of(game).version == expected
 
 
 @pytest.mark.parametrize(
-    "invalid",
+    "fields",
     [
         {"name": 5},
         {"name": ["a"]},
@@ -69,7 +78,7 @@ def test_versions_that_are_not_integers_become_1(version, recorded):
         {"version": True},
     ],
 )
-def test_invalid_fields_of_a_spec_are_refused(invalid):
+def test_invalid_fields_of_a_spec_are_refused(fields):
     with pytest.raises(ConfigError) as error:
-        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **invalid}))
-    assert next(iter(invalid)) in str(error.value)
+        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **fields}))
+    assert next(iter(fields)) in str(error.value)

@@ -65,32 +65,32 @@ def test_given_positions_by_hand():
 
 @settings(max_examples=50, deadline=None)
 @given(st.permutations(CELLS), st.integers(1, 8))
-def test_a_game_from_a_position_continues_like_the_full_game(moves, number):
-    full_game = state_after_moves("full")
-    for cell in moves[:number]:
-        full_game.apply(cell)
-        if full_game.done:
+def test_a_game_from_a_position_continues_like_the_full_game(moves, num_given):
+    full_state = state_after_moves("full")
+    for cell in moves[:num_given]:
+        full_state.apply(cell)
+        if full_state.done:
             return
-    started_game = state_after_moves("full", start=" ".join(moves[:number]))
-    assert started_game.game.max_turns == 9 - number
-    for cell in [*moves[number:], None]:
-        assert (started_game.seat, started_game.done, started_game.returns, started_game.legal_actions()) == (
-            full_game.seat,
-            full_game.done,
-            full_game.returns,
-            full_game.legal_actions(),
+    started_state = state_after_moves("full", start=" ".join(moves[:num_given]))
+    assert started_state.game.max_turns == 9 - num_given
+    for cell in [*moves[num_given:], None]:
+        assert (started_state.seat, started_state.done, started_state.returns, started_state.legal_actions()) == (
+            full_state.seat,
+            full_state.done,
+            full_state.returns,
+            full_state.legal_actions(),
         )
-        assert started_game.plies == full_game.plies - number
+        assert started_state.plies == full_state.plies - num_given
         for seat in (0, 1):
-            assert started_game.game.position(started_game, seat) == full_game.game.position(full_game, seat)
-            assert (started_game.observe(seat).key, started_game.observe(seat).view) == (
-                full_game.observe(seat).key,
-                full_game.observe(seat).view,
+            assert started_state.game.position(started_state, seat) == full_state.game.position(full_state, seat)
+            assert (started_state.observe(seat).key, started_state.observe(seat).view) == (
+                full_state.observe(seat).key,
+                full_state.observe(seat).view,
             )
-        if full_game.done:
+        if full_state.done:
             break
-        full_game.apply(cell)
-        started_game.apply(cell)
+        full_state.apply(cell)
+        started_state.apply(cell)
 
 
 @pytest.mark.parametrize(

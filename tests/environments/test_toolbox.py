@@ -59,7 +59,7 @@ def test_calculations_by_hand(text, value):
 
 
 @every_case(
-    ("text", "word"),
+    ("text", "message"),
     [
         ("1/0", "divide by zero"),
         ("1/(2-2)", "divide by zero"),
@@ -85,8 +85,8 @@ def test_calculations_by_hand(text, value):
         ("\ud800", "knows numbers"),
     ],
 )
-def test_errors_of_the_calculator(text, word):
-    with pytest.raises(ToolError, match=word):
+def test_errors_of_the_calculator(text, message):
+    with pytest.raises(ToolError, match=message):
         calculate(text)
 
 
@@ -101,7 +101,7 @@ NUMBERS = st.integers(0, 99).map(str)
 EXPRESSIONS = st.recursive(
     NUMBERS,
     lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "-1*"]), inner).map(
-        lambda p: f"({p[0]}{p[1]}{p[2]})"
+        lambda parts: f"({''.join(parts)})"
     ),
     max_leaves=8,
 )

@@ -8,7 +8,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
-from sparring.environments import tools as module
+from sparring.environments import tools as tools_module
 from sparring.environments.base import read_reply, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import complete_environment
@@ -19,11 +19,11 @@ from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
 from tests.environments.worlds import play_replies
 
-TTT = {"name": "tic_tac_toe"}
-TTT_FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
+TIC_TAC_TOE = {"name": "tic_tac_toe"}
+TIC_TAC_TOE_FULL_STYLE = {"name": "tic_tac_toe", "options": {"style": "full"}}
 
 
-def new_play(**options):
+def new_game_and_episode(**options):
     game = make_game("tools", options=options)
     return game, game.reset(Stream.from_seed(0))
 
@@ -33,7 +33,7 @@ def new_play(**options):
     [
         {},
         {"calls": 1, "cost": 0.5},
-        {"environment": TTT_FULL},
+        {"environment": TIC_TAC_TOE_FULL_STYLE},
         {"environment": {"name": "kuhn_poker"}, "style": "full"},
     ],
 )
@@ -42,7 +42,7 @@ def test_environment_contract(options):
 
 
 def test_a_call_keeps_the_turn_and_stays_private():
-    game, episode = new_play()
+    game, episode = new_game_and_episode()
     first_observation = episode.observe(0)
     episode.step({0: "add 3 4"})
     assert (
@@ -54,7 +54,7 @@ def test_a_call_keeps_the_turn_and_stays_private():
 
 
 def test_a_seat_without_calls_must_move():
-    _, episode = new_play(calls=1)
+    _, episode = new_game_and_episode(calls=1)
     episode.step({0: "add 1 1"})
     assert episode.observe(0).prompt == "2 spent"
     assert episode.read(0, "add 1 1", True) is None and episode.read(0, "zzz", True) is None
@@ -67,7 +67,7 @@ def test_a_seat_without_calls_must_move():
 
 
 def test_a_call_costs_only_its_own_copy_of_an_episode():
-    _, episode = new_play(cost=0.25)
+    _, episode = new_game_and_episode(cost=0.25)
     copy = episode.clone()
     episode.step({0: "add 1 1"})
     assert (copy.calls_left(0), episode.calls_left(0)) == (3, 2)
@@ -97,7 +97,7 @@ def test_a_rollout_records_calls_as_turns():
 
 
 @pytest.mark.parametrize(
-    ("call", "answer"),
+    ("reply", "result"),
     [
         ("add 3 4", "7"),
         ("subtract 9 4", "5"),
@@ -117,14 +117,14 @@ def test_a_rollout_records_calls_as_turns():
         ("", "none"),
     ],
 )
-def test_results_of_brief_calls(call, answer):
-    _, episode = new_play()
-    episode.step({0: episode.read(0, call, True)})
-    assert episode.observe(0).prompt == answer and episode.calls_left(0) == 2
+def test_results_of_brief_calls(reply, result):
+    _, episode = new_game_and_episode()
+    episode.step({0: episode.read(0, reply, True)})
+    assert episode.observe(0).prompt == result and episode.calls_left(0) == 2
 
 
 @pytest.mark.parametrize(
-    ("reply", "answer"),
+    ("reply", "result"),
     [
         ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."),
         ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
@@ -134,11 +134,11 @@ def test_results_of_brief_calls(call, answer):
         ("nothing of the kind", "Your reply holds neither a call nor a move."),
     ],
 )
-def test_results_of_full_calls(reply, answer):
-    _, episode = new_play(environment=TTT_FULL)
+def test_results_of_full_calls(reply, result):
+    _, episode = new_game_and_episode(environment=TIC_TAC_TOE_FULL_STYLE)
     assert "<calculate>" in episode.observe(0).prompt and "<search>" not in episode.observe(0).prompt
     episode.step({0: episode.read(0, reply)})
-    assert episode.observe(0).prompt.startswith(answer) and "Calls left: 2." in episode.observe(0).ask
+    assert episode.observe(0).prompt.startswith(result) and "Calls left: 2." in episode.observe(0).ask
     episode.step({0: episode.read(0, "I take b2.")})
     assert episode.due() == (1,)
 
@@ -196,10 +196,10 @@ class ScriptedPlayer:
 
 
 def test_style_of_the_inner_environment():
-    assert [new_play(style=style)[0].brief for style in ("brief", "full")] == [True, False]
-    assert not new_play(environment=TTT_FULL)[0].brief
-    assert "Legal actions" in new_play(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
-    assert module.tools is registry.load("environments", "tools").function
+    assert [new_game_and_episode(style=style)[0].brief for style in ("brief", "full")] == [True, False]
+    assert not new_game_and_episode(environment=TIC_TAC_TOE_FULL_STYLE)[0].brief
+    assert "Legal actions" in new_game_and_episode(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
+    assert tools_module.tools is registry.load("environments", "tools").function
 
 
 @settings(deadline=None, max_examples=60)
@@ -211,13 +211,13 @@ def test_style_of_the_inner_environment():
     ),
     st.booleans(),
 )
-def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
-    _, episode = new_play(environment=TTT_FULL if full else TTT, calls=2)
+def test_any_reply_is_a_call_a_move_or_illegal(replies, is_full_style):
+    _, episode = new_game_and_episode(environment=TIC_TAC_TOE_FULL_STYLE if is_full_style else TIC_TAC_TOE, calls=2)
     for reply in replies:
         if episode.done:
             break
         seat = episode.due()[0]
-        action = read_reply(episode, seat, episode.legal(seat), reply, not full)
+        action = read_reply(episode, seat, episode.legal(seat), reply, not is_full_style)
         if action is not None:
             assert episode.read(seat, action, True) == action
             episode.step({seat: action})

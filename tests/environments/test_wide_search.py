@@ -18,10 +18,10 @@ from sparring.measure.info_states import enumerate_info_states, exact_values
 from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
-TRUE_ROWS = WORLD.rows()
+CORRECT_ROWS = WORLD.rows()
 
 
-def new_play(**options):
+def new_episode(**options):
     return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
@@ -40,7 +40,7 @@ test_environment_contract = make_contract_test(
 
 
 def test_an_episode_of_two_waves_by_hand():
-    play = new_play()
+    play = new_episode()
     assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
     assert play.observe(0).prompt == "lead items 3 find colour size workers 2 waves 2"
     play.step({0: "call 2"})
@@ -70,7 +70,7 @@ def test_an_episode_of_two_waves_by_hand():
         "ardan": {"colour": "red", "size": "tiny"},
         "cosol": {"colour": "blue", "size": "tall"},
     }
-    # right: 2 names + 3 cells; the answer holds 6, the world 9
+    # 5 cells are right (2 names and 3 values), of 6 in the answer and 9 in the world
     assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
     figures = play.figures()
     assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
@@ -85,7 +85,7 @@ def test_an_episode_of_two_waves_by_hand():
 
 
 def test_a_lead_can_finish_early():
-    play = new_play(turns=2)
+    play = new_episode(turns=2)
     play.step({0: "call 1"})
     for reply in ("open ardan", "note colour red"):
         assert play.due() == (1,)
@@ -96,15 +96,15 @@ def test_a_lead_can_finish_early():
 
 
 def test_the_limit_of_critical_steps_ends_an_episode():
-    play = new_play(critical=3)
+    play = new_episode(critical=3)
     play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
 
 
 def test_a_single_seat_without_workers():
-    play = new_play(workers=0, turns=9)
+    play = new_episode(workers=0, turns=9)
     assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
-    for name, row in TRUE_ROWS.items():
+    for name, row in CORRECT_ROWS.items():
         play.step({0: f"open {name}"})
         for column, value in row.items():
             play.step({0: f"note {column} {value}"})
@@ -114,7 +114,7 @@ def test_a_single_seat_without_workers():
 def test_scores_by_hand():
     # The answer has two of three rows, with one wrong and one missing cell, and one row that does not exist.
     scores = score_table(
-        TRUE_ROWS,
+        CORRECT_ROWS,
         {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}},
         2,
     )
@@ -126,31 +126,31 @@ def test_scores_by_hand():
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [(TRUE_ROWS, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUE_ROWS}, 1 / 3)],
+    [(CORRECT_ROWS, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in CORRECT_ROWS}, 1 / 3)],
 )
 def test_scores_of_complete_empty_and_invented_answers(answer, expected):
-    scores = score_table(TRUE_ROWS, answer, 2)
+    scores = score_table(CORRECT_ROWS, answer, 2)
     assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
 
 
 cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["red", "tiny", "none"]), max_size=2)
 
 
-@given(st.dictionaries(st.sampled_from([*TRUE_ROWS, "dutek", "elvor"]), cells))
+@given(st.dictionaries(st.sampled_from([*CORRECT_ROWS, "dutek", "elvor"]), cells))
 def test_scores_are_shares_and_item_f1_is_the_dice_coefficient(answer):
-    scores = score_table(TRUE_ROWS, answer, 2)
+    scores = score_table(CORRECT_ROWS, answer, 2)
     assert all(
         0.0 <= getattr(scores, name) <= 1.0
         for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success")
     )
     num_right = sum(
-        1 + sum(TRUE_ROWS[key][name] == value for name, value in row.items())
+        1 + sum(CORRECT_ROWS[key][name] == value for name, value in row.items())
         for key, row in answer.items()
-        if key in TRUE_ROWS
+        if key in CORRECT_ROWS
     )
     assert scores.item_f1 == pytest.approx(2 * num_right / (3 * len(answer) + 9))
-    better_answer = {**answer, "ardan": dict(TRUE_ROWS["ardan"])}
-    assert score_table(TRUE_ROWS, better_answer, 2).recall >= scores.recall
+    better_answer = {**answer, "ardan": dict(CORRECT_ROWS["ardan"])}
+    assert score_table(CORRECT_ROWS, better_answer, 2).recall >= scores.recall
 
 
 @given(st.integers(1, 48), st.integers(1, 16))
@@ -159,9 +159,9 @@ def test_rows_are_divided_evenly_among_workers(items, workers):
     width = int(play.legal(0)[-2].split()[1])
     assert width == min(items, workers)
     play.step({0: f"call {width}"})
-    shares = [call.items for call in play.calls.values()]
-    assert sorted(item for share in shares for item in share) == list(range(items))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1 and min(map(len, shares)) >= 1
+    items_by_call = [call.items for call in play.calls.values()]
+    assert sorted(item for call_items in items_by_call for item in call_items) == list(range(items))
+    assert max(map(len, items_by_call)) - min(map(len, items_by_call)) <= 1 and min(map(len, items_by_call)) >= 1
 
 
 def test_seats_see_only_their_own_information():
@@ -188,7 +188,7 @@ def test_seats_see_only_their_own_information():
     ("seat", "reply"), [(0, "call 3"), (0, "call 0"), (0, "call"), (1, "done"), (0, "note colour red"), (7, "finish")]
 )
 def test_illegal_replies_are_refused(seat, reply):
-    play = new_play()
+    play = new_episode()
     assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
     with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
@@ -201,23 +201,23 @@ def test_the_table_of_widths_in_the_docs_matches_the_scripted_team():
     docs_page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", docs_page, re.MULTILINE)
     assert [int(row[0]) for row in rows] == [1, 2, 4, 8]
-    for width, item_f1, non_key, critical, total in rows:
+    for width, item_f1, non_key_f1, critical_steps, total_steps in rows:
         play = wide_search(items=8, workers=8, turns=6, waves=1).reset(Stream.from_seed(0))
         player, moment = searcher(width=int(width)), 0
         while not play.done:
             play.step({seat: player.choose(play, seat, Stream.from_seed(moment)) for seat in play.due()})
             moment += 1
-        assert (f"{play.score.item_f1:.2f}", f"{play.score.non_key_f1:.2f}") == (item_f1, non_key)
-        assert (play.critical_steps, play.total_steps) == (int(critical), int(total))
+        assert (f"{play.score.item_f1:.2f}", f"{play.score.non_key_f1:.2f}") == (item_f1, non_key_f1)
+        assert (play.critical_steps, play.total_steps) == (int(critical_steps), int(total_steps))
 
 
 def test_uniform_play_and_recall_of_world_trees():
     game = make_game(
         "wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}
     )
-    openings = game.openings()
-    assert [share for share, _ in openings] == [1 / 3] * 3
-    assert {play.start for _, play in openings} == game.starts()
+    initial_states = game.openings()
+    assert [share for share, _ in initial_states] == [1 / 3] * 3
+    assert {play.start for _, play in initial_states} == game.starts()
     states = enumerate_info_states(game)
     assert {query.seat for query in states.queries} == {0, 1, 2}
     assert {tuple(row) for row in states.tree.returns.tolist()} == {
@@ -228,16 +228,16 @@ def test_uniform_play_and_recall_of_world_trees():
         [0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9]
     )  # P(open no page; note a wrong value; note the right value)
     probabilities[0] = 1 - probabilities.sum()
-    two_workers = sum(
-        probabilities[row] * probabilities[other_row] * score_of(row, other_row)
+    return_of_two_workers = sum(
+        probabilities[row] * probabilities[other_row] * expected_item_f1(row, other_row)
         for row in range(3)
         for other_row in range(3)
     )
-    one_worker = (
-        2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))
+    return_of_one_worker = (
+        2 / 3 * (7 / 10 * expected_item_f1(1, 0) + 1 / 10 * expected_item_f1(2, 0))
     )  # a worker with two rows may open the other page instead
     assert exact_values(states, uniform).returns[0] == pytest.approx(
-        (two_workers + one_worker) / 3
+        (return_of_two_workers + return_of_one_worker) / 3
     )  # call 1, call 2 or finish
     with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
         enumerate_info_states(make_game("wide_search"))
@@ -248,7 +248,7 @@ def test_uniform_play_and_recall_of_world_trees():
         enumerate_info_states(game)
 
 
-def score_of(first, second):
+def expected_item_f1(first_cells, second_cells):
     """Return item F1 of two rows with one cell each: 0 no row, 1 only the name is right, 2 name and cell."""
-    num_cells, num_right = 2 * ((first > 0) + (second > 0)), first + second
+    num_cells, num_right = 2 * ((first_cells > 0) + (second_cells > 0)), first_cells + second_cells
     return 2 * num_right / (num_cells + 4) if num_cells else 0.0

@@ -24,11 +24,11 @@ TABLE_OPTIONS = {"style": "full", "search": "words"}
 @pytest.fixture
 def clear_table_caches():
     """Clear the caches of tables before and after a test that replaces a package."""
-    for cached in (table, questions):
-        cached.cache_clear()
+    for cached_function in (table, questions):
+        cached_function.cache_clear()
     yield
-    for cached in (table, questions):
-        cached.cache_clear()
+    for cached_function in (table, questions):
+        cached_function.cache_clear()
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -40,29 +40,29 @@ def test_environment_contract(kind):
 
 
 def test_pages_and_questions():
-    start = wide_search(tables="countries", items=8, **TABLE_OPTIONS).start(1)
-    pages = library(start, 5, False)
-    assert len(pages) == len(start.names) + 1 + 5
-    distractors = [page for page in pages if page.item < 0 and start.asked not in page.title]
-    assert len(distractors) == 5 and not {page.title for page in distractors} & set(start.names)
+    world = wide_search(tables="countries", items=8, **TABLE_OPTIONS).start(1)
+    pages = library(world, 5, False)
+    assert len(pages) == len(world.names) + 1 + 5
+    distractors = [page for page in pages if page.item < 0 and world.asked not in page.title]
+    assert len(distractors) == 5 and not {page.title for page in distractors} & set(world.names)
     assert all(f"- {column}: " in page.text for page in distractors for column in table("countries").columns)
-    for item, name in enumerate(start.names):
-        matches = [pages[number] for number in find_pages(pages, f"{name} {start.columns[0]}")]
+    for item, name in enumerate(world.names):
+        matches = [pages[index] for index in find_pages(pages, f"{name} {world.columns[0]}")]
         assert item in [page.item for page in matches]
-    assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
+    assert len(library(world, 1000, False)) == len(table("countries").rows) + 1
     rules = wide_search(tables="countries", items=8, workers=2, answer="written", **TABLE_OPTIONS)
     play = rules.reset(Stream.from_seed(0))
-    start = play.start
+    world = play.start
     assert (
-        f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}"
+        f"A table of all countries {world.asked}, {len(world.names)} of them, has the columns {', '.join(world.columns)}"
         in play.observe(0).prompt
     )
     play.step({0: "call 1"})
-    assert f"(countries {start.asked})" in play.observe(1).prompt and all(
-        name in play.observe(1).prompt for name in start.names
+    assert f"(countries {world.asked})" in play.observe(1).prompt and all(
+        name in play.observe(1).prompt for name in world.names
     )
     play_replies(play, {1: "done"}, {0: "finish"})
-    assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
+    assert f"| {world.key} | {' | '.join(world.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
         make_game("wide_search", options={"tables": "countries", "items": 1, **TABLE_OPTIONS})
     check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **TABLE_OPTIONS)
@@ -91,16 +91,16 @@ def test_well_known_facts_are_in_the_tables(kind, key, facts):
 def test_cells_are_nonempty_and_fit_a_markdown_table(kind):
     source = table(kind)
     assert len(source.rows) >= MIN_ROWS and len({normalise_cell(name) for name, _ in source.rows}) == len(source.rows)
-    for name, values in source.rows:
-        assert len(values) == len(source.columns)
-        assert all(cell and "|" not in cell and cell == " ".join(cell.split()) for cell in (name, *values))
+    for name, cells in source.rows:
+        assert len(cells) == len(source.columns)
+        assert all(cell and "|" not in cell and cell == " ".join(cell.split()) for cell in (name, *cells))
 
 
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("most", [4, 8, 48])
-def test_questions_select_exactly_their_rows(kind, most):
+@pytest.mark.parametrize("max_rows", [4, 8, 48])
+def test_questions_select_exactly_their_rows(kind, max_rows):
     source = table(kind)
-    filters = [question for is_other_bank in (False, True) for question in questions(kind, most, is_other_bank)]
+    filters = [question for is_other_bank in (False, True) for question in questions(kind, max_rows, is_other_bank)]
     assert len({question.text for question in filters}) == len(filters)
     columns = {source.key: [name for name, _ in source.rows]}
     columns |= {name: [row[index] for _, row in source.rows] for index, name in enumerate(source.columns)}
@@ -110,11 +110,13 @@ def test_questions_select_exactly_their_rows(kind, most):
             for condition in (("is", cell), ("is from", cell), ("begins with", cell[0])):
                 rows_by_condition[name].setdefault(condition, []).append(row)
     for question in filters:
-        assert 2 <= len(question.rows) <= most and list(question.rows) == sorted(set(question.rows))
+        assert 2 <= len(question.rows) <= max_rows and list(question.rows) == sorted(set(question.rows))
         condition = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", question.text)
-        if match := re.fullmatch(r"from (\d+) to (\d+)", condition[3]):
+        if range_match := re.fullmatch(r"from (\d+) to (\d+)", condition[3]):
             matching_rows = [
-                row for row, cell in enumerate(columns[condition[1]]) if int(match[1]) <= int(cell) <= int(match[2])
+                row
+                for row, cell in enumerate(columns[condition[1]])
+                if int(range_match[1]) <= int(cell) <= int(range_match[2])
             ]
         else:
             matching_rows = rows_by_condition[condition[1]].get((condition[2], condition[3]), [])
@@ -126,8 +128,10 @@ def test_training_and_evaluation_banks_use_different_filters(kind):
     game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **TABLE_OPTIONS})
     evaluation_game = another_bank(game)
     assert evaluation_game.bank >= BANKS // 2 > game.bank
-    training, evaluation = ({game.start(number).asked for number in range(400)} for game in (game, evaluation_game))
-    assert training and evaluation and not training & evaluation
+    training_filters, evaluation_filters = (
+        {game.start(number).asked for number in range(400)} for game in (game, evaluation_game)
+    )
+    assert training_filters and evaluation_filters and not training_filters & evaluation_filters
     assert not set(questions(kind, 8, False)) & set(questions(kind, 8, True))
 
 
@@ -136,13 +140,13 @@ def test_worlds_copy_their_rows_without_the_filtered_column(kind):
     rules, source = wide_search(tables=kind, items=6, columns=4, **TABLE_OPTIONS), table(kind)
     columns = set()
     for number in range(60):
-        start = rules.start(number)
-        assert 2 <= len(start.names) <= 6 and len(set(start.columns)) == 4
-        assert not any(f"whose {column} is" in start.asked for column in start.columns)
-        for name, row in start.rows().items():
+        world = rules.start(number)
+        assert 2 <= len(world.names) <= 6 and len(set(world.columns)) == 4
+        assert not any(f"whose {column} is" in world.asked for column in world.columns)
+        for name, row in world.rows().items():
             source_row = dict(zip(source.columns, dict(source.rows)[name], strict=True))
-            assert row == {column: source_row[column] for column in start.columns}
-        columns |= set(start.columns)
+            assert row == {column: source_row[column] for column in world.columns}
+        columns |= set(world.columns)
     assert len(columns) > 4
 
 
@@ -176,7 +180,7 @@ def fake_package(rows):
 
 
 @pytest.mark.parametrize(
-    ("package", "words"),
+    ("package", "message"),
     [
         (SimpleNamespace(), "AttributeError"),
         (fake_package([{"capital": "Paris"}]), "KeyError: 'name'"),
@@ -188,9 +192,9 @@ def fake_package(rows):
         ),
     ],
 )
-def test_a_damaged_package_is_named_with_a_remedy(package, words, monkeypatch, clear_table_caches):
+def test_a_damaged_package_is_named_with_a_remedy(package, message, monkeypatch, clear_table_caches):
     monkeypatch.setitem(sys.modules, "countryinfo", package)
-    with pytest.raises(ConfigError, match=rf"package countryinfo .*{words}.*force-reinstall"):
+    with pytest.raises(ConfigError, match=rf"package countryinfo .*{message}.*force-reinstall"):
         make_game("wide_search", options={"tables": "countries", **TABLE_OPTIONS})
 
 

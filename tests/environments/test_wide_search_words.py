@@ -23,32 +23,32 @@ from sparring.play.spec import EpisodeSpec
 from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
-WORDS = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
-FREE = {**WORDS, "style": "full"}
-WRITTEN = {"items": 3, "workers": 2, "turns": 4, "waves": 2, "answer": "written"}
+WORD_SEARCH = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
+FREE_TEXT = {**WORD_SEARCH, "style": "full"}
+WRITTEN_TABLE = {"items": 3, "workers": 2, "turns": 4, "waves": 2, "answer": "written"}
 
 
-def new_play(**options):
+def new_episode(**options):
     return WideSearchPlay(wide_search(**options), WORLD)
 
 
 test_environment_contract = make_contract_test(
     wide_search,
     [
-        WORDS,
-        {**WORDS, "distractors": 12, "workers": 0, "turns": 30},
-        {**FREE, "distractors": 3},
-        WRITTEN,
-        {**WRITTEN, "workers": 0, "turns": 9},
-        {**WRITTEN, "critical": 4, "search": "words"},
-        {**FREE, "answer": "written", "waves": 1},
+        WORD_SEARCH,
+        {**WORD_SEARCH, "distractors": 12, "workers": 0, "turns": 30},
+        {**FREE_TEXT, "distractors": 3},
+        WRITTEN_TABLE,
+        {**WRITTEN_TABLE, "workers": 0, "turns": 9},
+        {**WRITTEN_TABLE, "critical": 4, "search": "words"},
+        {**FREE_TEXT, "answer": "written", "waves": 1},
     ],
     plays=6,
 )
 
 
 def test_searches_by_hand():
-    play = new_play(**WORDS)
+    play = new_episode(**WORD_SEARCH)
     play.step({0: "call 2"})
     assert play.observe(2).prompt == "worker 2 find colour size of bemir cosol left 6"
     queries = ("bemir", "cosol", "colour", "size", "bemir colour", "bemir size", "cosol colour", "cosol size")
@@ -68,7 +68,7 @@ def test_searches_by_hand():
         play.step({2: "open 1"})
     assert play.due() == (0,) and play.observe(0).prompt == "back noted 2 left 3"
     assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
-    play = new_play(**FREE)
+    play = new_episode(**FREE_TEXT)
     play_replies(play, {0: "call 1"}, {1: "search xyzzy"})
     assert "Nothing was found." in play.observe(1).text and play.read(1, "open 1") is None
     assert "malformed" not in wide_search().figures and "malformed" in wide_search(answer="written").figures
@@ -78,14 +78,14 @@ def test_searches_by_hand():
 def test_libraries_have_a_page_per_row_value_and_distractor(number, items, columns, distractors, brief):
     world = wide_search(items=items, columns=columns, worlds=20_000).start(number)
     pages = library(world, distractors, brief)
-    lists = {value for row in world.values for value in row}
-    assert len(pages) == items + len(lists) + distractors == len({page.text for page in pages})
+    list_values = {value for row in world.values for value in row}
+    assert len(pages) == items + len(list_values) + distractors == len({page.text for page in pages})
     assert sorted(page.item for page in pages if page.item >= 0) == list(range(items))
     for page in pages:
         name, values = (world.names[page.item], world.values[page.item]) if page.item >= 0 else ("", ())
         assert name in page.text and all(value in page.text for value in values)
-    numbers = find_pages(pages, " ".join(world.names))
-    assert len(numbers) == min(MAX_RESULTS, len(set(numbers))) and not find_pages(pages, "zzzqqq")
+    page_indices = find_pages(pages, " ".join(world.names))
+    assert len(page_indices) == min(MAX_RESULTS, len(set(page_indices))) and not find_pages(pages, "zzzqqq")
 
 
 def test_distractors_hide_pages_and_libraries_are_deterministic():
@@ -119,7 +119,7 @@ def test_the_error_without_fts5_names_it(monkeypatch):
 
 def play_with_open_page(**options):
     """Return a play in which worker 1 has two rows, an open page, and one noted cell."""
-    play = new_play(**{**FREE, **options})
+    play = new_episode(**{**FREE_TEXT, **options})
     play.step({0: "call 1"})
     for reply in ("search bemir colour", "open 1", "note bemir | colour | blue"):
         play.step({1: reply})
@@ -181,7 +181,7 @@ def test_invalid_lines_are_no_action(reply):
 
 
 def test_notes_are_parsed_and_truncated():
-    play = new_play(**FREE)
+    play = new_episode(**FREE_TEXT)
     play.step({0: "call 1"})
     assert play.read(1, "note ardan | colour | red") is None
     assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.MAX_QUERY_CHARS
@@ -197,7 +197,7 @@ def test_notes_are_parsed_and_truncated():
         kind="countries",
         asked="whose",
     )
-    play = WideSearchPlay(wide_search(**FREE), world)
+    play = WideSearchPlay(wide_search(**FREE_TEXT), world)
     play.calls = {1: SearchCall((0, 1, 2), 3, open=0)}
     for reply, action in (
         ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
@@ -209,9 +209,9 @@ def test_notes_are_parsed_and_truncated():
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "search ", "note ardan | colour | ", "note ", "open ", "done"]))
-def test_parsing_an_action_again_gives_the_same_action(text, start):
+def test_parsing_an_action_again_gives_the_same_action(text, prefix):
     play = play_with_open_page()
-    action = play.read(1, start + text)
+    action = play.read(1, prefix + text)
     if action is not None:
         assert "\n" not in action and play.read(1, action, True) == action
         play.step({1: action})
@@ -226,22 +226,24 @@ class OneReply(TextAgent):
         return self.reply if seat else "call 2"
 
 
-@pytest.mark.parametrize(("rule", "continues"), [("random", True), ("forfeit", False)])
-def test_unparsable_replies_cost_the_penalty_of_the_rule(rule, continues):
-    game = make_game("wide_search", options={**FREE, "waves": 1}, illegal={"rule": rule, "penalty": 0.25})
+@pytest.mark.parametrize(("rule", "is_continued"), [("random", True), ("forfeit", False)])
+def test_unparsable_replies_cost_the_penalty_of_the_rule(rule, is_continued):
+    game = make_game("wide_search", options={**FREE_TEXT, "waves": 1}, illegal={"rule": rule, "penalty": 0.25})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(
         game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3
     )
     (episode,) = run_episodes([spec], {"a": OneReply("I would rather not.")})
     turns = [turn for turn in episode.turns if turn.seat]
-    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == continues
+    assert (
+        turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == is_continued
+    )
     assert all(turn.rewards["illegal"] == -0.25 for turn in turns)
-    assert all((turn.action is None) != continues for turn in turns)
+    assert all((turn.action is None) != is_continued for turn in turns)
 
 
 def test_the_lead_writes_the_table_at_the_end():
-    play = new_play(**WRITTEN)
+    play = new_episode(**WRITTEN_TABLE)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
     play_replies(
         play,
@@ -260,17 +262,17 @@ def test_the_lead_writes_the_table_at_the_end():
     figures = play.figures()
     assert figures["malformed"] == (0.0,) * 3 and figures["found"] == (0.0, 2.0, 1.0)
     assert figures["critical_steps"][0] == 2 + 3 + 3 + 1
-    play = new_play(**WRITTEN)
+    play = new_episode(**WRITTEN_TABLE)
     play.step({0: "finish"})
     assert play.observe(0).prompt == "write" and play.due() == (0,)
     play.step({0: "none"})
     assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
-    play = new_play(**{**WRITTEN, "critical": 3})
+    play = new_episode(**{**WRITTEN_TABLE, "critical": 3})
     play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge write"
     play.step({0: "ardan red tiny"})
     assert play.done and play.critical_steps == 4
-    play = new_play(**{**WRITTEN, "workers": 0, "turns": 3})
+    play = new_episode(**{**WRITTEN_TABLE, "workers": 0, "turns": 3})
     for reply in ("open ardan", "note colour red", "note size tiny"):
         play.step({0: reply})
     assert play.observe(0).prompt == "write" and not play.observe(0).fresh and not play.done
@@ -279,7 +281,7 @@ def test_the_lead_writes_the_table_at_the_end():
 
 
 def test_a_malformed_table_scores_zero_and_is_counted():
-    play = new_play(**{**FREE, "answer": "written", "waves": 1})
+    play = new_episode(**{**FREE_TEXT, "answer": "written", "waves": 1})
     assert "that you write at the end" in play.observe(0).prompt
     play_replies(
         play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"}
@@ -347,32 +349,32 @@ def test_written_tables_are_parsed_unchanged(table, brief):
 
 
 def test_sampled_tables_scores_and_keys_at_the_limit():
-    play = new_play(**{**WRITTEN, "workers": 1, "turns": 30})
+    play = new_episode(**{**WRITTEN_TABLE, "workers": 1, "turns": 30})
     play.step({0: "call 1"})
     for name, row in WORLD.rows().items():
         play.step({1: f"open {name}"})
         for column, value in row.items():
             play.step({1: f"note {column} {value}"})
     play_replies(play, {1: "done"}, {0: "finish"})
-    answers = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(answers) > 10 and all(set(read_table(text, WORLD, brief=True)) == set(WORLD.names) for text in answers)
-    assert any(score_table(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in answers)
-    answers = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
-    scores = score_table(WORLD.rows(), answers, 2)
+    tables = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(tables) > 10 and all(set(read_table(text, WORLD, brief=True)) == set(WORLD.names) for text in tables)
+    assert any(score_table(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in tables)
+    tables = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
+    scores = score_table(WORLD.rows(), tables, 2)
     assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
 
     def play_after(*replies):
-        play = new_play(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
+        play = new_episode(**{**WORD_SEARCH, "workers": 0, "critical": 2, "answer": "written"})
         for reply in replies:
             play.step({0: reply})
         return play
 
-    first, second = play_after("search ardan", "open 1"), play_after("search bemir", "open 1")
-    assert first.writing and second.writing and first.observe(0).key != second.observe(0).key
+    first_play, second_play = play_after("search ardan", "open 1"), play_after("search bemir", "open 1")
+    assert first_play.writing and second_play.writing and first_play.observe(0).key != second_play.observe(0).key
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "is_equal"),
+    ("first_cell", "second_cell", "is_equal"),
     [
         ("New  Zealand", "new zealand", True),
         ("24,383,301", "24383301", True),
@@ -387,30 +389,30 @@ def test_sampled_tables_scores_and_keys_at_the_limit():
         ("1000000", "1000001", False),
     ],
 )
-def test_cells_are_compared_in_normal_form(first, second, is_equal):
-    assert (normalise_cell(first) == normalise_cell(second)) == is_equal and normalise_cell(
-        normalise_cell(first)
-    ) == normalise_cell(first)
+def test_cells_are_compared_in_normal_form(first_cell, second_cell, is_equal):
+    assert (normalise_cell(first_cell) == normalise_cell(second_cell)) == is_equal and normalise_cell(
+        normalise_cell(first_cell)
+    ) == normalise_cell(first_cell)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        WORDS,
-        FREE,
-        {**FREE, "answer": "written"},
-        {**WRITTEN, "search": "words"},
-        {**FREE, "workers": 0, "distractors": 30, "answer": "written"},
+        WORD_SEARCH,
+        FREE_TEXT,
+        {**FREE_TEXT, "answer": "written"},
+        {**WRITTEN_TABLE, "search": "words"},
+        {**FREE_TEXT, "workers": 0, "distractors": 30, "answer": "written"},
     ],
 )
 def test_the_scripted_team_finds_the_whole_table(options):
-    play, player = new_play(**{**options, "turns": 40}), searcher()
+    play, player = new_episode(**{**options, "turns": 40}), searcher()
     for number in range(1000):
         if play.done:
             break
         play.step({seat: player.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
     assert play.returns[0] == 1.0
-    faulty_play = new_play(**{**options, "turns": 40})
+    faulty_play = new_episode(**{**options, "turns": 40})
     for number in range(1000):
         if faulty_play.done:
             break
@@ -433,7 +435,7 @@ def test_distractors_without_word_search_are_refused():
 )
 def test_parsed_notes_are_legal_actions(value):
     """With any Unicode white space, a parsed note must be a legal action; otherwise it would end the run."""
-    play = new_play(**{**FREE, "workers": 0, "turns": 9})
+    play = new_episode(**{**FREE_TEXT, "workers": 0, "turns": 9})
     play_replies(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
     note = play.read(0, f"note ardan | colour | {value}")
     if note is not None:
@@ -445,10 +447,10 @@ def test_parsed_notes_are_legal_actions(value):
         )  # some airports have such a city name
 
 
-@pytest.mark.parametrize("options", [{"waves": 1}, {**WORDS, "waves": 1}])
+@pytest.mark.parametrize("options", [{"waves": 1}, {**WORD_SEARCH, "waves": 1}])
 def test_pictures_hide_whether_other_workers_are_busy(options):
     def play_after(choose_reply):
-        play = new_play(**{**options, "items": 3, "workers": 2, "turns": 6})
+        play = new_episode(**{**options, "items": 3, "workers": 2, "turns": 6})
         play.step({0: "call 2"})
         play.step({1: play.legal(1)[0], 2: choose_reply(play.legal(2))})
         return play
@@ -465,12 +467,12 @@ def test_keys_of_the_lead_include_the_number_of_called_workers(answer):
     """The prompts are equal after one and two workers, but the information states must differ."""
 
     def observations_after(width):
-        play = new_play(**{**WRITTEN, "answer": answer})
+        play = new_episode(**{**WRITTEN_TABLE, "answer": answer})
         play.step({0: f"call {width}"})
         play.step(dict.fromkeys(play.due(), "done"))
         first_observation = play.observe(0)
         play.step({0: "finish"})
         return first_observation, play.observe(0)
 
-    for first, second in zip(observations_after(1), observations_after(2), strict=True):
-        assert first.prompt == second.prompt and first.key != second.key
+    for first_width, second_width in zip(observations_after(1), observations_after(2), strict=True):
+        assert first_width.prompt == second_width.prompt and first_width.key != second_width.key

@@ -61,15 +61,15 @@ def test_initial_states_ignore_words_that_the_prompt_leaves_out():
         for other_person in ("ben", "cleo")
         for wording in (0, 1)
     ]
-    assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
+    assert len({game.start_of(episode) for episode in problems}) == 1 < len({episode.start for episode in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
 
 
 def test_sampled_replies_are_valid():
     game = word_problems(steps=2)
-    play = game.reset(Stream.from_seed(3))
-    replies = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(replies) > 20 and all(play.read(0, reply, exact=True) == reply for reply in replies)
+    episode = game.reset(Stream.from_seed(3))
+    replies = {episode.sample(0, Stream.from_seed(seed)) for seed in range(50)}
+    assert len(replies) > 20 and all(episode.read(0, reply, exact=True) == reply for reply in replies)
 
 
 @every_case(
@@ -109,19 +109,19 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, answer):
 
 
 @given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
-def test_counts_stay_between_zero_and_the_largest_answer(steps, largest, number):
-    problem = story(Stream.from_seed(number), steps, largest)
+def test_counts_stay_between_zero_and_the_largest_answer(steps, largest, seed):
+    a_story = story(Stream.from_seed(seed), steps, largest)
     counts = [
         Story(
-            problem.person, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:num_events]
+            a_story.person, a_story.other, a_story.things, a_story.opening, a_story.numbers, a_story.events[:num_events]
         ).answer
-        for num_events in range(len(problem.events) + 1)
+        for num_events in range(len(a_story.events) + 1)
     ]
     assert min(counts) >= 0 and max(counts) <= max_answer(steps, largest)
-    assert len(problem.events) + (problem.opening != "has") == steps and problem.person != problem.other
+    assert len(a_story.events) + (a_story.opening != "has") == steps and a_story.person != a_story.other
     numbers = [
-        problem.numbers[0],
-        *([problem.numbers[1]] if problem.opening != "has" else []),
-        *(number for kind, number, _ in problem.events if kind != "doubles"),
+        a_story.numbers[0],
+        *([a_story.numbers[1]] if a_story.opening != "has" else []),
+        *(number for kind, number, _ in a_story.events if kind != "doubles"),
     ]
     assert all(1 <= number <= largest for number in numbers)

@@ -21,14 +21,14 @@ GAMES = [
 def prompts_of_random_episodes(name, options, style, games):
     """Yield ((seat, information state, whether it had a prompt before), prompt) of each turn of random episodes."""
     game = make_game(name, options={**options, "style": style})
-    for number in range(games):
-        state, since, draws = game.reset(Stream.from_seed(number)), {}, Stream.from_seed(1000 + number)
+    for seed in range(games):
+        state, seen_plies, stream = game.reset(Stream.from_seed(seed)), {}, Stream.from_seed(1000 + seed)
         while not state.done:
             seat, legal = state.seat, state.legal_actions()
-            observation = state.observe(seat, since.get(seat, 0))
-            yield (seat, observation.key, seat in since), observation.text
-            since[seat] = state.plies + 1
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            observation = state.observe(seat, seen_plies.get(seat, 0))
+            yield (seat, observation.key, seat in seen_plies), observation.text
+            seen_plies[seat] = state.plies + 1
+            state.apply(legal[stream.integer(state.plies, len(legal))])
 
 
 @every_case("style", ["brief", "full"])

@@ -1,4 +1,4 @@
-"""Helpers of environment tests: factories, initial states, and brute force over all hidden worlds and histories."""
+"""Helpers for environment tests: factories, initial states, and brute force over all hidden states and histories."""
 
 from math import log
 
@@ -20,11 +20,11 @@ def make_refusal_test(name, *options, by_option=False):
     """Return a test that each of some options is refused; the error names the environment or the option."""
 
     @pytest.mark.parametrize("options", options, ids=str)
-    def check(options):
+    def check_refused(options):
         with pytest.raises(ConfigError, match=next(iter(options)) if by_option else name):
             make_game(name, options=options)
 
-    return check
+    return check_refused
 
 
 def check_contains(text, *parts):
@@ -36,10 +36,10 @@ def make_contract_test(environment, options, /, **fixed):
     """Return a test that an environment passes `check_environment` with each of some options."""
 
     @pytest.mark.parametrize("options", options, ids=str)
-    def check(options):
+    def check_contract(options):
         check_environment(environment, **fixed, **options)
 
-    return check
+    return check_contract
 
 
 def load_solver(name):
@@ -82,24 +82,26 @@ def state_after_ids(rules, *indices):
     return rules.state_of(spiel)
 
 
-def sample_correct_states(rules, number):
+def sample_correct_states(rules, num_episodes):
     """Return the states of episodes that fill in the solution of a puzzle in random order."""
     states, root = [], Stream.from_seed(5)
-    for episode in range(number):
-        state, draws = rules.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+    for episode in range(num_episodes):
+        state, stream = rules.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             states.append(state.clone())
             correct = correct_actions(state)
-            state.apply_index(correct[draws.integer(state.plies, len(correct))])
+            state.apply_index(correct[stream.integer(state.plies, len(correct))])
     return states
 
 
-def correct_actions(state, agrees=True):
+def correct_actions(state, is_correct=True):
     """Return the legal action ids that agree with the solution of a puzzle, or those that contradict it."""
     table = state.spiel.table
-    size = table.size if hasattr(table, "size") else table.houses
+    num_values = table.size if hasattr(table, "size") else table.houses
     return [
-        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == agrees
+        index
+        for index in state.spiel.legal_actions()
+        if (table.solution[index // num_values] == index % num_values + 1) == is_correct
     ]
 
 
@@ -128,28 +130,28 @@ def check_puzzle_values(states):
 def check_boards_with_mistakes(rules, states):
     """Check that the oracle abstains on boards with a mistake, or judges by the solution with `lost`."""
     states = [state for state in states if state.spiel.table.mistakes]
-    judge = constraint_oracle()
-    assert judge.judge(states) == [None] * len(states)
-    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
+    oracle = constraint_oracle()
+    assert oracle.judge(states) == [None] * len(states)
+    assert oracle.metrics["abstained"] == oracle.metrics["judged"] == len(states) > 10
     for state, judgement in zip(states, constraint_oracle(lost="solution").judge(states), strict=True):
-        right = {rules.words[index] for index in correct_actions(state)}
+        right_actions = {rules.words[index] for index in correct_actions(state)}
         assert judgement.bound == 1.0 and set(judgement.values) <= {0.0, 1.0}
-        assert judgement.best == (right or set(judgement.actions))
+        assert judgement.best == (right_actions or set(judgement.actions))
 
 
-def check_beliefs(rules, solver, plays, min_beliefs, **options):
+def check_beliefs(rules, solver, num_episodes, min_beliefs, **options):
     """Check values and entropy of a solver by brute force, once for each belief."""
-    keys = set()
-    for state in sample_states(rules, plays):
-        if state.observe(0).key in keys or (not state.plies and len(keys) > 8):
+    seen_keys = set()
+    for state in sample_states(rules, num_episodes):
+        if state.observe(0).key in seen_keys or (not state.plies and len(seen_keys) > 8):
             continue
-        keys.add(state.observe(0).key)
+        seen_keys.add(state.observe(0).key)
         values, entropy = brute_force_judgement(state)
         judgement = solver(state, **options)
         assert judgement.values == pytest.approx(values, abs=1e-12)
         assert judgement.entropy == pytest.approx(entropy, abs=1e-12)
         assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
-    assert len(keys) > min_beliefs
+    assert len(seen_keys) > min_beliefs
 
 
 def expand_chance(spiel, weight):
@@ -182,36 +184,38 @@ def action_values(histories):
     """Return, per legal action, the probability of these histories times the expected return of best play."""
     values = []
     for move in histories[0][0].legal_actions():
-        groups, total = {}, 0.0
+        groups, value_at_end = {}, 0.0
         for spiel, weight in histories:
             for next_spiel, share in expand_chance(spiel.child(move), weight):
                 if next_spiel.is_terminal():
-                    total += share * next_spiel.returns()[0]
+                    value_at_end += share * next_spiel.returns()[0]
                 else:
                     groups.setdefault(next_spiel.information_state_string(0), []).append((next_spiel, share))
-        values.append(total + sum(max(action_values(group)) for group in groups.values()))
+        values.append(value_at_end + sum(max(action_values(group)) for group in groups.values()))
     return values
 
 
 def brute_force_judgement(state):
     """Return the value of each legal action, and the entropy of the hidden state."""
     histories = indistinguishable_histories(state)
-    total = sum(weight for _, weight in histories)
-    hidden = {}
+    total_weight = sum(weight for _, weight in histories)
+    hidden_probabilities = {}
     for spiel, weight in histories:
-        hidden[spiel.table.hidden] = hidden.get(spiel.table.hidden, 0.0) + weight / total
-    return [value / total for value in action_values(histories)], -sum(
-        share * log(share) for share in hidden.values() if share
+        hidden_probabilities[spiel.table.hidden] = (
+            hidden_probabilities.get(spiel.table.hidden, 0.0) + weight / total_weight
+        )
+    return [value / total_weight for value in action_values(histories)], -sum(
+        share * log(share) for share in hidden_probabilities.values() if share
     )
 
 
-def sample_states(game, number, seed=0):
+def sample_states(game, num_episodes, seed=0):
     """Return the states of random episodes; the first legal actions, which do not end an episode, are likelier."""
     states, root = [], Stream.from_seed(seed)
-    for episode in range(number):
-        state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+    for episode in range(num_episodes):
+        state, stream = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             states.append(state.clone())
             legal = state.legal_actions()
-            state.apply(legal[int(draws.uniform(state.plies) ** 2 * len(legal))])
+            state.apply(legal[int(stream.uniform(state.plies) ** 2 * len(legal))])
     return states

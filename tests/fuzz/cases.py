@@ -12,8 +12,8 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import SparringError
 
 RECIPES = ("kuhn-tiny", "leduc-tiny", "tictactoe-tiny", "tictactoe-mirror", "demo", "mars/kuhn-tiny")
-TRIES = 4  # attempts to find a change that is not refused, for a case that trains
-TRAINED = 0.3  # share of cases that train one step, if small and not refused
+NUM_TRIES = 4  # attempts to find a change that is not refused, for a case that trains
+TRAINED_SHARE = 0.3  # share of cases that train one step, if they are small and not refused
 OPENSPIEL = (
     "kuhn_poker",
     "goofspiel",
@@ -153,17 +153,20 @@ def random_case(seed, number, quick):
 
     A case that trains takes only changes with which its configuration still resolves.
     """
-    draw = random.Random(f"{seed} {number}")
-    train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
-    for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
+    generator = random.Random(f"{seed} {number}")
+    train, recipe, overrides = generator.random() < TRAINED_SHARE, generator.choice(RECIPES), tuple(quick)
+    for _ in range(generator.choice((1, 1, 1, 2, 2, 3, 5))):
         candidates = [
-            (*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)
+            (*overrides, random_change(generator, hostile=not train or generator.random() < 0.2))
+            for _ in range(NUM_TRIES if train else 1)
         ]
-        overrides = next((candidate for candidate in candidates if not train or resolves(recipe, candidate)), overrides)
+        overrides = next(
+            (candidate for candidate in candidates if not train or is_resolved(recipe, candidate)), overrides
+        )
     return Case(recipe=recipe, overrides=overrides, train=train)
 
 
-def resolves(recipe, overrides):
+def is_resolved(recipe, overrides):
     """Return whether a configuration resolves; an unexpected error counts as yes, so that the case shows it again."""
     try:
         resolve(apply_overrides(load_recipe(recipe), overrides))
@@ -174,7 +177,7 @@ def resolves(recipe, overrides):
     return True
 
 
-def change(draw, *, hostile):
+def random_change(generator, *, hostile):
     changes = (
         change_value,
         change_value,
@@ -188,16 +191,16 @@ def change(draw, *, hostile):
         change_list,
         change_unknown_key,
     )
-    make_change = draw.choice(changes if hostile else changes[:-1])
-    return make_change(draw, hostile)
+    make_change = generator.choice(changes if hostile else changes[:-1])
+    return make_change(generator, hostile)
 
 
-def change_value(draw, hostile):
-    path, annotation = draw.choice(list(keys(RunConfig)))
-    return f"{path}={random_value(draw, annotation, hostile)}"
+def change_value(generator, hostile):
+    path, annotation = generator.choice(list(paths_and_annotations(RunConfig)))
+    return f"{path}={random_value(generator, annotation, hostile)}"
 
 
-def keys(section, prefix=""):
+def paths_and_annotations(section, prefix=""):
     for name, field in section.model_fields.items():
         sections = [
             argument
@@ -208,7 +211,7 @@ def keys(section, prefix=""):
         yield f"{prefix}{name}", field.annotation
         if isinstance(subsection, type) and issubclass(subsection, pydantic.BaseModel):
             is_list = typing.get_origin(field.annotation) is list
-            yield from keys(subsection, f"{prefix}{name}.{'0.' if is_list else ''}")
+            yield from paths_and_annotations(subsection, f"{prefix}{name}.{'0.' if is_list else ''}")
 
 
 SLOT_OF_KEY = {
@@ -231,35 +234,35 @@ SLOT_OF_KEY = {
 }
 
 
-def change_plug_in(draw, hostile):
-    key_path = draw.choice(list(SLOT_OF_KEY))
-    slot = SLOT_OF_KEY[key_path] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
-    name = draw.choice(registry.names(slot))
+def change_plug_in(generator, hostile):
+    key_path = generator.choice(list(SLOT_OF_KEY))
+    slot = SLOT_OF_KEY[key_path] if not hostile or generator.random() < 0.9 else generator.choice(list(registry.SLOTS))
+    name = generator.choice(registry.names(slot))
     plugin = registry.load(slot, name)
     parts = [f"name: {name}"]
-    if plugin.presets and draw.random() < 0.3:
-        parts.append(f"preset: {draw.choice(sorted(plugin.presets))}")
+    if plugin.presets and generator.random() < 0.3:
+        parts.append(f"preset: {generator.choice(sorted(plugin.presets))}")
     options = dict(plugin.options)
-    if hostile and draw.random() < 0.15:
-        options = registry.load(slot, draw.choice(registry.names(slot))).options
+    if hostile and generator.random() < 0.15:
+        options = registry.load(slot, generator.choice(registry.names(slot))).options
     hints = typing.get_type_hints(plugin.function, include_extras=True)
     limits = oracle_limits(name) if slot == "oracles" else ""
     unlimited = sorted(key for key in options if f", {key}: " not in limits)
-    for key in draw.sample(unlimited, min(len(unlimited), draw.choice((0, 0, 1, 2)))):
-        parts.append(f"{key}: {random_value(draw, hints.get(key, str), hostile)}")
+    for key in generator.sample(unlimited, min(len(unlimited), generator.choice((0, 0, 1, 2)))):
+        parts.append(f"{key}: {random_value(generator, hints.get(key, str), hostile)}")
     is_list = key_path in ("losses", "rewards", "evaluation.opponents")
     text = "{" + ", ".join(parts) + limits + "}"
     return f"{key_path}={f'[{text}]' if is_list else text}"
 
 
-def change_option(draw, hostile):
-    key_path, name = draw.choice(
+def change_option(generator, hostile):
+    key_path, name = generator.choice(
         (("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo"))
     )
     plugin = registry.load(SLOT_OF_KEY[key_path], name)
-    key = draw.choice(sorted(plugin.options) or ["x"])
+    key = generator.choice(sorted(plugin.options) or ["x"])
     hint = typing.get_type_hints(plugin.function, include_extras=True).get(key, float)
-    return f"{key_path}={{name: {name}, {key}: {random_value(draw, hint, hostile)}}}"
+    return f"{key_path}={{name: {name}, {key}: {random_value(generator, hint, hostile)}}}"
 
 
 def oracle_limits(oracle_name):
@@ -272,46 +275,46 @@ def oracle_limits(oracle_name):
     )
 
 
-def change_environment(draw, hostile):
-    name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
+def change_environment(generator, hostile):
+    name = generator.choice(OPENSPIEL if hostile and generator.random() < 0.2 else registry.names("environments"))
     parts = []
     if name in registry.names("environments"):
         plugin = registry.load("environments", name)
         hints = typing.get_type_hints(plugin.function, include_extras=True)
-        for key in draw.sample(sorted(plugin.options), min(len(plugin.options), draw.choice((0, 0, 1, 2)))):
-            parts.append(f"{key}: {random_value(draw, hints.get(key, int), hostile)}")
-    oracle_name = draw.choice(registry.names("oracles"))
-    oracle = f", oracle: {{name: {oracle_name}{oracle_limits(oracle_name)}}}" if draw.random() < 0.2 else ""
+        for key in generator.sample(sorted(plugin.options), min(len(plugin.options), generator.choice((0, 0, 1, 2)))):
+            parts.append(f"{key}: {random_value(generator, hints.get(key, int), hostile)}")
+    oracle_name = generator.choice(registry.names("oracles"))
+    oracle = f", oracle: {{name: {oracle_name}{oracle_limits(oracle_name)}}}" if generator.random() < 0.2 else ""
     return f"environments=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
 
 
-def change_illegal(draw, hostile):
-    key = draw.choice(("rule", "penalty", "retries", "payoff"))
+def change_illegal(generator, hostile):
+    key = generator.choice(("rule", "penalty", "retries", "payoff"))
     valid = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
     text = (
-        draw.choice(valid[key])
-        if key in valid and not (hostile and draw.random() < 0.5)
-        else random_value(draw, float, hostile)
+        generator.choice(valid[key])
+        if key in valid and not (hostile and generator.random() < 0.5)
+        else random_value(generator, float, hostile)
     )
     return f"environments.0.illegal.{key}={text}"
 
 
-def change_weight(draw, hostile):
-    path = draw.choice(
+def change_weight(generator, hostile):
+    path = generator.choice(
         ("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate")
     )
     if not hostile:
-        return f"{path}={random_value(draw, float, hostile)}"
-    schedule = draw.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
-    fields = draw.sample(
-        ("start", "end", "until", "rise", "values", "at", "value", "x", "1"), draw.choice((0, 1, 2, 2, 3))
+        return f"{path}={random_value(generator, float, hostile)}"
+    schedule = generator.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
+    fields = generator.sample(
+        ("start", "end", "until", "rise", "values", "at", "value", "x", "1"), generator.choice((0, 1, 2, 2, 3))
     )
-    parts = [f"schedule: {schedule}", *(f"{field}: {random_value(draw, float, True)}" for field in fields)]
+    parts = [f"schedule: {schedule}", *(f"{field}: {random_value(generator, float, True)}" for field in fields)]
     return f"{path}={{{', '.join(parts)}}}"
 
 
-def change_list(draw, hostile):
-    key_path, slot = draw.choice(
+def change_list(generator, hostile):
+    key_path, slot = generator.choice(
         (
             ("losses", "losses"),
             ("rewards", "rewards"),
@@ -319,12 +322,12 @@ def change_list(draw, hostile):
             ("environments", "environments"),
         )
     )
-    names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
+    names = [generator.choice(registry.names(slot)) for _ in range(generator.choice((1, 2, 2, 3, 4)))]
     return f"{key_path}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
 
 
-def change_unknown_key(draw, hostile):
-    start = draw.choice(
+def change_unknown_key(generator, hostile):
+    start = generator.choice(
         (
             "",
             "games.",
@@ -341,44 +344,46 @@ def change_unknown_key(draw, hostile):
             "rollout.plan.",
         )
     )
-    return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={random_value(draw, str, True)}"
+    return f"{start}{generator.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={random_value(generator, str, True)}"
 
 
-def random_value(draw, annotation, hostile):
-    """Return a value as YAML: of the annotated type, or, if hostile, often of another type or extreme."""
-    if hostile and draw.random() < 0.6:
-        return draw.choice(TEXTS) if draw.random() < 0.6 else str(draw.choice(NUMBERS))
-    choices = literals(annotation)
-    if choices and draw.random() < 0.8:
-        return str(draw.choice(choices)).lower() if isinstance(choices[0], bool) else str(draw.choice(choices))
-    kinds = plain_types(annotation)
-    if bool in kinds:
-        return draw.choice(("true", "false"))
-    if int in kinds and float not in kinds:
-        return str(draw.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 20, 64, 200, -1)))
-    if str in kinds:
-        return draw.choice(("x", "full", "brief", "none", "random", "policy", "a b"))
-    return draw.choice(
+def random_value(generator, annotation, hostile):
+    """Return YAML for a value of the annotated type; if hostile, often for an extreme value or another type."""
+    if hostile and generator.random() < 0.6:
+        return generator.choice(TEXTS) if generator.random() < 0.6 else str(generator.choice(NUMBERS))
+    choices = literal_values(annotation)
+    if choices and generator.random() < 0.8:
+        return (
+            str(generator.choice(choices)).lower() if isinstance(choices[0], bool) else str(generator.choice(choices))
+        )
+    types = types_of(annotation)
+    if bool in types:
+        return generator.choice(("true", "false"))
+    if int in types and float not in types:
+        return str(generator.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 20, 64, 200, -1)))
+    if str in types:
+        return generator.choice(("x", "full", "brief", "none", "random", "policy", "a b"))
+    return generator.choice(
         ("0", "0.1", "0.5", "0.9", "1", "1.5", "2", "3e-3", "10", "{schedule: linear, start: 0.5, end: 0.1}", "-0.5")
     )
 
 
-def literals(annotation):
+def literal_values(annotation):
     if typing.get_origin(annotation) is typing.Literal:
         return list(typing.get_args(annotation))
     return (
-        [item for argument in typing.get_args(annotation) for item in literals(argument)]
+        [item for argument in typing.get_args(annotation) for item in literal_values(argument)]
         if typing.get_args(annotation)
         else []
     )
 
 
-def plain_types(annotation):
+def types_of(annotation):
     arguments = [
         argument for argument in typing.get_args(annotation) if isinstance(argument, type) or typing.get_args(argument)
     ]
     return (
-        {type_ for argument in arguments for type_ in plain_types(argument)}
+        {type_ for argument in arguments for type_ in types_of(argument)}
         if arguments
         else {annotation}
         if isinstance(annotation, type)

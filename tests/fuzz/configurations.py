@@ -2,7 +2,7 @@
 
     python tests/fuzz/configurations.py --cases 1000
 
-The seed is made from the commit, so that every commit tries other cases, and it is printed. A case that fails is printed as a
+The seed is made from the commit, so that every commit tries other cases. The seed is printed. A case that fails is printed as a
 command to paste; afterwards it becomes a fixed test in test_found.py.
 """
 
@@ -37,14 +37,14 @@ from sparring.environments.foreign import reason_not_searchable
 from sparring.play.players.cfr import has_at_most_histories
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.fuzz import cases as making
+from tests.fuzz import cases
 
-SECONDS = 60  # processor time that a case may take
-MEMORY = 12 << 30  # bytes of address space of the process
-LONGEST = 3000  # characters of an error
-SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
-PARAMETERS = 300_000
-SOLVERS, HISTORIES = ("cfr", "best_response"), 20_000  # players that search whole trees; largest tree
+CASE_SECONDS = 60  # processor time that a case may take
+MAX_MEMORY_BYTES = 12 << 30  # bytes of address space of the process
+MAX_ERROR_CHARACTERS = 3000  # characters of an error
+SMALL_LIMITS = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
+MAX_PARAMETERS = 300_000
+SOLVERS, MAX_HISTORIES = ("cfr", "best_response"), 20_000  # players that search whole trees; largest tree
 QUICK = (
     "threads=1",
     "steps=1",
@@ -63,7 +63,7 @@ QUICK += (
 
 
 class SlowError(BaseException):
-    """A case takes too long; not an Exception, so that the code under test cannot catch it."""
+    """A case takes too long; this is not an Exception, so that the code under test cannot catch it."""
 
 
 def run_case(recipe, overrides, folder, *, train):
@@ -74,10 +74,10 @@ def run_case(recipe, overrides, folder, *, train):
         json.dumps(plan)
         text = to_yaml(config)
         assert resolve(parse_yaml(text, "the configuration")) == config, (
-            "what is written is read back as something else"
+            "the written configuration is read back as another one"
         )
-        is_small = all(plan[name] <= limit for name, limit in SMALL.items()) and config.model.layers <= 4
-        is_small = is_small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
+        is_small = all(plan[name] <= limit for name, limit in SMALL_LIMITS.items()) and config.model.layers <= 4
+        is_small = is_small and plan["model"].get("parameters", 0) <= MAX_PARAMETERS and config.learner.ranks <= 2
         if not (train and is_small and config.model.name == "tiny") or searches_for_minutes(config):
             return "planned"
         result = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
@@ -86,8 +86,8 @@ def run_case(recipe, overrides, folder, *, train):
         assert result.exit_code == 0, result.output
     except SparringError as error:
         message = str(error)
-        assert message and "\n" not in message and len(message) <= LONGEST, (
-            f"not one line of at most {LONGEST} characters: {message[:3000]!r}"
+        assert message and "\n" not in message and len(message) <= MAX_ERROR_CHARACTERS, (
+            f"not one line of at most {MAX_ERROR_CHARACTERS} characters: {message[:3000]!r}"
         )
         return "refused"
     return "trained"
@@ -102,7 +102,7 @@ def searches_for_minutes(config):
     ]
     games = map(configured_game, config.environments)
     return any(player.name in SOLVERS for player in players) and not all(
-        reason_not_searchable(game) or has_at_most_histories(game, HISTORIES) for game in games
+        reason_not_searchable(game) or has_at_most_histories(game, MAX_HISTORIES) for game in games
     )
 
 
@@ -110,10 +110,10 @@ def searches_for_minutes(config):
 def time_limit(seconds):
     """Raise SlowError after this much processor time within the context."""
 
-    def stop(*_):
+    def raise_slow_error(*_):
         raise SlowError(f"more than {seconds} s of processor time")
 
-    signal.signal(signal.SIGPROF, stop)
+    signal.signal(signal.SIGPROF, raise_slow_error)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
@@ -121,10 +121,10 @@ def time_limit(seconds):
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def attempt(case):
+def try_case(case):
     with (
         tempfile.TemporaryDirectory() as folder,
-        time_limit(SECONDS),
+        time_limit(CASE_SECONDS),
         warnings.catch_warnings(),
         contextlib.redirect_stderr(io.StringIO()),
     ):
@@ -135,7 +135,7 @@ def attempt(case):
             return "FAILED", f"{type(error).__name__}: {str(error)[:300]}"
 
 
-def command_of(case):
+def format_command(case):
     return " ".join(
         ["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]
     ).strip()
@@ -155,19 +155,19 @@ def run_cases(options):
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     start_time, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
     for number in [options.only] if options.only is not None else range(options.first, options.first + options.cases):
-        case = making.random_case(options.seed, number, QUICK)
-        options.log.write_text(f"case {number}: {command_of(case)}")
+        case = cases.random_case(options.seed, number, QUICK)
+        options.log.write_text(f"case {number}: {format_command(case)}")
         case_start = time.monotonic()
-        ending, error = attempt(case)
+        ending, error = try_case(case)
         counts[ending] += 1
         if error:
             reasons[error.partition(":")[0]] += 1
-            print(f"FAILED case {number}: {command_of(case)}\n       {error}", flush=True)
+            print(f"FAILED case {number}: {format_command(case)}\n       {error}", flush=True)
         if options.verbose:
-            print(f"{number} {ending} {time.monotonic() - case_start:.1f} s  {command_of(case)[:300]}", flush=True)
+            print(f"{number} {ending} {time.monotonic() - case_start:.1f} s  {format_command(case)[:300]}", flush=True)
         if options.minutes and time.monotonic() - start_time > 60 * options.minutes:
             print(f"stopped after {options.minutes} minutes: case {number} was the last")
             break
@@ -182,9 +182,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
-    parser.add_argument("--only", type=int, help="number of the one case to try")
+    parser.add_argument("--only", type=int, help="number of a single case to try")
     parser.add_argument("--seed", type=int, help="default: from the commit")
-    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so many; 0: never")
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop after this many minutes; 0: never")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -10,7 +10,7 @@ from sparring.core.errors import ConfigError
 from tests.fuzz import cases
 from tests.fuzz import configurations as fuzz
 
-REFUSED = {  # the changes to kuhn-tiny -> part of the error
+REFUSED_OVERRIDES = {  # overrides of kuhn-tiny, and a part of the error
     "value_loss without a critic": (
         ["losses=[{name: ppo_clip}, {name: value_loss}]"],
         "fits a critic, but credit 'mars' does not use it",
@@ -22,9 +22,9 @@ REFUSED = {  # the changes to kuhn-tiny -> part of the error
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_configuration_that_was_found_is_refused_with_one_line(name, tmp_path):
-    overrides, message = REFUSED[name]
+@pytest.mark.parametrize("name", REFUSED_OVERRIDES)
+def test_an_earlier_failure_is_refused_with_one_line(name, tmp_path):
+    overrides, message = REFUSED_OVERRIDES[name]
     with pytest.raises(ConfigError) as error:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))
     assert message in str(error.value) and "\n" not in str(error.value)
@@ -47,7 +47,7 @@ def test_cases_depend_only_on_seed_and_number():
 
 
 def test_a_few_cases_end_without_failure():
-    endings = [fuzz.attempt(cases.random_case(7, number, fuzz.QUICK)) for number in range(25)]
+    endings = [fuzz.try_case(cases.random_case(7, number, fuzz.QUICK)) for number in range(25)]
     assert not [error for _, error in endings if error]
     assert {"refused", "planned"} <= {ending for ending, _ in endings}
 
@@ -59,14 +59,14 @@ def test_a_small_case_trains_a_step(tmp_path):
 
 def test_a_game_that_takes_minutes_to_solve_is_only_planned(tmp_path):
     """CFR+ on Leduc poker with three players is below the limit of histories, but takes minutes."""
-    changes = [
+    overrides = [
         *fuzz.QUICK,
         "environments=[{name: leduc_poker, options: {players: 3}}]",
         "evaluation.opponents=[{name: cfr}]",
     ]
-    assert fuzz.run_case("kuhn-tiny", changes, tmp_path, train=True) == "planned"
-    changes[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
-    assert fuzz.run_case("kuhn-tiny", changes, tmp_path, train=True) == "trained"
+    assert fuzz.run_case("kuhn-tiny", overrides, tmp_path, train=True) == "planned"
+    overrides[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
+    assert fuzz.run_case("kuhn-tiny", overrides, tmp_path, train=True) == "trained"
 
 
 @pytest.mark.parametrize("oracle_name", registry.names("oracles"))
@@ -75,13 +75,13 @@ def test_an_oracle_has_limits_of_its_search(oracle_name, tmp_path):
     limits = {"max_histories", "max_states", "simulations"}
     plugin = registry.load("oracles", "minimax" if oracle_name == "noisy" else oracle_name)
     assert all(f"{key}: " in cases.oracle_limits(oracle_name) for key in limits & set(plugin.options))
-    changes = [
+    overrides = [
         *fuzz.QUICK,
         f"environments=[{{name: tic_tac_toe, oracle: {{name: {oracle_name}{cases.oracle_limits(oracle_name)}}}}}]",
     ]
     # the solvers search all of tic-tac-toe, so the case is only planned
     endings = {"planned"} if oracle_name in fuzz.SOLVERS else {"trained", "refused"}
-    assert fuzz.run_case("kuhn-tiny", changes, tmp_path, train=True) in endings
+    assert fuzz.run_case("kuhn-tiny", overrides, tmp_path, train=True) in endings
 
 
 class LongError(ConfigError):
@@ -90,32 +90,32 @@ class LongError(ConfigError):
 
 
 @pytest.mark.parametrize(
-    "fault",
+    "error_to_raise",
     [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), LongError()],
 )
-def test_an_unexpected_error_is_reported_as_failed(fault, monkeypatch):
+def test_an_unexpected_error_is_reported_as_failed(error_to_raise, monkeypatch):
     def fail(*_):
-        raise fault
+        raise error_to_raise
 
     monkeypatch.setattr("sparring.config.RunConfig.check_plugins", fail)
-    ending, error = fuzz.attempt(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
+    ending, error = fuzz.try_case(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
     assert ending == "FAILED" and error
 
 
 def test_a_case_that_takes_too_long_is_reported_as_failed(monkeypatch):
-    def spin(*_):
+    def loop_forever(*_):
         while True:
             pass
 
-    monkeypatch.setattr("sparring.config.RunConfig.check_plugins", spin)
-    monkeypatch.setattr(fuzz, "SECONDS", 0.2)
-    ending, error = fuzz.attempt(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
+    monkeypatch.setattr("sparring.config.RunConfig.check_plugins", loop_forever)
+    monkeypatch.setattr(fuzz, "CASE_SECONDS", 0.2)
+    ending, error = fuzz.try_case(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
     assert ending == "FAILED" and error.startswith("SlowError")
 
 
 def test_a_case_is_printed_as_a_command_to_paste():
     case = cases.Case(recipe="kuhn-tiny", overrides=("seed=1", "name='a b'"), train=False)
-    assert fuzz.command_of(case) == "sparring train kuhn-tiny seed=1 'name='\"'\"'a b'\"'\"'' --dry-run"
+    assert fuzz.format_command(case) == "sparring train kuhn-tiny seed=1 'name='\"'\"'a b'\"'\"'' --dry-run"
 
 
 @pytest.mark.parametrize(

@@ -20,18 +20,18 @@ from sparring.testing import match_request
 ROOT = Stream.from_seed(0)
 
 
-def request(number, seats=2, members=("past-000001", "past-000002"), teams=None):
-    return match_request(seats, number=number, members=members, teams=teams)
+def request(group_number, seats=2, members=("past-000001", "past-000002"), teams=None):
+    return match_request(seats, number=group_number, members=members, teams=teams)
 
 
-def names(seating):
+def player_names(seating):
     return tuple(map(str, seating.seats))
 
 
 @pytest.mark.parametrize("seats", [1, 2, 5])
 def test_mirror_seats_the_learner_everywhere(seats):
     seating = mirror(request(0, seats))
-    assert names(seating) == ("learner",) * seats and seating.trained == (True,) * seats
+    assert player_names(seating) == ("learner",) * seats and seating.trained == (True,) * seats
 
 
 @pytest.mark.parametrize("seats", [2, 3])
@@ -52,12 +52,12 @@ def test_mixed_keeps_its_shares_and_changes_seats(seats):
     )
     for seating in seatings:
         assert all((name == LEARNER) == trained for name, trained in zip(seating.seats, seating.trained, strict=True))
-    snapshots = {name for seating in seatings for name in names(seating) if name.startswith("past")}
+    snapshots = {name for seating in seatings for name in player_names(seating) if name.startswith("past")}
     assert snapshots == {"past-000001", "past-000002"}
 
 
 def test_without_snapshots_mixed_plays_the_learner_against_itself():
-    assert names(mixed(request(0, members=()), past=1.0)) == ("learner", "learner")
+    assert player_names(mixed(request(0, members=()), past=1.0)) == ("learner", "learner")
 
 
 @pytest.mark.parametrize("is_one_team", [False, True])
@@ -70,7 +70,7 @@ def test_mixed_chooses_the_same_players_as_an_early_version(is_one_team):
         seating = mixed(
             match_request(seats, number=number, members=members, teams=teams), past=0.5, bots={"random": 0.3}
         )
-        seatings.append([names(seating), seating.trained])
+        seatings.append([player_names(seating), seating.trained])
     assert (
         hashlib.sha256(json.dumps(seatings).encode()).hexdigest()
         == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
@@ -158,6 +158,10 @@ def test_initial_states_depend_on_the_step_and_are_shared_in_a_group():
         members = specs[4 * group : 4 * group + 4]
         assert len({(m.game.name, m.deal.key) for m in members}) == 1
         assert len({m.stream.key for m in members}) == 4
-    assert [s.deal.key for s in specs_of(3)] == [s.deal.key for s in specs] != [s.deal.key for s in specs_of(4)]
+    assert (
+        [spec.deal.key for spec in specs_of(3)]
+        == [spec.deal.key for spec in specs]
+        != [spec.deal.key for spec in specs_of(4)]
+    )
     game_names = [spec.game.name for step in range(300) for spec in specs_of(step)]
     assert game_names.count("tic_tac_toe") / len(game_names) == pytest.approx(0.75, abs=0.05)

@@ -36,16 +36,16 @@ def episode_of(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=Fa
     )  # fmt: skip
 
 
-def row(seat, player, opponent, game="kuhn_poker"):
+def book_row(seat, player, opponent, game="kuhn_poker"):
     return Row(game, seat, player, opponent)
 
 
-def numbers(results):
+def counts_of(results):
     return results.games, results.wins, results.draws, results.losses, results.returns
 
 
 def counts_by_row(book):
-    return {row[1:]: numbers(results) for row, results in book.rows.items()}
+    return {row[1:]: counts_of(results) for row, results in book.rows.items()}
 
 
 def test_results_of_two_seats_by_hand():
@@ -62,8 +62,8 @@ def test_results_of_two_seats_by_hand():
         (0, SNAPSHOT, LEARNER): (1, 0, 1, 0, 0.0),
         (1, LEARNER, SNAPSHOT): (1, 0, 1, 0, 0.0),
     }
-    assert numbers(book.results(LEARNER, SNAPSHOT)) == (3, 1, 1, 1, 1.0)
-    assert numbers(book.results(LEARNER, SNAPSHOT, seat=1)) == (1, 0, 1, 0, 0.0)
+    assert counts_of(book.results(LEARNER, SNAPSHOT)) == (3, 1, 1, 1, 1.0)
+    assert counts_of(book.results(LEARNER, SNAPSHOT, seat=1)) == (1, 0, 1, 0, 0.0)
     assert book.results(LEARNER, NEWER_SNAPSHOT) == Results() == book.results(LEARNER, SNAPSHOT, environment="nim")
 
 
@@ -129,7 +129,7 @@ def test_each_player_of_a_team_has_results_only_against_the_other_team():
     }
 
 
-def test_in_one_team_nobody_wins():
+def test_members_of_one_team_have_returns_but_no_wins():
     book = Payoffs().after(
         [episode_of((LEARNER, SNAPSHOT), (5.0, 5.0), game="hanabi", forfeited_by=1)], {"hanabi": (0, 0)}
     )
@@ -139,10 +139,10 @@ def test_in_one_team_nobody_wins():
 
 
 def test_returns_that_differ_in_their_last_bits_are_a_draw():
-    assert numbers(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
+    assert counts_of(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.1 + 0.2, 0.3))]).results(LEARNER, SNAPSHOT))[
         1:4
     ] == (0, 1, 0)
-    assert numbers(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
+    assert counts_of(Payoffs().after([episode_of((LEARNER, SNAPSHOT), (0.301, 0.3))]).results(LEARNER, SNAPSHOT))[
         1:4
     ] == (1, 0, 0)
 
@@ -154,9 +154,9 @@ def test_the_rate_of_wins_by_hand():
     assert Results().win_rate() == 0.5
 
 
-@pytest.mark.parametrize("numbers", [(3, 1), (0, 5), (7, 0), (20, 20)])
-def test_without_draws_the_interval_of_the_rate_is_wilsons(numbers):
-    wins, losses = numbers
+@pytest.mark.parametrize("wins_and_losses", [(3, 1), (0, 5), (7, 0), (20, 20)])
+def test_without_draws_the_interval_of_the_rate_is_wilsons(wins_and_losses):
+    wins, losses = wins_and_losses
     expected = wilson_interval(wins, wins + losses)
     assert Results(games=wins + losses, wins=wins, losses=losses).rate_interval() == (expected.low, expected.high)
 
@@ -182,13 +182,13 @@ def test_old_results_decay_by_hand():
 
 
 def test_exact_results_do_not_change_with_episodes_or_decay():
-    exact = {
+    exact_results = {
         Row("kuhn_poker", 0, SNAPSHOT, NEWER_SNAPSHOT): Results(
             games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True
         )
     }
-    plays = [episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)), episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))]
-    book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
+    episodes = [episode_of((SNAPSHOT, NEWER_SNAPSHOT), (1.0, -1.0)), episode_of((LEARNER, SNAPSHOT), (1.0, -1.0))]
+    book = Payoffs().after(episodes).with_exact(exact_results).after(episodes, decay=0.5)
     assert counts_by_row(book) == {
         (0, SNAPSHOT, NEWER_SNAPSHOT): (1, 0.25, 0, 0.75, -0.5),
         (1, NEWER_SNAPSHOT, SNAPSHOT): (1.5, 0, 0, 1.5, -1.5),
@@ -204,9 +204,11 @@ def test_exact_results_do_not_change_with_episodes_or_decay():
 
 def test_the_interval_of_the_mean_return_is_student_s_by_hand():
     """Returns 2, -1, 0, 1 have mean 0.5 and variance 5/3; the t quantile with 3 degrees of freedom is 3.1824."""
-    plays = [episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in (2.0, -1.0, 0.0, 1.0)]
-    for split in range(4):
-        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json()))).after(plays[split:])
+    episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (2.0, -1.0, 0.0, 1.0)]
+    for split_index in range(4):
+        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(episodes[:split_index]).to_json()))).after(
+            episodes[split_index:]
+        )
         results = book.results(LEARNER, SNAPSHOT)
         assert results.squares == 6.0 and results.deviation == pytest.approx((5 / 3) ** 0.5)
         assert results.return_interval() == pytest.approx(
@@ -217,7 +219,9 @@ def test_the_interval_of_the_mean_return_is_student_s_by_hand():
     expected = mean_interval([2.0, -1.0, 0.0, 1.0])
     assert results.return_interval() == pytest.approx((expected.low, expected.high))
     assert (
-        Payoffs().after(plays[:1]).results(LEARNER, SNAPSHOT).return_interval() is Results().return_interval() is None
+        Payoffs().after(episodes[:1]).results(LEARNER, SNAPSHOT).return_interval()
+        is Results().return_interval()
+        is None
     )
 
 
@@ -256,8 +260,8 @@ def test_intervals_treat_a_group_as_one_independent_sample_by_hand():
     The t quantile with 2 degrees of freedom is 4.30265. Wins W = 2, 0, 1 give p = 3/5, and W - p n is 4/5, -6/5, 2/5 with
     squares that sum to 56/25; for single episodes the sum is 6/5. The design effect is (3/2 * 56/25) / (5/4 * 6/5) = 2.24.
     """
-    plays = [episode_of(players, returns, group=group) for players, returns, group in GROUPED_EPISODES]
-    results = Payoffs().after(plays).results(LEARNER, SNAPSHOT)
+    episodes = [episode_of(players, returns, group=group) for players, returns, group in GROUPED_EPISODES]
+    results = Payoffs().after(episodes).results(LEARNER, SNAPSHOT)
     half_width = 4.30265 * math.sqrt(1.5 * (1.8**2 + 4.2**2 + 2.4**2)) / 5
     assert results.return_interval() == pytest.approx((0.6 - half_width, 0.6 + half_width), rel=1e-5)
     assert results.rate_interval() == pytest.approx(
@@ -267,18 +271,18 @@ def test_intervals_treat_a_group_as_one_independent_sample_by_hand():
 
 
 def test_single_and_grouped_episodes_can_be_added_in_any_order():
-    single_episodes = [episode_of((LEARNER, SNAPSHOT), (pay, -pay)) for pay in (1.0, 2.0, -2.0)]
-    plays = [episode_of(players, returns, group=100 + group) for players, returns, group in GROUPED_EPISODES]
-    book = Payoffs().after(single_episodes).after(plays)
+    single_episodes = [episode_of((LEARNER, SNAPSHOT), (payoff, -payoff)) for payoff in (1.0, 2.0, -2.0)]
+    grouped_episodes = [episode_of(players, returns, group=100 + group) for players, returns, group in GROUPED_EPISODES]
+    book = Payoffs().after(single_episodes).after(grouped_episodes)
     restored = Payoffs.from_json(json.loads(json.dumps(book.to_json())))
-    assert restored == book and restored.results(LEARNER, SNAPSHOT) == Payoffs().after(plays + single_episodes).results(
-        LEARNER, SNAPSHOT
-    )
-    sum_of_results = Payoffs().after(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().after(plays).results(
-        LEARNER, SNAPSHOT
-    )
+    assert restored == book and restored.results(LEARNER, SNAPSHOT) == Payoffs().after(
+        grouped_episodes + single_episodes
+    ).results(LEARNER, SNAPSHOT)
+    sum_of_results = Payoffs().after(single_episodes).results(LEARNER, SNAPSHOT) + Payoffs().after(
+        grouped_episodes
+    ).results(LEARNER, SNAPSHOT)
     assert sum_of_results == book.results(LEARNER, SNAPSHOT)
-    decayed = Payoffs().after(plays).after([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
+    decayed = Payoffs().after(grouped_episodes).after([], decay=0.5).results(LEARNER, SNAPSHOT).return_groups
     assert (decayed.count, decayed.sizes, decayed.products, decayed.squares) == (1.5, 4.5, 1.5, 13.5)
 
 
@@ -320,8 +324,10 @@ def test_one_group_has_no_interval_and_equal_groups_count_once_each():
 
 
 def test_a_player_in_two_seats_has_one_independent_result():
-    plays = [episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (pay, -pay / 2, -pay / 2)) for pay in (1.0, -1.0, 2.0)]
-    results = Payoffs().after(plays).results(LEARNER, SNAPSHOT)
+    episodes = [
+        episode_of((LEARNER, SNAPSHOT, SNAPSHOT), (payoff, -payoff / 2, -payoff / 2)) for payoff in (1.0, -1.0, 2.0)
+    ]
+    results = Payoffs().after(episodes).results(LEARNER, SNAPSHOT)
     expected = mean_interval([1.0, -1.0, 2.0])
     assert results.games == 6 and results.return_interval() == pytest.approx((expected.low, expected.high))
 
@@ -336,7 +342,7 @@ def test_rows_of_dropped_snapshots_are_dropped():
     )
     assert {player for row in book.restricted_to([NEWER_SNAPSHOT]).rows for player in row[2:]} == {LEARNER, BOT}
     assert book.restricted_to([SNAPSHOT, NEWER_SNAPSHOT]) == book
-    assert len(book.rows) == 6  # `among` returned a new book
+    assert len(book.rows) == 6  # `restricted_to` returned a new book
 
 
 PLAYERS = st.sampled_from((LEARNER, SNAPSHOT, NEWER_SNAPSHOT, BOT))
@@ -359,9 +365,9 @@ EPISODES = st.lists(
 )
 
 
-@given(plays=EPISODES, split=st.integers(0, 12))
-def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(plays, split):
-    book = Payoffs().after(plays)
+@given(episodes=EPISODES, split_index=st.integers(0, 12))
+def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(episodes, split_index):
+    book = Payoffs().after(episodes)
     for game in ("kuhn_poker", "nim"):
         for pair in itertools.product((LEARNER, SNAPSHOT, NEWER_SNAPSHOT, BOT), repeat=2):
             results, opponent_results = (book.results(*players, environment=game) for players in (pair, pair[::-1]))
@@ -371,21 +377,21 @@ def test_wins_equal_losses_of_the_opponent_and_books_can_be_saved_anywhere(plays
                 opponent_results.draws,
                 opponent_results.wins,
             )
-    first_half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json())))
-    assert first_half == Payoffs().after(plays[:split])
-    assert json.dumps(first_half.after(plays[split:]).to_json()) == json.dumps(book.to_json())
+    first_half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(episodes[:split_index]).to_json())))
+    assert first_half == Payoffs().after(episodes[:split_index])
+    assert json.dumps(first_half.after(episodes[split_index:]).to_json()) == json.dumps(book.to_json())
 
 
 @given(steps=st.lists(EPISODES, max_size=4), decay=st.floats(0.01, 0.99))
 def test_a_decayed_book_is_the_weighted_sum_of_its_steps(steps, decay):
     undecayed = decayed = Payoffs()
-    for plays in steps:
-        undecayed, decayed = undecayed.after(plays, decay=0.0), decayed.after(plays, decay=decay)
+    for episodes in steps:
+        undecayed, decayed = undecayed.after(episodes, decay=0.0), decayed.after(episodes, decay=decay)
     assert json.dumps(undecayed.to_json()) == json.dumps(
-        Payoffs().after([play for plays in steps for play in plays]).to_json()
+        Payoffs().after([episode for episodes in steps for episode in episodes]).to_json()
     )
     for row, results in decayed.rows.items():
-        results_of_steps = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
+        results_of_steps = [Payoffs().after(episodes).rows.get(row, Results()) for episodes in steps]
         weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
         for name in ("games", "wins", "draws", "losses", "returns", "squares"):
             assert getattr(results, name) == pytest.approx(
@@ -399,7 +405,7 @@ def test_a_decayed_book_is_the_weighted_sum_of_its_steps(steps, decay):
     assert set(decayed.rows) == set(undecayed.rows)
 
 
-ROW = {
+ROW_JSON = {
     "seat": 0,
     "player": {"kind": "learner"},
     "opponent": {"kind": "learner"},
@@ -428,15 +434,15 @@ DAMAGED_FIELDS = [
 
 @pytest.mark.parametrize(
     "book",
-    [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED_FIELDS] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}],
+    [{"kuhn_poker": [{**ROW_JSON, **change}]} for change in DAMAGED_FIELDS] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}],
 )
 def test_a_book_that_cannot_be_read_is_refused(book):
-    assert Payoffs.from_json({"kuhn_poker": [ROW]}).results(LEARNER, LEARNER).wins == 1
+    assert Payoffs.from_json({"kuhn_poker": [ROW_JSON]}).results(LEARNER, LEARNER).wins == 1
     with pytest.raises(CheckpointError, match="payoff book cannot be read"):
         Payoffs.from_json(book)
 
 
-RUN = {
+RUN_CONFIG = {
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "steps": 4,
     "threads": 1,
@@ -448,25 +454,25 @@ RUN = {
 
 def test_a_run_with_decay_counts_old_games_less():
     """Two steps of 16 self-play episodes, each of which counts for both seats."""
-    games = {}
+    num_games = {}
     for decay in (0.0, 0.25):
-        config = resolve({**RUN, "matchmaker": {"name": "mirror"}, "league": {"payoff_decay": decay}})
+        config = resolve({**RUN_CONFIG, "matchmaker": {"name": "mirror"}, "league": {"payoff_decay": decay}})
         engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
         for _ in range(2):
             state = play_round(config, engine, methods, state).state
-        games[decay] = state.payoffs.results(LEARNER, LEARNER).games
-    assert games == {0.0: 64, 0.25: 32 * 0.75 + 32}
+        num_games[decay] = state.payoffs.results(LEARNER, LEARNER).games
+    assert num_games == {0.0: 64, 0.25: 32 * 0.75 + 32}
 
 
 def test_a_run_counts_every_episode_of_every_step():
-    config = resolve(RUN)
+    config = resolve(RUN_CONFIG)
     engine, methods, state, book = LocalEngine(config), Methods.of(config), RunState(), Payoffs()
     for _ in range(2):
         result = play_round(config, engine, methods, state)
         state, book = result.state, book.after(result.episodes)
         assert state.payoffs == book
-    games = book.results(LEARNER, BOT).games
-    assert 0 < games < 32 and games + book.results(LEARNER, LEARNER).games / 2 == 32
+    num_games = book.results(LEARNER, BOT).games
+    assert 0 < num_games < 32 and num_games + book.results(LEARNER, LEARNER).games / 2 == 32
 
 
 def test_a_cooperative_environment_is_one_team_unless_it_names_teams():

@@ -32,7 +32,7 @@ from sparring.play.players.base import Reply, TextAgent
 from sparring.play.players.policy import policy
 from sparring.play.players.random import RandomAgent
 from sparring.play.rollout import play
-from tests.play.plays import specs
+from tests.play.plays import make_specs
 
 SMALL = {"kuhn_poker": {}, "kuhn_poker_3": {"players": 3}, "tiny_hanabi": {}, "matrix_mp": {}}
 
@@ -167,7 +167,7 @@ def test_queries_equal_the_conversations_of_rollouts(label):
     @settings(max_examples=20, deadline=None)
     @given(st.integers(0, 2**32))
     def check(seed):
-        for episode in play(specs(game, 20, seed, "walker"), {"walker": _Walker()}):
+        for episode in play(make_specs(game, 20, seed, "walker"), {"walker": _Walker()}):
             for seat in range(game.num_seats):
                 for conversation in conversations_of(episode, seat):
                     assert query_by_key[seat, conversation[0]] == conversation
@@ -379,7 +379,9 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
     game = make_game("kuhn_poker")
     agent = untrained(game, seed=186, temperature=temperature)
     seats = ("you", "me")
-    match_specs = [replace(spec, seats=seats[::-1] if i % 2 else seats) for i, spec in enumerate(specs(game, 12_000))]
+    match_specs = [
+        replace(spec, seats=seats[::-1] if i % 2 else seats) for i, spec in enumerate(make_specs(game, 12_000))
+    ]
     replies = {}
     for episode in play(match_specs, {"me": agent, "you": AlwaysPasses("you")}):
         seat = episode.agents.index("me")

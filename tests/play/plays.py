@@ -1,4 +1,4 @@
-"""Agents, episode specs and random episodes that tests of rollouts share."""
+"""Agents, episode specs and random episodes for tests of rollouts."""
 
 from sparring.config.plugins import registry
 from sparring.core.records import SamplingParams
@@ -13,7 +13,7 @@ from sparring.play.spec import EpisodeSpec
 
 
 class Recorder:
-    """Passes requests on to a sampler and remembers the exact ids that were sent."""
+    """A sampler that passes requests to another one and stores the ids of each request."""
 
     def __init__(self, model):
         self.inner, self.model, self.sent = in_process(model), model, []
@@ -26,7 +26,7 @@ class Recorder:
         return self.inner.submit(requests, params, stop_ids)
 
 
-def learner(game, max_new_tokens=2):
+def tiny_learner(game, max_new_tokens=2):
     tokenizer = tiny_tokenizer(game.vocabulary())
     model = LanguageModel(tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0)), tokenizer)
     recorder = Recorder(model)
@@ -34,20 +34,20 @@ def learner(game, max_new_tokens=2):
     return policy(sampler=recorder, renderer=plain(tokenizer), params=params, name="learner"), recorder
 
 
-def specs(game, count, seed=0, name="learner", group_size=1, **fields):
-    deals, plays = (Stream.from_seed(seed).child(stream_name) for stream_name in ("deal", "play"))
+def make_specs(game, num_episodes, seed=0, name="learner", group_size=1, **fields):
+    deals, streams = (Stream.from_seed(seed).child(stream_name) for stream_name in ("deal", "play"))
     shared_fields = {"game": game, "seats": (name,) * game.num_seats, "trained": (True,) * game.num_seats, **fields}
     return [
         EpisodeSpec(
-            episode_id=i,
-            group_id=i // group_size,
-            deal=deals.child(i // group_size),
-            stream=plays.child(i),
+            episode_id=number,
+            group_id=number // group_size,
+            deal=deals.child(number // group_size),
+            stream=streams.child(number),
             **shared_fields,
         )
-        for i in range(count)
+        for number in range(num_episodes)
     ]
 
 
-def random_episodes(game, number=20, agent="random", seed=3, **options):
-    return play(specs(game, number, seed, agent), {agent: registry.bind("players", agent, options)()})
+def random_episodes(game, num_episodes=20, agent="random", seed=3, **options):
+    return play(make_specs(game, num_episodes, seed, agent), {agent: registry.bind("players", agent, options)()})

@@ -23,22 +23,29 @@ from sparring.play.store import EpisodeStore, from_bytes, to_bytes
 from sparring.play.turn_table import ordered_turns, turn_table
 from sparring.run.state import RunState
 from sparring.run.step import Methods, candidate_metrics, play_round, rollout_metrics
-from tests.play.plays import learner, specs
+from tests.play.plays import make_specs, tiny_learner
 
-COUNT = 4
+NUM_CANDIDATES = 4
 
 
-def by_length(episodes):
+def score_by_length(episodes):
     return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
 
 
 def play_with_candidates(
-    commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="kuhn_poker", number=12, illegal=None, **options
+    commit="any_best",
+    score_function=score_by_length,
+    num_candidates=NUM_CANDIDATES,
+    explore=0.0,
+    name="kuhn_poker",
+    num_episodes=12,
+    illegal=None,
+    **options,
 ):
     game = make_game(name, illegal=illegal or {"rule": "random"})
-    player, recorder = learner(game)
-    candidates = Candidates(count, grade, commit, explore) if count > 1 else None
-    return play(specs(game, number), {"learner": player}, candidates=candidates, **options), recorder
+    player, recorder = tiny_learner(game)
+    candidates = Candidates(num_candidates, score_function, commit, explore) if num_candidates > 1 else None
+    return play(make_specs(game, num_episodes), {"learner": player}, candidates=candidates, **options), recorder
 
 
 def without_candidates(episode):
@@ -47,7 +54,7 @@ def without_candidates(episode):
 
 
 @pytest.mark.parametrize(
-    ("scores", "commit", "committed_places"),
+    ("scores", "commit", "committed_indices"),
     [
         ([0.0, 2.0, 1.0, 2.0], "best", {1}),
         ([0.0, 2.0, 1.0, 2.0], "any_best", {1, 3}),
@@ -59,32 +66,32 @@ def without_candidates(episode):
         ([1e6, 1e6, 1e6], "any_best", {0, 1, 2}),
     ],
 )
-def test_the_committed_reply_by_hand(scores, commit, committed_places):
-    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == committed_places
+def test_the_committed_reply_by_hand(scores, commit, committed_indices):
+    assert {committed_candidate(scores, commit, 0.0, Stream.from_seed(seed)) for seed in range(60)} == committed_indices
 
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 2**32), st.floats(0, 1))
 def test_the_committed_reply_has_the_largest_score_or_is_reply_0(scores, seed, explore):
-    committed = committed_candidate(scores, "any_best", explore, Stream(seed))
-    scores_given = [score for score in scores if score is not None]
-    assert committed == 0 or scores[committed] == max(scores_given)
-    if explore == 0 and scores_given:
-        assert scores[committed] == max(scores_given)
+    committed_index = committed_candidate(scores, "any_best", explore, Stream(seed))
+    known_scores = [score for score in scores if score is not None]
+    assert committed_index == 0 or scores[committed_index] == max(known_scores)
+    if explore == 0 and known_scores:
+        assert scores[committed_index] == max(known_scores)
     if explore == 1:
-        assert committed == 0
+        assert committed_index == 0
 
 
 def test_explore_commits_reply_0_in_its_share_of_decisions():
-    committed = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
-    assert np.mean(committed) == pytest.approx(0.75, abs=0.03)
+    committed_indices = [committed_candidate([0.0, 1.0], "best", 0.25, Stream.from_seed(seed)) for seed in range(4000)]
+    assert np.mean(committed_indices) == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "tic_tac_toe"])
 def test_with_reply_0_committed_the_episode_equals_one_without_candidates(name):
     with_candidates, _ = play_with_candidates("random", name=name)
-    without, _ = play_with_candidates(count=1, name=name)
-    assert [without_candidates(episode) for episode in with_candidates] == without
-    assert all(len(turn.candidates) == COUNT - 1 for episode in with_candidates for turn in episode.turns)
+    episodes_without, _ = play_with_candidates(num_candidates=1, name=name)
+    assert [without_candidates(episode) for episode in with_candidates] == episodes_without
+    assert all(len(turn.candidates) == NUM_CANDIDATES - 1 for episode in with_candidates for turn in episode.turns)
 
 
 def test_the_best_candidate_is_played_and_the_episode_continues_from_it():
@@ -93,7 +100,7 @@ def test_the_best_candidate_is_played_and_the_episode_continues_from_it():
     for episode in episodes:
         for turn in episode.turns:
             candidates = (turn, *turn.candidates)
-            assert sorted(reply.candidate for reply in candidates) == list(range(COUNT))
+            assert sorted(reply.candidate for reply in candidates) == list(range(NUM_CANDIDATES))
             assert turn.score == max(reply.score for reply in candidates)
             assert turn.candidate == min(reply.candidate for reply in candidates if reply.score == turn.score)
             assert (
@@ -141,9 +148,9 @@ def test_the_turn_table_has_committed_replies_or_all_candidates():
     assert np.array_equal(committed_rows.reward, rows_without.reward) and np.array_equal(
         committed_rows.trajectory, rows_without.trajectory
     )
-    assert len(all_rows.reward) == COUNT * len(committed_rows.reward)
+    assert len(all_rows.reward) == NUM_CANDIDATES * len(committed_rows.reward)
     assert all_rows.committed.sum() == len(committed_rows.reward)
-    assert (np.bincount(all_rows.state_group) == COUNT).all()
+    assert (np.bincount(all_rows.state_group) == NUM_CANDIDATES).all()
     assert (np.bincount(all_rows.state_group, weights=all_rows.committed) == 1).all()
     assert np.array_equal(all_rows.reward[all_rows.committed], committed_rows.reward)
     # each reply that was not played is its own trajectory of one turn
@@ -154,13 +161,17 @@ def test_the_turn_table_has_committed_replies_or_all_candidates():
 
 def test_every_candidate_is_packed_with_its_sampled_log_probabilities():
     episodes, _ = play_with_candidates()
-    data = pack(episodes, candidates=True)
+    packed = pack(episodes, candidates=True)
     rows = list(ordered_turns(episodes, candidates=True))
-    assert len(data.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
+    assert len(packed.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
     logprobs = [
-        run for _, turn in rows for segment in turn.segments if segment.kind == "sampled" for run in segment.logprobs
+        logprob
+        for _, turn in rows
+        for segment in turn.segments
+        if segment.kind == "sampled"
+        for logprob in segment.logprobs
     ]
-    assert data.logprobs.tolist() == logprobs
+    assert packed.logprobs.tolist() == logprobs
     assert len(pack(episodes).prompt_ends) == len(turn_table(episodes).reward)
 
 
@@ -170,16 +181,18 @@ def test_stored_episodes_have_all_candidates(tmp_path):
     store = EpisodeStore(tmp_path / "episodes")
     store.append(1, episodes)
     query = f"SELECT committed, count(*) FROM '{tmp_path}/episodes/*.parquet' GROUP BY committed ORDER BY committed"
-    turns = sum(len(episode.turns) for episode in episodes)
-    assert duckdb.sql(query).fetchall() == [(False, 3 * turns), (True, turns)]
+    num_turns = sum(len(episode.turns) for episode in episodes)
+    assert duckdb.sql(query).fetchall() == [(False, 3 * num_turns), (True, num_turns)]
     groups = f"SELECT DISTINCT n FROM (SELECT count(*) AS n FROM '{tmp_path}/episodes/*.parquet' GROUP BY episode_id, state_group)"
-    assert duckdb.sql(groups).fetchall() == [(COUNT,)]
+    assert duckdb.sql(groups).fetchall() == [(NUM_CANDIDATES,)]
 
 
 def test_only_trained_seats_have_candidates():
     game = make_game("kuhn_poker", illegal={"rule": "random"})
-    player, _ = learner(game)
-    episodes = play(specs(game, 6, trained=(True, False)), {"learner": player}, candidates=Candidates(3, by_length))
+    player, _ = tiny_learner(game)
+    episodes = play(
+        make_specs(game, 6, trained=(True, False)), {"learner": player}, candidates=Candidates(3, score_by_length)
+    )
     assert {(turn.seat, len(turn.candidates)) for episode in episodes for turn in episode.turns} == {(0, 2), (1, 0)}
 
 
@@ -191,9 +204,12 @@ def test_the_oracle_judges_each_prompt_once_for_all_candidates():
         judged_states.extend(states)
         return verdicts(oracle, states, streams)
 
-    player, _ = learner(game)
+    player, _ = tiny_learner(game)
     episodes = play(
-        specs(game, 8), {"learner": player}, judges={game.name: judge}, candidates=Candidates(COUNT, by_oracle)
+        make_specs(game, 8),
+        {"learner": player},
+        judges={game.name: judge},
+        candidates=Candidates(NUM_CANDIDATES, by_oracle),
     )
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(judged_states) == len(turns)
@@ -202,26 +218,26 @@ def test_the_oracle_judges_each_prompt_once_for_all_candidates():
 
 
 def test_without_a_judge_the_first_candidate_is_played_and_counted():
-    episodes, _ = play_with_candidates(grade=by_oracle)  # no oracle judges these turns
+    episodes, _ = play_with_candidates(score_function=by_oracle)  # no oracle judges these turns
     turns = [turn for episode in episodes for turn in episode.turns]
     assert all(turn.candidate == 0 and turn.score is None for turn in turns)
-    figures = candidate_metrics(episodes)
-    assert figures["candidates/unjudged"] == 1.0 and figures["candidates/equal_share"] == 0.0
-    assert figures["candidates/score"] == figures["candidates/gain"] == 0.0
+    metrics = candidate_metrics(episodes)
+    assert metrics["candidates/unjudged"] == 1.0 and metrics["candidates/equal_share"] == 0.0
+    assert metrics["candidates/score"] == metrics["candidates/gain"] == 0.0
 
 
 def test_the_metrics_of_candidates_by_hand():
-    episodes, _ = play_with_candidates("best", number=3)
+    episodes, _ = play_with_candidates("best", num_episodes=3)
     turns = [turn for episode in episodes for turn in episode.turns]
     groups = [[reply.score for reply in (turn, *turn.candidates)] for turn in turns]
-    figures = candidate_metrics(episodes)
-    assert figures["candidates/decisions"] == len(turns) / 3
-    assert figures["candidates/score"] == pytest.approx(np.mean(groups))
-    assert figures["candidates/gain"] == pytest.approx(np.mean([max(scores) for scores in groups]) - np.mean(groups))
-    assert figures["candidates/equal_share"] == pytest.approx(np.mean([len(set(scores)) == 1 for scores in groups]))
+    metrics = candidate_metrics(episodes)
+    assert metrics["candidates/decisions"] == len(turns) / 3
+    assert metrics["candidates/score"] == pytest.approx(np.mean(groups))
+    assert metrics["candidates/gain"] == pytest.approx(np.mean([max(scores) for scores in groups]) - np.mean(groups))
+    assert metrics["candidates/equal_share"] == pytest.approx(np.mean([len(set(scores)) == 1 for scores in groups]))
     all_replies = [reply for turn in turns for reply in (turn, *turn.candidates)]
-    tokens = [len(segment.ids) for reply in all_replies for segment in reply.segments if segment.kind == "sampled"]
-    assert figures["candidates/tokens"] == sum(tokens)
+    num_tokens = [len(segment.ids) for reply in all_replies for segment in reply.segments if segment.kind == "sampled"]
+    assert metrics["candidates/tokens"] == sum(num_tokens)
     assert rollout_metrics(episodes)["legal_rate"] == np.mean([reply.event == "ok" for reply in all_replies])
     assert rollout_metrics(episodes)["turns_per_game"] == len(turns) / 3
     assert candidate_metrics([without_candidates(episode) for episode in episodes]) == {}
@@ -230,11 +246,11 @@ def test_the_metrics_of_candidates_by_hand():
 def test_turns_of_a_prefix_get_no_new_candidates():
     (first_episode, *_), _ = play_with_candidates("best", name="tic_tac_toe")
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
-    player, recorder = learner(game)
-    spec = replace(specs(game, 1)[0], prefix=first_episode.turns[:3])
-    (continued,) = play([spec], {"learner": player}, candidates=Candidates(COUNT, by_length, "best"))
+    player, recorder = tiny_learner(game)
+    spec = replace(make_specs(game, 1)[0], prefix=first_episode.turns[:3])
+    (continued,) = play([spec], {"learner": player}, candidates=Candidates(NUM_CANDIDATES, score_by_length, "best"))
     assert [turn.action for turn in continued.turns[:3]] == [turn.action for turn in first_episode.turns[:3]]
-    assert len(recorder.sent) == COUNT * len(continued.turns[3:])
+    assert len(recorder.sent) == NUM_CANDIDATES * len(continued.turns[3:])
 
 
 CASES = [
@@ -246,30 +262,30 @@ CASES = [
 ]
 
 
-def verdicts_in_play_and_replay(name, oracle, options, rule="random", **changes):
+def judge_in_play_and_replay(name, oracle, options, rule="random", **changes):
     game = make_game(name, illegal={"rule": rule})
     judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
-    due = specs(game, 6, seed=3, name="random", group_size=2, **changes)
+    specs = make_specs(game, 6, seed=3, name="random", group_size=2, **changes)
     judges = {game.name: partial(verdicts, judge)}
-    return play(due, agents, judges=judges, in_flight=4), judge_episodes(
-        play(due, agents), {game.name: game}, {game.name: judge}
+    return play(specs, agents, judges=judges, in_flight=4), judge_episodes(
+        play(specs, agents), {game.name: game}, {game.name: judge}
     )
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
 def test_verdicts_during_play_equal_those_of_a_replay(name, oracle, options):
-    in_play, in_replay = verdicts_in_play_and_replay(name, oracle, options)
+    in_play, in_replay = judge_in_play_and_replay(name, oracle, options)
     assert in_play == in_replay
     assert any(turn.verdict is not None for episode in in_play for turn in episode.turns)
 
 
 def test_a_noisy_oracle_draws_the_same_errors_in_play_and_replay():
-    in_play, in_replay = verdicts_in_play_and_replay("tic_tac_toe", "noisy", {"flip": 0.5, "per": "turn"})
+    in_play, in_replay = judge_in_play_and_replay("tic_tac_toe", "noisy", {"flip": 0.5, "per": "turn"})
     assert in_play == in_replay
 
 
 def test_only_trained_seats_are_judged():
-    in_play, _ = verdicts_in_play_and_replay("kuhn_poker", "cfr", {"iterations": 50}, trained=(True, False))
+    in_play, _ = judge_in_play_and_replay("kuhn_poker", "cfr", {"iterations": 50}, trained=(True, False))
     assert {(turn.seat, turn.verdict is not None) for episode in in_play for turn in episode.turns} == {
         (0, True),
         (1, False),
@@ -283,7 +299,7 @@ def test_an_error_of_the_oracle_stops_the_play():
     game = make_game("kuhn_poker")
     with pytest.raises(OracleError, match="no"):
         play(
-            specs(game, 6, name="random"),
+            make_specs(game, 6, name="random"),
             {"random": bind("players", "random")()},
             judges={"kuhn_poker": raise_oracle_error},
         )
@@ -296,8 +312,8 @@ def test_an_oracle_that_changes_its_states_changes_no_episode():
         return [None] * len(states)
 
     game, agents = make_game("tic_tac_toe"), {"random": bind("players", "random")()}
-    due = specs(game, 6, name="random")
-    assert play(due, agents, judges={"tic_tac_toe": change_the_state}) == play(due, agents)
+    specs = make_specs(game, 6, name="random")
+    assert play(specs, agents, judges={"tic_tac_toe": change_the_state}) == play(specs, agents)
 
 
 @pytest.mark.parametrize(

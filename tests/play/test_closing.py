@@ -27,19 +27,21 @@ class CountingRules:
     SLOT = "environments"
     name, roles, max_turns, min_utility, max_utility, figures = "counted", ("one", "two"), 2, 0.0, 1.0, ("moves",)
 
-    def __init__(self, rule="forfeit", context_room=10**9, fails="", when=lambda number: True):
-        self.illegal, self.room, self.fails, self.when = IllegalRule(rule=rule), context_room, fails, when
-        self.closed, self.most = [], 0  # for each play that was begun or copied: how often it was closed
+    def __init__(self, rule="forfeit", max_open=10**9, failing_call="", fails_for=lambda number: True):
+        self.illegal, self.max_open = IllegalRule(rule=rule), max_open
+        self.failing_call, self.fails_for = failing_call, fails_for
+        self.closed = []  # for each play that was started or copied: how often it was closed
+        self.most_open = 0  # largest number of plays that were open at the same time
 
-    def fail(self, where, number):
-        if self.fails == where and self.when(number):
-            raise ConnectionError(f"CAPACITY_REACHED at {where}")
+    def fail(self, call, number):
+        if self.failing_call == call and self.fails_for(number):
+            raise ConnectionError(f"CAPACITY_REACHED at {call}")
 
     def begin(self, move=0):
-        if sum(times == 0 for times in self.closed) >= self.room:
+        if sum(times == 0 for times in self.closed) >= self.max_open:
             raise ConnectionError("CAPACITY_REACHED")
         self.closed.append(0)
-        self.most = max(self.most, self.closed.count(0))
+        self.most_open = max(self.most_open, self.closed.count(0))
         return Session(self, len(self.closed) - 1, move)
 
     def reset(self, stream):
@@ -74,7 +76,7 @@ class Session:
         self.move += 1
 
     def figures(self):
-        assert self.rules.closed[self.number] == 0, "it is asked before it is closed"
+        assert self.rules.closed[self.number] == 0, "figures are read before the play is closed"
         return {"moves": (1.0, 1.0)}
 
     def clone(self):
@@ -87,21 +89,21 @@ class Session:
 class FixedReply:
     name, renderer = "bot", None
 
-    def __init__(self, says="a", raises=None):
-        self.says, self.raises = says, raises
+    def __init__(self, text="a", error=None):
+        self.text, self.error = text, error
 
     def act(self, turns):
-        if self.raises is not None:
-            raise self.raises
-        return [Reply(self.says) for _ in turns]
+        if self.error is not None:
+            raise self.error
+        return [Reply(self.text) for _ in turns]
 
 
-def specs(rules, count=4, **changes):
-    return plays.specs(complete_environment("counted", rules), count, name="bot", **changes)
+def make_specs(rules, num_episodes=4, **changes):
+    return plays.make_specs(complete_environment("counted", rules), num_episodes, name="bot", **changes)
 
 
 @pytest.mark.parametrize(
-    ("says", "changes", "rule"),
+    ("text", "changes", "rule"),
     [
         ("a", {}, "forfeit"),
         ("?", {}, "forfeit"),
@@ -111,35 +113,35 @@ def specs(rules, count=4, **changes):
     ],
     ids=["done", "forfeit", "retry", "random", "truncated"],
 )
-def test_a_play_is_closed_exactly_once_for_every_kind_of_end(says, changes, rule):
+def test_a_play_is_closed_exactly_once_for_every_kind_of_end(text, changes, rule):
     rules = CountingRules(rule)
-    episodes = play(specs(rules, **changes), {"bot": FixedReply(says)}, in_flight=2)
+    episodes = play(make_specs(rules, **changes), {"bot": FixedReply(text)}, in_flight=2)
     assert len(episodes) == 4 and len(rules.closed) == 4
-    assert rules.all_closed_once() and rules.most == 2
+    assert rules.all_closed_once() and rules.most_open == 2
 
 
 @pytest.mark.parametrize("fails", ["due", "observe", "step"])
 def test_a_failed_play_is_closed_before_its_retry(fails):
-    rules = CountingRules(fails=fails, context_room=1)
-    episodes, counts = rollout(specs(rules, 2), {"bot": FixedReply()}, retries=1, in_flight=1)
+    rules = CountingRules(failing_call=fails, max_open=1)
+    episodes, counts = rollout(make_specs(rules, 2), {"bot": FixedReply()}, retries=1, in_flight=1)
     assert not episodes and counts.retried == 2 and len(counts.failures) == 2
-    assert rules.all_closed_once() and len(rules.closed) == 4 and rules.most == 1
+    assert rules.all_closed_once() and len(rules.closed) == 4 and rules.most_open == 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), RuntimeError("the agent raised")])
 def test_interrupted_plays_are_closed(error):
     rules = CountingRules()
     with pytest.raises((KeyboardInterrupt, SystemExit, SparringError)):
-        play(specs(rules), {"bot": FixedReply(raises=error)})
+        play(make_specs(rules), {"bot": FixedReply(error=error)})
     assert rules.all_closed_once() and len(rules.closed) == 4
 
 
 def test_a_play_with_an_invalid_prefix_is_closed():
     rules = CountingRules()
-    (episode,) = play(specs(rules, 1), {"bot": FixedReply()})
+    (episode,) = play(make_specs(rules, 1), {"bot": FixedReply()})
     foreign = tuple(turn._replace(seat=1 - turn.seat) for turn in episode.turns)
     with pytest.raises(RolloutError):
-        play(specs(rules, 1, prefix=foreign), {"bot": FixedReply()}, retries=0)
+        play(make_specs(rules, 1, prefix=foreign), {"bot": FixedReply()}, retries=0)
     assert rules.all_closed_once()
 
 
@@ -152,19 +154,19 @@ def test_an_error_in_close_does_not_lose_the_episode(caplog):
 
     session = type("BrokenSession", (Session,), {"close": close_and_raise})
     rules.begin = lambda move=0: (rules.closed.append(0), session(rules, len(rules.closed) - 1, move))[1]
-    assert len(play(specs(rules), {"bot": FixedReply()})) == 4 and rules.all_closed_once()
+    assert len(play(make_specs(rules), {"bot": FixedReply()})) == 4 and rules.all_closed_once()
     assert "could not be closed: OSError('gone')" in caplog.text
 
 
 def test_copies_and_replayed_plays_are_closed():
     rules = CountingRules()
-    (episode,) = play(specs(rules, 1), {"bot": FixedReply()})
+    (episode,) = play(make_specs(rules, 1), {"bot": FixedReply()})
     game = complete_environment("counted", rules)
     for state in replay(game, episode):
-        state.close()  # they are the caller's
+        state.close()  # the caller must close these states
     assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
-    with final_play(game, episode) as end:
-        assert end.done
+    with final_play(game, episode) as last_play:
+        assert last_play.done
     states = replay_states(game, episode)
     next(states)
     states.close()  # the iterator is abandoned before its end
@@ -187,45 +189,47 @@ class Judge:
 
 def test_copies_for_an_oracle_are_closed():
     rules = CountingRules()
-    episodes = play(specs(rules), {"bot": FixedReply()}, judges={"counted": Judge().judge})
+    episodes = play(make_specs(rules), {"bot": FixedReply()}, judges={"counted": Judge().judge})
     assert all(turn.verdict is not None for episode in episodes for turn in episode.turns)
     assert rules.all_closed_once() and len(rules.closed) == 4 + 8
     with pytest.raises(KeyboardInterrupt):
-        play(specs(rules), {"bot": FixedReply()}, judges={"counted": Judge(raises=True).judge})
+        play(make_specs(rules), {"bot": FixedReply()}, judges={"counted": Judge(raises=True).judge})
     assert rules.all_closed_once()
 
 
 def test_playouts_and_checks_and_matches_close_their_plays():
     rules = CountingRules()
     game = complete_environment("counted", rules)
-    episodes = play(specs(rules, 2), {"bot": FixedReply()})
-    asking = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
-    due = next(asking)
+    episodes = play(make_specs(rules, 2), {"bot": FixedReply()})
+    requests = with_playouts(episodes, {"counted": game}, count=2, stream=Stream.from_seed(1), before=True)
+    specs = next(requests)
     with pytest.raises(StopIteration):
-        asking.send(rollout(due, {"bot": FixedReply()}))
+        requests.send(rollout(specs, {"bot": FixedReply()}))
     random = registry.bind("players", "random")()
     play_matches(game, random, random, games_per_seat=2, stream=Stream.from_seed(0))
     self_plays(all_starts(game), random, plays=2, stream=Stream.from_seed(0))
     assert rules.all_closed_once() and len(rules.closed) > 10
-    checked = CountingRules()
-    check_environment(lambda: checked, plays=2)
-    assert checked.all_closed_once() and checked.most == 2  # the play and its copy
+    checked_rules = CountingRules()
+    check_environment(lambda: checked_rules, plays=2)
+    assert checked_rules.all_closed_once() and checked_rules.most_open == 2  # the play and its copy
 
 
-def trial(inner):
+def make_trial(inner):
     return Trial(environment=inner, attempts=3, reflect=False, redeal="same")
 
 
-@pytest.mark.parametrize("around", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), trial])
-def test_inner_plays_of_a_combinator_are_closed_as_each_ends(around):
-    rules = CountingRules(context_room=1)
-    game = around(complete_environment("counted", rules))
+@pytest.mark.parametrize(
+    "make_combinator", [lambda inner: RepeatedEnvironment(environment=inner, rounds=3), make_trial]
+)
+def test_inner_plays_of_a_combinator_are_closed_as_each_ends(make_combinator):
+    rules = CountingRules(max_open=1)
+    game = make_combinator(complete_environment("counted", rules))
     (episode,) = sparring.play_episodes(game, ["random", "random"])
-    assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most == 1
-    failing = CountingRules(fails="reset", when=lambda number: number == 2)
+    assert len(episode.turns) == 6 and rules.all_closed_once() and len(rules.closed) == 3 and rules.most_open == 1
+    failing_rules = CountingRules(failing_call="reset", fails_for=lambda number: number == 2)
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
-        sparring.play_episodes(around(complete_environment("counted", failing)), ["random", "random"])
-    assert failing.all_closed_once() and len(failing.closed) == 2
+        sparring.play_episodes(make_combinator(complete_environment("counted", failing_rules)), ["random", "random"])
+    assert failing_rules.all_closed_once() and len(failing_rules.closed) == 2
 
 
 def test_a_session_of_a_person_is_closed_when_left_or_failed():
@@ -235,35 +239,44 @@ def test_a_session_of_a_person_is_closed_when_left_or_failed():
     session.close()
     session.close()
     assert rules.all_closed_once()
-    failing = CountingRules(fails="observe")
+    failing_rules = CountingRules(failing_call="observe")
     with pytest.raises(SparringError, match="CAPACITY_REACHED at observe"):
-        InteractiveSession(complete_environment("counted", failing), 0, opponent, 0)
-    assert failing.all_closed_once()
+        InteractiveSession(complete_environment("counted", failing_rules), 0, opponent, 0)
+    assert failing_rules.all_closed_once()
 
 
 def test_play_episodes_gives_all_episodes_or_an_error():
-    rules = CountingRules(context_room=8)
+    rules = CountingRules(max_open=8)
     assert (
         len(sparring.play_episodes(complete_environment("counted", rules), ["random", "random"], plays=20, in_flight=8))
         == 20
     )
-    assert rules.most == 8 and rules.all_closed_once()
-    many = CountingRules(context_room=8)
+    assert rules.most_open == 8 and rules.all_closed_once()
+    rules_with_64_in_flight = CountingRules(max_open=8)
     with pytest.raises(
         RolloutError,
         match=r"12 of 20 episodes are missing, as 12 failed\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight",
     ):
-        sparring.play_episodes(complete_environment("counted", many), ["random", "random"], plays=20)
-    assert many.all_closed_once()
-    default = CountingRules()
-    assert len(sparring.play_episodes(complete_environment("counted", default), ["random", "random"], plays=100)) == 100
-    assert default.most == 64
+        sparring.play_episodes(complete_environment("counted", rules_with_64_in_flight), ["random", "random"], plays=20)
+    assert rules_with_64_in_flight.all_closed_once()
+    rules_without_limit = CountingRules()
+    assert (
+        len(
+            sparring.play_episodes(
+                complete_environment("counted", rules_without_limit), ["random", "random"], plays=100
+            )
+        )
+        == 100
+    )
+    assert rules_without_limit.most_open == 64
     with pytest.raises(ConfigError, match="in_flight"):
         sparring.play_episodes("kuhn_poker", ["random", "random"], in_flight=0)
 
 
 def test_matches_count_games_that_could_not_start_with_the_reason():
-    rules = CountingRules(fails="reset", when=lambda number: number >= 5)  # every start fails after five plays
+    rules = CountingRules(
+        failing_call="reset", fails_for=lambda number: number >= 5
+    )  # every start fails after five plays
     report = play_matches(
         complete_environment("counted", rules),
         FixedReply(),
@@ -277,10 +290,10 @@ def test_matches_count_games_that_could_not_start_with_the_reason():
     assert report.notes[0].startswith(
         "counted: 3 of 8 games failed with an error, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset."
     )
-    always = CountingRules(fails="reset")
+    failing_rules = CountingRules(failing_call="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
         play_matches(
-            complete_environment("counted", always),
+            complete_environment("counted", failing_rules),
             FixedReply(),
             FixedReply(),
             games_per_seat=2,

@@ -13,7 +13,7 @@ from sparring.play.rollout import play, rollout
 from sparring.play.spec import EpisodeSpec
 from tests.cases import every_case
 
-WORDS = ("left", "right")
+ACTIONS = ("left", "right")
 
 
 class Rules:
@@ -50,7 +50,7 @@ class FaultyPlay:
         return self._or("due", otherwise=() if self.taken == 3 else (0, 1))
 
     def legal(self, seat):
-        return self._or("legal", seat, otherwise=WORDS)
+        return self._or("legal", seat, otherwise=ACTIONS)
 
     def observe(self, seat):
         return self._or("observe", seat, otherwise=Observation(prompt="say", key=f"{seat} {self.taken}"))
@@ -70,13 +70,13 @@ class FixedReply:
         return [Reply(text=self.text) for _ in turns]
 
 
-def specs_of(*games, count=1, **fields):
+def make_specs(*games, group_size=1, **fields):
     root = Stream.from_seed(0)
     shared_fields = {"deal": root, "seats": ("a", "a"), "trained": (True, True), **fields}
-    groups = [(group, game) for group, game in enumerate(games) for _ in range(count)]
+    groups = [(group, game) for group, game in enumerate(games) for _ in range(group_size)]
     return [
-        EpisodeSpec(game=game, episode_id=n, group_id=group, stream=root.child(n), **shared_fields)
-        for n, (group, game) in enumerate(groups)
+        EpisodeSpec(game=game, episode_id=number, group_id=group, stream=root.child(number), **shared_fields)
+        for number, (group, game) in enumerate(groups)
     ]
 
 
@@ -89,20 +89,20 @@ def raise_config_error(*_):
 
 
 def at_second_moment(fault):
-    """Return a part that shows the fault only from the second moment on."""
+    """Return a part that has the fault only from the second moment on."""
 
-    def part(play, *args):
-        right = {
+    def faulty_part(play, *args):
+        correct_values = {
             "due": (0, 1),
-            "legal": WORDS,
+            "legal": ACTIONS,
             "observe": Observation(prompt="say", key="k"),
             "returns": (0.0, 0.0),
             "step": None,
             "done": False,
         }
-        return fault[1] if play.taken else right[fault[0]]
+        return fault[1] if play.taken else correct_values[fault[0]]
 
-    return {fault[0]: part}
+    return {fault[0]: faulty_part}
 
 
 def play_with_fault(parts, *, text="left", retries=1, rule="forfeit"):
@@ -111,7 +111,9 @@ def play_with_fault(parts, *, text="left", retries=1, rule="forfeit"):
     games[1].name = "right"
     start_time = time.monotonic()
     with CallWatch(3):
-        episodes, counts = rollout(specs_of(*games, count=2), {"a": FixedReply(text)}, retries=retries).require_any()
+        episodes, counts = rollout(
+            make_specs(*games, group_size=2), {"a": FixedReply(text)}, retries=retries
+        ).require_any()
     assert time.monotonic() - start_time < 20
     return episodes, counts
 
@@ -181,7 +183,7 @@ def test_a_method_that_does_not_return_is_interrupted_and_not_repeated(name):
 
     games = [complete_environment("faulty", Rules(**{name: hang})), complete_environment("right", Rules())]
     with CallWatch(0.5):
-        episodes, counts = rollout(specs_of(*games), {"a": FixedReply()})
+        episodes, counts = rollout(make_specs(*games), {"a": FixedReply()})
     assert counts.dropped_groups == {0} and counts.retried == 0
     assert [episode.group_id for episode in episodes] == [1]
 
@@ -213,9 +215,9 @@ def test_environments_without_a_limit_of_turns_are_refused(max_turns, monkeypatc
 
 def test_a_prefix_longer_than_the_episode_is_refused(caplog):
     episodes, _ = play_with_fault({})
-    due = specs_of(complete_environment("faulty", Rules()), prefix=(*episodes[0].turns, *episodes[0].turns))
+    specs = make_specs(complete_environment("faulty", Rules()), prefix=(*episodes[0].turns, *episodes[0].turns))
     with CallWatch(3), pytest.raises(RolloutError):
-        play(due, {"a": FixedReply()}, retries=0)
+        play(specs, {"a": FixedReply()}, retries=0)
     assert "take complete moments" in caplog.text and "Hung" not in caplog.text
 
 
@@ -233,7 +235,7 @@ def test_a_copy_that_raises_drops_only_its_group(monkeypatch):
     games = [complete_environment("faulty", rules) for rules in (Rules(clone=raise_error), Rules())]
     num_judged = []
     judges = {"faulty": lambda states, streams: num_judged.extend(states) or [None] * len(states)}
-    episodes, counts = rollout(specs_of(*games), {"a": FixedReply()}, retries=1, judges=judges)
+    episodes, counts = rollout(make_specs(*games), {"a": FixedReply()}, retries=1, judges=judges)
     assert counts.dropped_groups == {0} and counts.retried == 1
     assert [episode.group_id for episode in episodes] == [1] and len(num_judged) == 6
 

@@ -32,7 +32,7 @@ from sparring.play.rollout import play
 from sparring.run import checkpoint, loop
 from sparring.run.folder import RunFolder
 from sparring.run.step import Methods
-from tests.play.plays import specs
+from tests.play.plays import make_specs
 
 CONFIG = {
     "steps": 3,
@@ -46,46 +46,46 @@ CONFIG = {
 }
 
 
-def bound(slot, function, name="mine"):
+def bind_function(slot, function, name="mine"):
     module = SimpleNamespace(NEEDS=frozenset())
     return registry.BoundPlugin(
         plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={}
     )
 
 
-def train(path, monkeypatch, method, plugin, **keys):
+def train_with_plugin(path, monkeypatch, method, plugin, **keys):
     """Train with the given plug-in instead of the configured one from the second step on."""
     config, calls = resolve({**CONFIG, **keys}), []
     original = getattr(Methods.of(config), method)
     original = original["main"] if method == "credit" else original
 
-    def turns_bad(*args, **options):
+    def work_then_fail(*args, **options):
         calls.append(1)
-        good = original[0].bound if method == "rewards" else original
-        first = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
-        return good(*args) if first else plugin(*args)
+        original_function = original[0].bound if method == "rewards" else original
+        is_working = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
+        return original_function(*args) if is_working else plugin(*args)
 
     slot = {"matchmaker": "league.matchmakers", "curriculum": "selection.curricula", "replay": "selection.replay"}.get(
         method, method
     )
     slot = "rollout.plans" if method == "plan" else slot
-    replaced = bound(slot, turns_bad)
+    new_method = bind_function(slot, work_then_fail)
     if method == "rewards":
-        replaced = (WeightedReward(bound=replaced, weight=parse(1.0)),)
-    replaced = {"main": replaced} if method == "credit" else replaced
+        new_method = (WeightedReward(bound=new_method, weight=parse(1.0)),)
+    new_method = {"main": new_method} if method == "credit" else new_method
     methods_of = Methods.of
     monkeypatch.setattr(
-        loop, "Methods", SimpleNamespace(of=lambda *args: replace(methods_of(*args), **{method: replaced}))
+        loop, "Methods", SimpleNamespace(of=lambda *args: replace(methods_of(*args), **{method: new_method}))
     )
     with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(3.0):
         loop.train(config, LocalEngine(config), folder)
 
 
-def credit_of(values, **fields):
-    return lambda turns, state: Credit(advantages=np.asarray(values(len(turns.reward)), dtype=float), **fields)
+def credit_with(make_values, **fields):
+    return lambda turns, state: Credit(advantages=np.asarray(make_values(len(turns.reward)), dtype=float), **fields)
 
 
-REWARD = {"rewards": [{"name": "format_bonus"}]}
+FORMAT_REWARD = {"rewards": [{"name": "format_bonus"}]}
 FAULTS = {
     "estimator raises": (
         "credit",
@@ -97,11 +97,11 @@ FAULTS = {
         lambda *args: time.sleep(60),
         "advantage estimator 'mine' .credit. has not returned",
     ),
-    "advantages nan": ("credit", credit_of(lambda n: [math.nan] * n), "advantages of nan in row 0"),
-    "advantages huge": ("credit", credit_of(lambda n: [1e300] * n), "advantages of 1e.300 in row 0"),
+    "advantages nan": ("credit", credit_with(lambda count: [math.nan] * count), "advantages of nan in row 0"),
+    "advantages huge": ("credit", credit_with(lambda count: [1e300] * count), "advantages of 1e.300 in row 0"),
     "advantages too long": (
         "credit",
-        credit_of(lambda n: [0.0] * (n + 1)),
+        credit_with(lambda count: [0.0] * (count + 1)),
         r"must give advantages of shape \(\d+,\) here; it gave",
     ),
     "value targets nan": (
@@ -149,7 +149,9 @@ FAULTS = {
 def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
     method, plugin, message = FAULTS[name]
     with pytest.raises((PluginError, RewardError), match=message) as error:
-        train(tmp_path / "run", monkeypatch, method, plugin, **(REWARD if method == "rewards" else {}))
+        train_with_plugin(
+            tmp_path / "run", monkeypatch, method, plugin, **(FORMAT_REWARD if method == "rewards" else {})
+        )
     if method not in ("plan", "rewards"):
         assert "This happened in step 2 of 3" in str(error.value) and "The checkpoint of step 1 is good" in str(
             error.value
@@ -157,7 +159,7 @@ def test_a_faulty_plug_in_stops_the_run_cleanly(tmp_path, monkeypatch, name):
         assert checkpoint.load_latest(tmp_path / "run").step == 1
 
 
-def crash():
+def raise_key_error():
     raise KeyError("board")
 
 
@@ -174,20 +176,20 @@ def crash():
 def test_a_faulty_agent_is_named(act, message):
     agent = SimpleNamespace(name="bot", renderer=None, act=act)
     with pytest.raises(PluginError, match=message), CallWatch(0.5):
-        play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
+        play(make_specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
 
 
 def test_a_game_that_cannot_be_made_is_named(monkeypatch):
     plugin = registry.load("environments", "kuhn_poker")
-    broken = replace(plugin, function=lambda **options: crash())
-    monkeypatch.setattr(registry, "load", lambda slot, name: broken)
+    broken_plugin = replace(plugin, function=lambda **options: raise_key_error())
+    monkeypatch.setattr(registry, "load", lambda slot, name: broken_plugin)
     with pytest.raises(PluginError, match=r"environment 'kuhn_poker' \(environments.N\) failed in .*KeyError: 'board'"):
         make_game("kuhn_poker")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_an_oracle_with_invalid_verdicts_is_named(value):
-    state = make_game("tic_tac_toe").reset(specs(make_game("tic_tac_toe"), 1)[0].deal)
+    state = make_game("tic_tac_toe").reset(make_specs(make_game("tic_tac_toe"), 1)[0].deal)
     valid_verdict = verdict(state.legal_actions(), [0.0] * 9)
     for name, values in (("mine", (value,) + (0.0,) * 8), ("short", (0.0,))):
         oracle = SimpleNamespace(
@@ -198,17 +200,17 @@ def test_an_oracle_with_invalid_verdicts_is_named(value):
             match=rf"oracle '{name}' \(environments.N.oracle\) must return one finite value per legal action",
         ):
             verdicts(oracle, [state])
-    for fault, wrong in (
+    for fault, judge in (
         ("failed in", lambda *args: 1 // 0),
         ("one verdict per state, 1 here; it returned 0", lambda *args: []),
     ):
         with pytest.raises(PluginError, match=fault):
-            verdicts(SimpleNamespace(name="mine", judge=wrong), [state])
+            verdicts(SimpleNamespace(name="mine", judge=judge), [state])
 
 
 def test_stopped_worker_processes_of_an_oracle_are_an_error():
     game = make_game("tic_tac_toe")
-    states = [game.reset(specs(game, 1)[0].deal)]
+    states = [game.reset(make_specs(game, 1)[0].deal)]
     for move in states[0].legal_actions():
         later_state = states[0].clone()
         later_state.apply(move)
@@ -232,5 +234,5 @@ def test_an_error_of_configuration_in_a_plug_in_keeps_its_class():
     agent = scripted(moves=["pass"])
     agent.choose = lambda *args: (_ for _ in ()).throw(GameError("not here"))
     with pytest.raises(GameError, match="not here"):
-        play(specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
+        play(make_specs(make_game("kuhn_poker"), 2, name="bot"), {"bot": agent})
     assert issubclass(HungError, PluginError)

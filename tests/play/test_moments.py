@@ -1,4 +1,4 @@
-import random as chance
+import random as random_module
 import re
 
 import pytest
@@ -18,7 +18,7 @@ from sparring.play.playouts import with_playouts
 from sparring.play.replay import replay
 from sparring.play.rollout import play, rollout, run_requests
 from sparring.play.turn_table import turn_table
-from tests.play.plays import learner, specs
+from tests.play.plays import make_specs, tiny_learner
 
 MOVES = ("rock", "paper", "scissors")
 
@@ -83,15 +83,15 @@ class FixedReplies:
         return [Reply(text=next(self.texts)) for _ in turns]
 
 
-def rules_and_episode(left, right, rounds=3, rule="forfeit", **changes):
+def play_rounds(left, right, rounds=3, rule="forfeit", **changes):
     game = complete_environment("rounds", RockPaperScissors(rounds, rule))
-    (episode,) = play(specs(game, 1, seats=("a", "b"), **changes), {"a": left, "b": right}, retries=0)
+    (episode,) = play(make_specs(game, 1, seats=("a", "b"), **changes), {"a": left, "b": right}, retries=0)
     return game, episode
 
 
 def test_no_seat_sees_a_reply_of_its_own_moment():
     left, right = FixedReplies("rock", "paper", "paper"), FixedReplies("scissors", "rock", "rock")
-    _, episode = rules_and_episode(left, right)
+    _, episode = play_rounds(left, right)
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
         *(
             (0, 0, 0, "rock"),
@@ -112,18 +112,18 @@ def test_no_seat_sees_a_reply_of_its_own_moment():
 
 
 def test_a_recorded_episode_is_replayed_moment_by_moment():
-    game, episode = rules_and_episode(FixedReplies("rock", "paper", "paper"), FixedReplies("scissors", "rock", "rock"))
+    game, episode = play_rounds(FixedReplies("rock", "paper", "paper"), FixedReplies("scissors", "rock", "rock"))
     states = replay(game, episode)
     assert [len(state.moves) for state in states] == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "returns", "by"),
+    ("left", "right", "returns", "forfeited_by"),
     [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)],
 )
-def test_a_forfeit_ends_the_episode_and_two_forfeits_at_once_share_the_loss(left, right, returns, by):
-    _, episode = rules_and_episode(FixedReplies(left), FixedReplies(right))
-    assert (episode.returns, episode.forfeited_by) == (returns, by)
+def test_a_forfeit_ends_the_episode_and_two_forfeits_at_once_share_the_loss(left, right, returns, forfeited_by):
+    _, episode = play_rounds(FixedReplies(left), FixedReplies(right))
+    assert (episode.returns, episode.forfeited_by) == (returns, forfeited_by)
     assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
     assert [turn.event for turn in episode.turns] == [
         "ok" if text == "rock" else "unparsable" for text in (left, right)
@@ -133,9 +133,9 @@ def test_a_forfeit_ends_the_episode_and_two_forfeits_at_once_share_the_loss(left
     ]
 
 
-def test_only_the_seat_with_an_illegal_reply_tries_again():
+def test_only_the_seat_with_an_illegal_reply_retries():
     left, right = FixedReplies("x", "paper"), FixedReplies("rock")
-    game, episode = rules_and_episode(left, right, rounds=1, rule="retry")
+    game, episode = play_rounds(left, right, rounds=1, rule="retry")
     assert [(turn.moment, turn.seat, turn.action) for turn in episode.turns] == [
         (0, 0, None),
         (0, 1, "rock"),
@@ -147,45 +147,43 @@ def test_only_the_seat_with_an_illegal_reply_tries_again():
 
 def test_a_random_move_replaces_an_illegal_one_and_is_repeatable():
     moves = {
-        rules_and_episode(FixedReplies("x", "rock"), FixedReplies("rock", "rock"), rounds=2, rule="random")[1]
-        .turns[0]
-        .action
+        play_rounds(FixedReplies("x", "rock"), FixedReplies("rock", "rock"), rounds=2, rule="random")[1].turns[0].action
         for _ in range(3)
     }
     assert len(moves) == 1 and moves <= set(MOVES)
 
 
 def test_an_episode_is_truncated_after_a_whole_moment():
-    _, episode = rules_and_episode(FixedReplies("rock", "rock"), FixedReplies("paper", "rock"), max_turns=3)
+    _, episode = play_rounds(FixedReplies("rock", "rock"), FixedReplies("paper", "rock"), max_turns=3)
     assert episode.cut and len(episode.turns) == 4 and episode.returns == (-1.0, 1.0)
 
 
 def test_an_episode_continues_from_whole_moments_of_another():
-    _, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
-    _, continued = rules_and_episode(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:4])
+    _, episode = play_rounds(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
+    _, continued = play_rounds(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:4])
     assert [turn.action for turn in continued.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
     with pytest.raises(RolloutError, match="All 1 groups failed"):
-        rules_and_episode(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:3])
+        play_rounds(FixedReplies("paper"), FixedReplies("paper"), prefix=episode.turns[:3])
 
 
 def test_positions_are_rounded_to_whole_moments():
-    _, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
-    assert [first_of_moment(episode.turns, position) for position in range(7)] == [0, 0, 2, 2, 4, 4, 6]
-    assert [end_of_moment(episode.turns, position) for position in range(6)] == [2, 2, 4, 4, 6, 6]
+    _, episode = play_rounds(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
+    assert [first_of_moment(episode.turns, index) for index in range(7)] == [0, 0, 2, 2, 4, 4, 6]
+    assert [end_of_moment(episode.turns, index) for index in range(6)] == [2, 2, 4, 4, 6, 6]
 
 
 def test_playouts_start_after_whole_moments():
-    game, episode = rules_and_episode(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
-    due = []
+    game, episode = play_rounds(FixedReplies("rock", "rock", "rock"), FixedReplies("paper", "rock", "rock"))
+    playout_specs = []
 
-    def play_again(specs):
-        due.extend(specs)
-        return rollout(specs, {"a": FixedReplies(*["rock"] * 99), "b": FixedReplies(*["paper"] * 99)})
+    def rollout_again(make_specs):
+        playout_specs.extend(make_specs)
+        return rollout(make_specs, {"a": FixedReplies(*["rock"] * 99), "b": FixedReplies(*["paper"] * 99)})
 
-    valued = run_requests(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), play_again)[
-        0
-    ]
-    assert [len(spec.prefix) for spec in due] == [2, 2, 2, 2, 4, 4, 4, 4]
+    valued = run_requests(
+        with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), rollout_again
+    )[0]
+    assert [len(spec.prefix) for spec in playout_specs] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 
 
@@ -194,7 +192,7 @@ def test_an_oracle_is_refused_if_plays_cannot_be_copied(monkeypatch):
     game = complete_environment("rounds", RockPaperScissors(1))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
         play(
-            specs(game, 1, name="a"),
+            make_specs(game, 1, name="a"),
             {"a": FixedReplies("rock", "rock")},
             judges={"rounds": lambda states, streams: [None] * len(states)},
             retries=0,
@@ -231,7 +229,7 @@ class CallRules(RockPaperScissors):
 def test_a_correction_is_not_shown_in_the_next_conversation(rule, num_retries):
     game = complete_environment("called", CallRules(3, rule))
     worker = FixedReplies(*["x"] * 9)
-    play(specs(game, 1, name="a"), {"a": worker}, retries=0)
+    play(make_specs(game, 1, name="a"), {"a": worker}, retries=0)
     prompts_seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
     first_prompts = ["call 0", "NOTICE call 1", "call 2"]  # the second call continues the conversation of the first
     assert prompts_seen == [
@@ -250,37 +248,39 @@ class LateAgent:
         self.inner, self.late, self.log = random(), late_streams, []
 
     def act(self, turns):
-        raise AssertionError("submit is asked in its place")
+        raise AssertionError("submit is called instead")
 
     def submit(self, turns):
         self.log.append(len(turns))
         replies = self.inner.act(turns)
-        return self.coming(replies, [index for index, turn in enumerate(turns) if turn.stream.key in self.late])
+        return self.replies_in_parts(
+            replies, [index for index, turn in enumerate(turns) if turn.stream.key in self.late]
+        )
 
-    def coming(self, replies, slow):
-        yield [(index, reply) for index, reply in enumerate(replies) if index not in slow]
+    def replies_in_parts(self, replies, slow_indices):
+        yield [(index, reply) for index, reply in enumerate(replies) if index not in slow_indices]
         calls = 0
-        while slow and calls < len(self.log):
+        while slow_indices and calls < len(self.log):
             calls = len(self.log)
             yield []
-        yield [(index, replies[index]) for index in slow]
+        yield [(index, replies[index]) for index in slow_indices]
 
 
 def test_an_episode_does_not_wait_for_replies_of_others():
     """The first decision of episode 0 gets its reply last, when all other episodes have ended."""
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
-    due = specs(game, 5, name="late")
+    specs = make_specs(game, 5, name="late")
     finished_ids = []
-    agent = LateAgent({due[0].stream.child(1).key})
-    episodes = play(due, {"late": agent}, on_finished=finished_ids.append)
-    assert episodes == play(specs(game, 5, name="late"), {"late": random()})
+    agent = LateAgent({specs[0].stream.child(1).key})
+    episodes = play(specs, {"late": agent}, on_finished=finished_ids.append)
+    assert episodes == play(make_specs(game, 5, name="late"), {"late": random()})
     assert 4 in finished_ids and finished_ids[-1] == 5  # four episodes ended while the fifth waited for its first reply
     assert agent.log[0] == 5 and agent.log.count(1) >= 4
 
 
 def test_pending_requests_are_cancelled_when_a_rollout_fails():
     class WaitingAgent(LateAgent):
-        def coming(self, replies, slow):
+        def replies_in_parts(self, replies, slow):
             try:
                 while True:
                     yield []
@@ -288,15 +288,17 @@ def test_pending_requests_are_cancelled_when_a_rollout_fails():
                 self.log.append("given up")
 
     class FailingAgent(LateAgent):
-        def coming(self, replies, slow):
+        def replies_in_parts(self, replies, slow):
             yield []
             raise ModelError("no reply")
 
     game, waiting_agent = make_game("kuhn_poker"), WaitingAgent(set())
-    due = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
+    specs = [*make_specs(game, 1, name="patient"), *make_specs(game, 1, name="failing")]
     with pytest.raises(ModelError, match="no reply") as error:
-        play(due, {"patient": waiting_agent, "failing": FailingAgent(set())})
-    assert waiting_agent.log == [1, "given up"], "at once, while the error still holds the rollout"
+        play(specs, {"patient": waiting_agent, "failing": FailingAgent(set())})
+    assert waiting_agent.log == [1, "given up"], (
+        "requests are cancelled immediately, not when the error is garbage-collected"
+    )
     assert error.tb is not None
 
 
@@ -309,13 +311,13 @@ def test_an_act_of_a_subclass_is_used_instead_of_an_inherited_submit():
     class OwnSubmitAgain(OwnAct):
         submit = LateAgent.submit
 
-    specs_of = specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
-    for agent, by_act in ((OwnAct(set()), True), (OwnSubmitAgain(set()), False)):
-        play(specs_of, {"late": agent})
-        assert ("act" in agent.log) is by_act
+    specs = make_specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
+    for agent, is_act_used in ((OwnAct(set()), True), (OwnSubmitAgain(set()), False)):
+        play(specs, {"late": agent})
+        assert ("act" in agent.log) is is_act_used
     changed_agent = LateAgent(set())
     changed_agent.act = random().act
-    play(specs_of, {"late": changed_agent})
+    play(specs, {"late": changed_agent})
     assert changed_agent.log == []
 
 
@@ -323,16 +325,16 @@ class SlowSampler:
     """A sampler that returns replies one at a time, out of order, and sometimes none."""
 
     def __init__(self, inner, seed):
-        self.inner, self.order = inner, chance.Random(seed)
+        self.inner, self.order = inner, random_module.Random(seed)
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
 
     def submit(self, requests, params, stop_ids):
         results = sample(self.inner, requests, params, stop_ids)
-        return self.coming(results)
+        return self.replies_in_parts(results)
 
-    def coming(self, results):
+    def replies_in_parts(self, results):
         indices = list(range(len(results)))
         self.order.shuffle(indices)
         for index in indices:
@@ -341,32 +343,32 @@ class SlowSampler:
             yield [(index, results[index])]
 
 
-def by_length(episodes):
+def score_by_length(episodes):
     return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
 
 
-@pytest.mark.parametrize("candidates", [None, Candidates(3, by_length)])
+@pytest.mark.parametrize("candidates", [None, Candidates(3, score_by_length)])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_slow_sampler_in_random_order_gives_the_same_episodes(seed, candidates, monkeypatch):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
-    player, _ = learner(game)
-    expected = play(specs(game, 8), {"learner": player}, candidates=candidates)
-    player.sampler = SlowSampler(learner(game)[0].sampler, seed)
-    assert play(specs(game, 8), {"learner": player}, in_flight=5, candidates=candidates) == expected
+    player, _ = tiny_learner(game)
+    expected = play(make_specs(game, 8), {"learner": player}, candidates=candidates)
+    player.sampler = SlowSampler(tiny_learner(game)[0].sampler, seed)
+    assert play(make_specs(game, 8), {"learner": player}, in_flight=5, candidates=candidates) == expected
 
 
 def test_a_player_without_a_reply_is_an_error():
     class AgentWithoutReply(LateAgent):
-        def coming(self, replies, slow):
+        def replies_in_parts(self, replies, slow):
             while True:
                 yield []
 
     with CallWatch(0.3), pytest.raises(HungError, match=r"'late'.* has given no reply for 0.3 seconds"):
-        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": AgentWithoutReply(set())})
+        play(make_specs(make_game("kuhn_poker"), 2, name="late"), {"late": AgentWithoutReply(set())})
 
 
 @pytest.mark.parametrize(
-    ("coming", "message"),
+    ("submitted", "message"),
     [
         (lambda count: iter(()), "returned no reply to turn 0"),
         (lambda count: iter([[(0, Reply("bet"))] * 2]), "for turn 0"),
@@ -376,22 +378,22 @@ def test_a_player_without_a_reply_is_an_error():
         (lambda count: (1 / 0 for _ in range(3)), "ZeroDivisionError"),
     ],
 )
-def test_a_wrong_answer_of_submit_is_an_error(coming, message):
+def test_a_wrong_return_value_of_submit_is_an_error(submitted, message):
     class WrongSubmit(LateAgent):
         def submit(self, turns):
-            return coming(len(turns))
+            return submitted(len(turns))
 
     with pytest.raises(PluginError, match=message):
-        play(specs(make_game("kuhn_poker"), 2, name="late"), {"late": WrongSubmit(set())})
+        play(make_specs(make_game("kuhn_poker"), 2, name="late"), {"late": WrongSubmit(set())})
 
 
 def test_a_sampler_that_leaves_a_request_out_is_an_error():
-    player, _ = learner(make_game("kuhn_poker"))
+    player, _ = tiny_learner(make_game("kuhn_poker"))
 
     class ForgetfulSampler(SlowSampler):
-        def coming(self, results):
+        def replies_in_parts(self, results):
             yield [(0, results[0])]
 
     player.sampler = ForgetfulSampler(player.sampler, 0)
     with pytest.raises(ModelError, match="ForgetfulSampler gave no reply for request 1 of 4"):
-        play(specs(make_game("kuhn_poker"), 4), {"learner": player})
+        play(make_specs(make_game("kuhn_poker"), 4), {"learner": player})

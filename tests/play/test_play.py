@@ -9,7 +9,7 @@ from sparring.play.players.random import random
 from sparring.play.players.scripted import scripted
 from sparring.play.rollout import play, rollout
 from sparring.play.turn_table import ordered_turns, turn_table
-from tests.play.plays import learner, specs
+from tests.play.plays import make_specs, tiny_learner
 
 GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
 
@@ -21,8 +21,8 @@ GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
 )
 def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_tokens):
     game = make_game(name, illegal={"rule": rule, "penalty": 0.25})
-    agent, recorder = learner(game, max_new_tokens)
-    episodes = play(specs(game, 8, seed), {"learner": agent})
+    agent, recorder = tiny_learner(game, max_new_tokens)
+    episodes = play(make_specs(game, 8, seed), {"learner": agent})
     sent_ids = set(recorder.sent)
     for episode in episodes:
         for seat in range(game.num_seats):
@@ -44,20 +44,21 @@ def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_to
 def test_the_number_of_games_in_flight_changes_nothing(name):
     game = make_game(name, illegal={"rule": "random"})
     one_by_one, five_in_flight, all_at_once = (
-        play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000)
+        play(make_specs(game, 12), {"learner": tiny_learner(game)[0]}, in_flight=in_flight)
+        for in_flight in (1, 5, 1000)
     )
 
-    def moves(episodes):
+    def turns_of_episodes(episodes):
         return [[(turn.seat, turn.reply, turn.action) for turn in episode.turns] for episode in episodes]
 
-    assert moves(one_by_one) == moves(five_in_flight) == moves(all_at_once)
-    assert [e.episode_id for e in five_in_flight] == list(range(12))
+    assert turns_of_episodes(one_by_one) == turns_of_episodes(five_in_flight) == turns_of_episodes(all_at_once)
+    assert [episode_.episode_id for episode_ in five_in_flight] == list(range(12))
 
 
 def test_a_group_shares_its_deal_and_groups_have_different_deals():
     game = make_game("leduc_poker")
     bot = random()
-    episodes = play(specs(game, 64, name="bot", group_size=8), {"bot": bot})
+    episodes = play(make_specs(game, 64, name="bot", group_size=8), {"bot": bot})
     first_keys = {}
     for episode in episodes:
         first_keys.setdefault(episode.group_id, set()).add(
@@ -73,7 +74,7 @@ def test_a_group_shares_its_deal_and_groups_have_different_deals():
 def test_a_forfeiture_pays_the_others(players):
     game = make_game("kuhn_poker", options={"players": players}, illegal={"rule": "forfeit", "penalty": 0.5})
     mute = scripted(moves=["nonsense"])
-    (episode,) = play(specs(game, 1, name="mute"), {"mute": mute})
+    (episode,) = play(make_specs(game, 1, name="mute"), {"mute": mute})
     assert episode.forfeited_by == 0
     assert sum(episode.returns) == pytest.approx(0)
     assert episode.returns[0] == game.min_utility
@@ -84,36 +85,36 @@ def test_a_forfeiture_pays_the_others(players):
 class IllegalAtFirst:
     renderer, name = None, "stutterer"
 
-    def __init__(self, times):
-        self.times = times
+    def __init__(self, num_illegal):
+        self.num_illegal = num_illegal
 
     def act(self, turns):
         replies = []
         for turn in turns:
-            self.times -= 1
-            replies.append(Reply(text="er" if self.times >= 0 else turn.state.legal_actions()[0]))
+            self.num_illegal -= 1
+            replies.append(Reply(text="er" if self.num_illegal >= 0 else turn.state.legal_actions()[0]))
         return replies
 
 
-def test_with_retries_the_game_goes_on_after_an_illegal_reply():
+def test_with_retries_the_episode_continues_after_an_illegal_reply():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 5, "penalty": 0.1})
-    (episode,) = play(specs(game, 1, name="s"), {"s": IllegalAtFirst(4)})
+    (episode,) = play(make_specs(game, 1, name="s"), {"s": IllegalAtFirst(4)})
     assert [turn.event for turn in episode.turns[:5]] == ["unparsable"] * 4 + ["ok"]
     assert [turn.action for turn in episode.turns[:5]] == [None] * 4 + [episode.turns[4].action]
     assert {turn.seat for turn in episode.turns[:5]} == {0}
     assert sum(turn.rewards.get("illegal", 0) for turn in episode.turns) == pytest.approx(-0.4)
-    assert any(episode.returns)  # the game reached its end: one player won the pot
+    assert any(episode.returns)  # the episode reached its end, so one player won the pot
 
 
 def test_after_the_last_retry_a_random_legal_move_is_played():
     game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1})
-    (episode,) = play(specs(game, 1, name="s"), {"s": IllegalAtFirst(2)})
+    (episode,) = play(make_specs(game, 1, name="s"), {"s": IllegalAtFirst(2)})
     assert [turn.event for turn in episode.turns[:2]] == ["unparsable", "unparsable"]
     assert episode.turns[1].action in episode.turns[1].legal_actions
 
 
 class FailingRules:
-    """A game that raises at its second ply, in the first ``failures`` plays of each listed episode."""
+    """A game whose first ``failures`` episodes raise an error."""
 
     def __init__(self, game, failures):
         self.game, self.failures = game, failures
@@ -129,58 +130,60 @@ class FailingRules:
         return state
 
 
-def test_a_failed_game_is_played_again_with_the_same_seed():
+def test_a_failed_episode_is_repeated_with_the_same_seed():
     game = make_game("kuhn_poker")
-    failing_game, counts = rollout(specs(FailingRules(game, 1), 4, name="bot"), {"bot": random()})
-    assert failing_game == play(specs(game, 4, name="bot"), {"bot": random()})
+    episodes, counts = rollout(make_specs(FailingRules(game, 1), 4, name="bot"), {"bot": random()})
+    assert episodes == play(make_specs(game, 4, name="bot"), {"bot": random()})
     assert counts.retried == 1 and not counts.dropped_groups
 
 
 def test_a_group_that_fails_after_all_retries_is_dropped():
     game = make_game("kuhn_poker")
-    failing_game = specs(FailingRules(game, 10**6), 2, name="bot", group_size=2)
-    good_game = specs(game, 4, name="bot", group_size=2)[2:]
-    good_spec = specs(game, 2, name="bot", group_size=2)[1]
-    episodes, counts = rollout([failing_game[0], good_spec, *good_game], {"bot": random()})
+    failing_specs = make_specs(FailingRules(game, 10**6), 2, name="bot", group_size=2)
+    good_specs = make_specs(game, 4, name="bot", group_size=2)[2:]
+    good_spec = make_specs(game, 2, name="bot", group_size=2)[1]
+    episodes, counts = rollout([failing_specs[0], good_spec, *good_specs], {"bot": random()})
     assert {episode.group_id for episode in episodes} == {1}
     assert counts.dropped_groups == {0}
 
 
-def test_if_all_groups_fail_it_is_an_error():
+def test_an_error_is_raised_if_all_groups_fail():
     with pytest.raises(RolloutError, match="2 groups failed beyond their retries"):
-        play(specs(FailingRules(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
+        play(make_specs(FailingRules(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
 
 
 def test_errors_of_configuration_are_not_retried():
-    class Wrong(IllegalAtFirst):
+    class AgentWithError(IllegalAtFirst):
         def act(self, turns):
             raise GameError("agents may not raise this") from None
 
     with pytest.raises(GameError):
-        play(specs(make_game("kuhn_poker"), 1, name="w"), {"w": Wrong(0)})
+        play(make_specs(make_game("kuhn_poker"), 1, name="w"), {"w": AgentWithError(0)})
 
 
 def test_rows_of_the_turn_table_match_the_turns_of_episodes():
     game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
-    agent, _ = learner(game)
+    agent, _ = tiny_learner(game)
     episodes = play(
-        specs(game, 30, seats=("learner", "bot"), trained=(True, False)), {"learner": agent, "bot": random()}
+        make_specs(game, 30, seats=("learner", "bot"), trained=(True, False)), {"learner": agent, "bot": random()}
     )
     turns = turn_table(episodes)
     rows = list(ordered_turns(episodes))
-    assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)
+    assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
     assert turns.reward.tolist() == [sum(turn.rewards.values()) for _, turn in rows]
     assert set(turns.components) == {"game", "illegal"}
     assert sum(turns.components.values()) == pytest.approx(turns.reward)
-    assert [turns.action_names[a] if a >= 0 else None for a in turns.action] == [turn.action for _, turn in rows]
-    assert [turns.view_names[v] for v in turns.view] == [turn.view for _, turn in rows]
+    assert [turns.action_names[action] if action >= 0 else None for action in turns.action] == [
+        turn.action for _, turn in rows
+    ]
+    assert [turns.view_names[view] for view in turns.view] == [turn.view for _, turn in rows]
     assert turns.logprob.tolist() == [
-        sum(sum(s.logprobs) for s in turn.segments if s.kind == "sampled") for _, turn in rows
+        sum(sum(segment.logprobs) for segment in turn.segments if segment.kind == "sampled") for _, turn in rows
     ]
     assert set(turns.seat.tolist()) == {0}
     assert turns.done.sum() == len(set(turns.trajectory.tolist()))
     assert turns.n_tokens.tolist() == [
-        sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows
+        sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled") for _, turn in rows
     ]
     keys = {}
     for (_, turn), key in zip(rows, turns.state_key.tolist(), strict=True):

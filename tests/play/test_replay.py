@@ -16,7 +16,7 @@ from sparring.play.rollout import play
 from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.testing import check_svg
 from tests.cases import every_case
-from tests.play.plays import learner, random_episodes, specs
+from tests.play.plays import make_specs, random_episodes, tiny_learner
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_replayed_states_are_those_of_the_turns(name):
         states = replay(game, episode)
         assert [state.seat for state in states] == [turn.seat for turn in episode.turns]
         assert [state.observe(state.seat).key for state in states] == [turn.state_key for turn in episode.turns]
-        final = states[-1].clone()
-        final.apply(episode.turns[-1].action)
-        assert final.done and final.returns == episode.returns
+        final_state = states[-1].clone()
+        final_state.apply(episode.turns[-1].action)
+        assert final_state.done and final_state.returns == episode.returns
 
 
 @pytest.mark.parametrize(
@@ -38,38 +38,43 @@ def test_replayed_states_are_those_of_the_turns(name):
 )
 def test_illegal_replies_are_replayed_unchanged(illegal):
     game = make_game("tic_tac_toe", illegal=illegal)
-    games = random_episodes(game, agent="scripted", moves=["b2", "a1"])  # the second seat always replies illegally
-    for episode in games:
+    episodes = random_episodes(game, agent="scripted", moves=["b2", "a1"])  # the second seat always replies illegally
+    for episode in episodes:
         states = replay(game, episode)
         assert any(turn.event == "illegal" for turn in episode.turns)
         assert [state.legal_actions() for state in states] == [turn.legal_actions for turn in episode.turns]
 
 
 def test_records_that_do_not_fit_the_rules_are_refused():
-    tic, kuhn = make_game("tic_tac_toe"), make_game("kuhn_poker")
-    episode = random_episodes(kuhn, 1)[0]
+    tic_tac_toe, kuhn = make_game("tic_tac_toe"), make_game("kuhn_poker")
+    kuhn_episode = random_episodes(kuhn, 1)[0]
     with pytest.raises(RolloutError, match=r"'kuhn_poker'.*at turn 0.*tic_tac_toe"):
-        replay(tic, episode)
-    game = random_episodes(tic, 1)[0]
-    wrong_seats = (game.turns[0], game.turns[1]._replace(action=game.turns[0].action), *game.turns[2:])
+        replay(tic_tac_toe, kuhn_episode)
+    episode_of_tic = random_episodes(tic_tac_toe, 1)[0]
+    wrong_actions = (
+        episode_of_tic.turns[0],
+        episode_of_tic.turns[1]._replace(action=episode_of_tic.turns[0].action),
+        *episode_of_tic.turns[2:],
+    )
     with pytest.raises(RolloutError, match="not legal at ply 1"):
-        replay(tic, replace(game, turns=wrong_seats))
-    skipped_turn = (*game.turns[:1], game.turns[1]._replace(seat=0), *game.turns[2:])
+        replay(tic_tac_toe, replace(episode_of_tic, turns=wrong_actions))
+    wrong_seats = (*episode_of_tic.turns[:1], episode_of_tic.turns[1]._replace(seat=0), *episode_of_tic.turns[2:])
     with pytest.raises(RolloutError, match="at turn 1: another decision"):
-        replay(tic, replace(game, turns=skipped_turn))
+        replay(tic_tac_toe, replace(episode_of_tic, turns=wrong_seats))
 
 
-TEAM = {"items": 2, "columns": 1, "workers": 2, "turns": 3, "waves": 2, "worlds": 3}
+TEAM_OPTIONS = {"items": 2, "columns": 1, "workers": 2, "turns": 3, "waves": 2, "worlds": 3}
 
 
 class ScriptedWorkers(TextAgent):
-    def __init__(self, lines):
+    def __init__(self, lines_by_seat):
         super().__init__("says")
-        self.lines, self.at = lines, Counter()
+        self.lines_by_seat, self.num_turns = lines_by_seat, Counter()
 
     def choose(self, state, seat, stream):
-        self.at[seat] += 1
-        line = self.lines[seat][min(self.at[seat], len(self.lines[seat])) - 1]
+        lines = self.lines_by_seat[seat]
+        self.num_turns[seat] += 1
+        line = lines[min(self.num_turns[seat], len(lines)) - 1]
         return line(state, seat) if callable(line) else line
 
 
@@ -81,8 +86,8 @@ def note_first_fact(state, seat):
     return next(action for action in state.legal(seat) if action.startswith("note"))
 
 
-def episode_of(game, lines, **changes):
-    (episode,) = play(specs(game, 1, name="it", **changes), {"it": ScriptedWorkers(lines)})
+def play_scripted(game, lines, **changes):
+    (episode,) = play(make_specs(game, 1, name="it", **changes), {"it": ScriptedWorkers(lines)})
     return episode
 
 
@@ -92,8 +97,8 @@ def conversation_ends(game, episode):
     ]
 
 
-def team(**options):
-    return make_game("wide_search", options={**TEAM, **options}, illegal={"rule": "retry", "retries": 1})
+def make_team_search(**options):
+    return make_game("wide_search", options={**TEAM_OPTIONS, **options}, illegal={"rule": "retry", "retries": 1})
 
 
 def test_workers_of_two_waves_and_a_lead_that_finishes():
@@ -102,8 +107,8 @@ def test_workers_of_two_waves_and_a_lead_that_finishes():
         1: ["done", open_first_place, note_first_fact, "done"],
         2: [open_first_place, note_first_fact, "done"],
     }
-    game = team(waves=3)
-    episode = episode_of(game, lines)
+    game = make_team_search(waves=3)
+    episode = play_scripted(game, lines)
     # worker 1 stops at once and is called again, so its seat has two conversations
     assert conversation_ends(game, episode) == [
         (1, 1, "answered"),
@@ -114,26 +119,28 @@ def test_workers_of_two_waves_and_a_lead_that_finishes():
 
 
 def test_running_out_of_turns_is_a_failure_only_with_open_cells():
-    game = team(turns=2, waves=1)
-    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]})
+    game = make_team_search(turns=2, waves=1)
+    episode = play_scripted(
+        game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]}
+    )
     assert conversation_ends(game, episode) == [(1, 2, "answered"), (2, 2, "answered"), (0, 1, "over")]
-    wide_table = team(turns=2, waves=1, items=4)
-    episode = episode_of(
+    wide_table = make_team_search(turns=2, waves=1, items=4)
+    episode = play_scripted(
         wide_table, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, open_first_place]}
     )
     assert conversation_ends(wide_table, episode) == [(1, 2, "turns"), (2, 2, "turns"), (0, 1, "over")]
 
 
 def test_the_limit_of_critical_steps_ends_working_seats():
-    game = team(critical=2)
-    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]})
+    game = make_team_search(critical=2)
+    episode = play_scripted(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]})
     assert conversation_ends(game, episode) == [(1, 1, "limit"), (2, 1, "answered"), (0, 1, "over")]
 
 
 @pytest.mark.parametrize(("table", "end"), [("none", "answered"), ("what?", "malformed")])
 def test_a_table_that_is_written(table, end):
-    game = team(answer="written", waves=1)
-    episode = episode_of(game, {0: ["call 1", table], 1: ["done"]})
+    game = make_team_search(answer="written", waves=1)
+    episode = play_scripted(game, {0: ["call 1", table], 1: ["done"]})
     assert conversation_ends(game, episode) == [(1, 1, "answered"), (0, 2, end)]
     # a conversation longer than the model's context
     turns = (
@@ -148,27 +155,29 @@ def test_a_table_that_is_written(table, end):
 
 
 def test_one_worker_without_a_lead():
-    game = team(workers=0, turns=2)
-    assert conversation_ends(game, episode_of(game, {0: [open_first_place, open_first_place]})) == [(0, 2, "turns")]
-    assert conversation_ends(game, episode_of(game, {0: [open_first_place, "done"]})) == [(0, 2, "answered")]
-    writes = team(workers=0, turns=2, answer="written")  # its one conversation includes the table
-    assert conversation_ends(writes, episode_of(writes, {0: [open_first_place, "done", "none"]})) == [
-        (0, 3, "answered")
-    ]
+    game = make_team_search(workers=0, turns=2)
+    assert conversation_ends(game, play_scripted(game, {0: [open_first_place, open_first_place]})) == [(0, 2, "turns")]
+    assert conversation_ends(game, play_scripted(game, {0: [open_first_place, "done"]})) == [(0, 2, "answered")]
+    game_with_written_table = make_team_search(
+        workers=0, turns=2, answer="written"
+    )  # its one conversation includes the table
+    assert conversation_ends(
+        game_with_written_table, play_scripted(game_with_written_table, {0: [open_first_place, "done", "none"]})
+    ) == [(0, 3, "answered")]
 
 
 def test_a_retry_begins_no_new_conversation():
-    game = team()
-    episode = episode_of(game, {0: ["call 2", "finish"], 1: ["what?", "done"], 2: ["done"]})
+    game = make_team_search()
+    episode = play_scripted(game, {0: ["call 2", "finish"], 1: ["what?", "done"], 2: ["done"]})
     assert [turn.event for turn in episode.turns].count("unparsable") == 1
     assert conversation_ends(game, episode) == [(1, 2, "answered"), (2, 1, "answered"), (0, 2, "answered")]
 
 
 def test_conversations_of_forfeited_and_truncated_episodes():
-    game = make_game("wide_search", options=TEAM, illegal={"rule": "forfeit"})
-    episode = episode_of(game, {0: ["call 2"], 1: ["what?"], 2: ["done"]})
+    game = make_game("wide_search", options=TEAM_OPTIONS, illegal={"rule": "forfeit"})
+    episode = play_scripted(game, {0: ["call 2"], 1: ["what?"], 2: ["done"]})
     assert sorted(conversation_ends(game, episode)) == [(0, 1, "over"), (1, 1, "malformed"), (2, 1, "over")]
-    truncated_episode = episode_of(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]}, max_turns=3)
+    truncated_episode = play_scripted(game, {0: ["call 2"], 1: [open_first_place], 2: ["done"]}, max_turns=3)
     assert truncated_episode.cut
     assert sorted(conversation_ends(game, truncated_episode)) == [(0, 1, "cut"), (1, 1, "cut"), (2, 1, "answered")]
 
@@ -178,27 +187,27 @@ def test_conversations_of_sub_tasks():
         "dag_search",
         options={"tasks": 2, "workers": 2, "shape": "independent", "pages": 1, "turns": 2, "slack": 9, "worlds": 3},
     )
-    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, open_first_place, "done"], 2: ["done"]})
-    parts = conversation_ends(game, episode)
+    episode = play_scripted(game, {0: ["call 2"], 1: [open_first_place, open_first_place, "done"], 2: ["done"]})
+    ends = conversation_ends(game, episode)
     assert (
-        parts[:2] == [(2, 1, "answered"), (1, 2, "turns")]
-        and parts[2] == (1, 1, "answered")
-        and parts[-1][::2] == (0, "over")
+        ends[:2] == [(2, 1, "answered"), (1, 2, "turns")]
+        and ends[2] == (1, 1, "answered")
+        and ends[-1][::2] == (0, "over")
     )
     short_limit = make_game(
         "dag_search", options={"tasks": 1, "workers": 1, "shape": "chain", "pages": 1, "turns": 3, "worlds": 3}
     )
     assert conversation_ends(
-        short_limit, episode_of(short_limit, {0: ["call 1"], 1: [open_first_place, open_first_place]})
+        short_limit, play_scripted(short_limit, {0: ["call 1"], 1: [open_first_place, open_first_place]})
     ) == [(1, 2, "limit"), (0, 1, "over")]
 
 
 def test_too_long_conversations_and_truncated_replies_are_marked():
-    game = make_game("wide_search", options=TEAM, illegal={"rule": "random"})
-    agent, _ = learner(game)
+    game = make_game("wide_search", options=TEAM_OPTIONS, illegal={"rule": "random"})
+    agent, _ = tiny_learner(game)
     agent.sampler.model.context = 24  # the first turn of a worker fits into the context, the third does not
     counts = Counter()
-    for episode in play(specs(game, 30), {"learner": agent}):
+    for episode in play(make_specs(game, 30), {"learner": agent}):
         for conversation in conversations(game, episode):
             last_turn = episode.turns[conversation.turns[-1]]
             counts[conversation.end] += 1
@@ -208,22 +217,22 @@ def test_too_long_conversations_and_truncated_replies_are_marked():
 
 
 def test_every_turn_is_in_one_conversation():
-    game = make_game("wide_search", options={**TEAM, "items": 5}, illegal={"rule": "random"})
+    game = make_game("wide_search", options={**TEAM_OPTIONS, "items": 5}, illegal={"rule": "random"})
     for episode in random_episodes(game, 20):
         conversation_list = conversations(game, episode)
-        assert sorted(position for conversation in conversation_list for position in conversation.turns) == list(
+        assert sorted(index for conversation in conversation_list for index in conversation.turns) == list(
             range(len(episode.turns))
         )
         for conversation in conversation_list:
-            assert {episode.turns[position].seat for position in conversation.turns} == {conversation.seat}
-            has_first_find = [" find " in f" {episode.turns[position].prompt}" for position in conversation.turns]
+            assert {episode.turns[index].seat for index in conversation.turns} == {conversation.seat}
+            has_first_find = [" find " in f" {episode.turns[index].prompt}" for index in conversation.turns]
             assert has_first_find == [True] + [False] * (len(conversation.turns) - 1)
 
 
 def test_without_a_stated_end_a_conversation_is_over():
     game = make_game("tic_tac_toe")
     assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(
-        team().reset(Stream.from_seed(0)), HasConversationEnd
+        make_team_search().reset(Stream.from_seed(0)), HasConversationEnd
     )
     for episode in random_episodes(game, 5):
         assert {conversation.end for conversation in conversations(game, episode)} == {"over"}
@@ -240,23 +249,25 @@ def test_without_a_stated_end_a_conversation_is_over():
 
 
 def test_show_prints_the_end_of_each_conversation():
-    game = team(turns=2, waves=1, items=4)
-    episode = episode_of(game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]})
-    parts = conversations(game, episode)
-    lines = episode_lines(1, episode, {}, None, (), parts)
+    game = make_team_search(turns=2, waves=1, items=4)
+    episode = play_scripted(
+        game, {0: ["call 2"], 1: [open_first_place, note_first_fact], 2: [open_first_place, "done"]}
+    )
+    conversation_list = conversations(game, episode)
+    lines = episode_lines(1, episode, {}, None, (), conversation_list)
     endings = [line for line in lines if line.startswith("    ended")]
     # the record does not say how the lead ended
     assert endings == [
         "    ended   it ran out of turns",
         "    ended   it gave its answer",
     ]
-    last_line = next(number for number, line in enumerate(lines) if line.startswith("[2] worker 2"))
+    last_line = next(index for index, line in enumerate(lines) if line.startswith("[2] worker 2"))
     assert lines.index(endings[0]) < last_line < lines.index(endings[1])
-    assert endings_lines(episode, parts) == ["worker 1 ended: turns", "worker 2 ended: answered"]
+    assert endings_lines(episode, conversation_list) == ["worker 1 ended: turns", "worker 2 ended: answered"]
     assert not any(line.startswith("    ended") for line in episode_lines(1, episode, {}, None))
 
 
-SECRET = '''"""Environment: two seats are told a number each and say one at once; it has no picture and no copy."""
+SECRET_MODULE = '''"""Environment: two seats are told a number each and say one at once; it has no picture and no copy."""
 
 from sparring.core.records import Observation
 
@@ -309,8 +320,8 @@ def first_episode(game):
 
 
 @pytest.fixture
-def secret(tmp_path, monkeypatch):
-    (tmp_path / "secret.py").write_text(SECRET)
+def secret_game(tmp_path, monkeypatch):
+    (tmp_path / "secret.py").write_text(SECRET_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     registry.clear_caches()
     yield make_game("secret.secret")
@@ -334,8 +345,8 @@ def test_views_of_first_middle_and_last_turn_of_every_environment(name):
         assert picture(episode, turn).description == descriptions[turn]
 
 
-def test_without_a_picture_the_view_is_a_timeline_of_prompts_and_replies(secret):
-    episode = first_episode(secret)
+def test_without_a_picture_the_view_is_a_timeline_of_prompts_and_replies(secret_game):
+    episode = first_episode(secret_game)
     numbers = [turn.prompt[3:-4] for turn in episode.turns[:2]]
     for turn in range(5):
         views = [picture(episode, turn, seat) for seat in (None, 0, 1)]
@@ -352,26 +363,26 @@ def test_without_a_picture_the_view_is_a_timeline_of_prompts_and_replies(secret)
     )
 
 
-def test_an_episode_that_cannot_be_replayed_is_refused_with_one_line(secret, monkeypatch):
-    kuhn = first_episode(make_game("kuhn_poker"))
-    newer_version = replace(kuhn, environment=replace(kuhn.environment, version=9))
-    unnamed = replace(kuhn, environment=None)
-    unknown_game = replace(kuhn, environment=replace(kuhn.environment, name="no_such_game"))
-    foreign = replace(kuhn, environment=replace(kuhn.environment, name="tic_tac_toe"))
+def test_an_episode_that_cannot_be_replayed_is_refused_with_one_line(secret_game, monkeypatch):
+    kuhn_episode = first_episode(make_game("kuhn_poker"))
+    newer_version = replace(kuhn_episode, environment=replace(kuhn_episode.environment, version=9))
+    unnamed = replace(kuhn_episode, environment=None)
+    unknown_game = replace(kuhn_episode, environment=replace(kuhn_episode.environment, name="no_such_game"))
+    other_game = replace(kuhn_episode, environment=replace(kuhn_episode.environment, name="tic_tac_toe"))
     for episode, error, message in (
         (newer_version, GameError, "has version 1 here, but the record has version 9"),
         (unnamed, RolloutError, "has no environment in its record"),
         (unknown_game, UnknownNameError, "no_such_game"),
-        (foreign, RolloutError, "does not fit these rules"),
+        (other_game, RolloutError, "does not fit these rules"),
     ):
         for function in (lambda episode: picture(episode, 1), lambda episode: list(sentences(episode))):
             with pytest.raises(error, match=message) as error_info:
                 function(episode)
             assert "\n" not in str(error_info.value)
-    hidden = first_episode(secret)
+    secret_episode = first_episode(secret_game)
     monkeypatch.setattr(sys.modules["secret"].Play, "observe", lambda play, seat: 1 / 0)
     with pytest.raises(PluginError, match="ZeroDivisionError"):
-        picture(hidden, 0)
+        picture(secret_episode, 0)
 
 
 @pytest.mark.parametrize(
@@ -388,6 +399,6 @@ def test_retried_replies_do_not_change_the_position():
     episode = first_episode(game)
     first_turn = episode.turns[0]
     illegal_turn = first_turn._replace(reply="nonsense", action=None, event="illegal")
-    retried = replace(episode, turns=(illegal_turn, *episode.turns))
-    assert picture(retried, 1) == picture(retried, 0) == picture(episode, 0)
-    assert picture(retried, 2) == picture(episode, 1)
+    episode_with_retry = replace(episode, turns=(illegal_turn, *episode.turns))
+    assert picture(episode_with_retry, 1) == picture(episode_with_retry, 0) == picture(episode, 0)
+    assert picture(episode_with_retry, 2) == picture(episode, 1)

@@ -15,12 +15,12 @@ from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec, turn_of, turn_record
 from tests.cases import every_case
 
-NAMES = [*registry.names("environments"), "matrix_pd", "pig"]
-LONG = "x" * 100  # the longest name of a player and the longest label
+ENVIRONMENTS = [*registry.names("environments"), "matrix_pd", "pig"]
+LONGEST_NAME = "x" * 100  # the longest name of a player and the longest label
 MAX_BYTES = 4096  # largest size of the JSON of a spec without a prefix
 
 
-def spec(name="kuhn_poker", *, seat="a", **fields):
+def make_spec(name="kuhn_poker", *, seat="a", **fields):
     game = make_game(name)
     root = Stream.from_seed(7)
     defaults = {
@@ -34,24 +34,24 @@ def spec(name="kuhn_poker", *, seat="a", **fields):
     return EpisodeSpec(**{"game": game, **defaults, **fields})
 
 
-def text_of(value):
+def json_text(value):
     return json.dumps(value.to_json())
 
 
-def through_json(value):
-    return EpisodeSpec.from_json(json.loads(text_of(value)))
+def to_json_and_back(value):
+    return EpisodeSpec.from_json(json.loads(json_text(value)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_spec_of_every_environment_survives_json_and_plays_the_same(name):
-    spec_sent = spec(name)
-    text = text_of(spec_sent)
+    spec = make_spec(name)
+    text = json_text(spec)
     episodes = play(
         [
             replace(
-                spec_sent,
-                stream=spec_sent.stream.child(number),
-                deal=spec_sent.deal.child(number),
+                spec,
+                stream=spec.stream.child(number),
+                deal=spec.deal.child(number),
                 episode_id=number,
                 group_id=number,
             )
@@ -59,29 +59,33 @@ def test_a_spec_of_every_environment_survives_json_and_plays_the_same(name):
         ],
         {"a": random()},
     )
-    assert text_of(spec_sent) == text and len(text) <= MAX_BYTES
-    restored = through_json(spec_sent)
+    assert json_text(spec) == text and len(text) <= MAX_BYTES
+    restored = to_json_and_back(spec)
     assert (
-        restored == spec_sent
-        and restored.game is not spec_sent.game
-        and hash(restored) == hash(spec_sent)
-        and text_of(restored) == text
+        restored == spec
+        and restored.game is not spec.game
+        and hash(restored) == hash(spec)
+        and json_text(restored) == text
     )
-    (first_spec,), (second_spec,) = (play([one_spec], {"a": random()}) for one_spec in (spec_sent, restored))
-    assert first_spec == second_spec and len(episodes) == 20
+    (first_episode,), (second_episode,) = (play([each_spec], {"a": random()}) for each_spec in (spec, restored))
+    assert first_episode == second_episode and len(episodes) == 20
 
 
-@every_case("name", NAMES)
+@every_case("name", ENVIRONMENTS)
 def test_a_spec_with_long_names_stays_below_the_size_limit(name):
-    longest = spec(name, seat=PlayerRef("endpoint", LONG), arm=f"{LONG}:{2**63}", max_turns=2**31)
-    longest.game.name = LONG
-    number = 2**64 - 1
-    longest = replace(longest, episode_id=number, group_id=number, deal=Stream(number), stream=Stream(number))
-    assert len(text_of(longest)) <= MAX_BYTES and through_json(longest) == longest
+    longest_spec = make_spec(
+        name, seat=PlayerRef("endpoint", LONGEST_NAME), arm=f"{LONGEST_NAME}:{2**63}", max_turns=2**31
+    )
+    longest_spec.game.name = LONGEST_NAME
+    largest_id = 2**64 - 1
+    longest_spec = replace(
+        longest_spec, episode_id=largest_id, group_id=largest_id, deal=Stream(largest_id), stream=Stream(largest_id)
+    )
+    assert len(json_text(longest_spec)) <= MAX_BYTES and to_json_and_back(longest_spec) == longest_spec
 
 
 def test_the_json_of_a_spec_by_hand():
-    assert spec(seats=("learner", "past-000010"), trained=(True, False), arm="kuhn_poker").to_json() == {
+    assert make_spec(seats=("learner", "past-000010"), trained=(True, False), arm="kuhn_poker").to_json() == {
         "version": 1,
         "environment": {
             "name": "kuhn_poker",
@@ -103,7 +107,7 @@ def test_the_json_of_a_spec_by_hand():
     }
 
 
-def other_game(change):
+def game_with_change(change):
     game = make_game(
         "kuhn_poker",
         options={"players": 3} if change == "options" else {},
@@ -114,7 +118,7 @@ def other_game(change):
     return game
 
 
-DIFFERENT = {
+CHANGED_FIELDS = {
     "episode_id": 4,
     "group_id": 2,
     "deal": Stream(1),
@@ -129,16 +133,16 @@ DIFFERENT = {
 
 
 def test_specs_are_equal_if_fields_and_environment_specs_are():
-    first_spec = spec()
-    assert first_spec == spec() and first_spec.game is not spec().game and first_spec != "spec"
-    for field, value in DIFFERENT.items():
+    first_spec = make_spec()
+    assert first_spec == make_spec() and first_spec.game is not make_spec().game and first_spec != "spec"
+    for field, value in CHANGED_FIELDS.items():
         assert replace(first_spec, **{field: value}) != first_spec, field
     for change in ("options", "illegal", "label"):
-        assert replace(first_spec, game=other_game(change)) != first_spec, change
+        assert replace(first_spec, game=game_with_change(change)) != first_spec, change
 
 
 def test_rules_without_a_name_are_only_equal_to_themselves():
-    first_spec, second_spec = spec(), spec()
+    first_spec, second_spec = make_spec(), make_spec()
     del first_spec.game.made_by, second_spec.game.made_by
     assert first_spec == replace(first_spec) and first_spec != second_spec
     with pytest.raises(ConfigError, match="was not made by its name"):
@@ -148,21 +152,21 @@ def test_rules_without_a_name_are_only_equal_to_themselves():
 def test_environments_are_made_once_if_a_cache_is_given():
     games = {}
     first_spec, second_spec, third_spec = (
-        EpisodeSpec.from_json(spec_sent.to_json(), games=games)
-        for spec_sent in (spec(), spec(episode_id=9), spec("nim"))
+        EpisodeSpec.from_json(spec.to_json(), games=games)
+        for spec in (make_spec(), make_spec(episode_id=9), make_spec("nim"))
     )
     assert first_spec.game is second_spec.game and len(games) == 2 and third_spec.game in games.values()
 
 
 def test_a_prefix_is_sent_and_replayed():
-    root = spec("tic_tac_toe", episode_id=0, group_id=0)
-    (episode,) = play([root], {"a": random()})
-    spec_sent = replace(root, prefix=episode.turns[:3], redealt=True)
-    assert through_json(spec_sent) == spec_sent
-    (first_spec,), (second_spec,) = (
-        play([one_spec], {"a": random()}) for one_spec in (spec_sent, through_json(spec_sent))
+    spec_without_prefix = make_spec("tic_tac_toe", episode_id=0, group_id=0)
+    (episode,) = play([spec_without_prefix], {"a": random()})
+    spec = replace(spec_without_prefix, prefix=episode.turns[:3], redealt=True)
+    assert to_json_and_back(spec) == spec
+    (first_episode,), (second_episode,) = (
+        play([each_spec], {"a": random()}) for each_spec in (spec, to_json_and_back(spec))
     )
-    assert first_spec == second_spec and first_spec.turns[:3] == episode.turns[:3]
+    assert first_episode == second_episode and first_episode.turns[:3] == episode.turns[:3]
 
 
 words = st.text(st.characters(codec=None), max_size=8)  # lone surrogates included
@@ -223,24 +227,24 @@ def test_any_turn_survives_json(turn):
 
 def test_the_best_actions_of_a_verdict_are_in_order():
     verdict = Verdict(actions=tuple("zyxabc"), values=(0.0,) * 6, best=frozenset("zyxabc"))
-    assert turn_record(DIFFERENT["prefix"][0]._replace(verdict=verdict))["verdict"]["best"] == list("abcxyz")
+    assert turn_record(CHANGED_FIELDS["prefix"][0]._replace(verdict=verdict))["verdict"]["best"] == list("abcxyz")
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    numbers=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
+    keys_and_ids=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
     seats=st.tuples(
         *[st.sampled_from([LEARNER, snapshot(3), bot("x"), ref("random"), PlayerRef("mixture", "ünï")])] * 2
     ),
     trained=st.tuples(st.booleans(), st.booleans()),
-    most=st.none() | st.integers(1, 10**6),
+    max_turns=st.none() | st.integers(1, 10**6),
     arm=words,
     prefix=st.lists(turns, max_size=2).map(tuple),
     redealt=st.booleans(),
 )
-def test_any_spec_survives_json(numbers, seats, trained, max_turns, arm, prefix, redealt):
-    deal, stream, episode, group = numbers
-    spec_sent = spec(
+def test_any_spec_survives_json(keys_and_ids, seats, trained, max_turns, arm, prefix, redealt):
+    deal, stream, episode, group = keys_and_ids
+    spec = make_spec(
         deal=Stream(deal),
         stream=Stream(stream),
         episode_id=episode,
@@ -252,7 +256,7 @@ def test_any_spec_survives_json(numbers, seats, trained, max_turns, arm, prefix,
         prefix=prefix,
         redealt=redealt,
     )
-    assert through_json(spec_sent) == spec_sent
+    assert to_json_and_back(spec) == spec
 
 
 WRONG_FIELDS = [
@@ -282,12 +286,12 @@ WRONG_FIELDS = [
             None,
             {},
             "x",
-            {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"},
-            {**turn_record(DIFFERENT["prefix"][0]), "more": 0},
+            {**turn_record(CHANGED_FIELDS["prefix"][0]), "seat": "0"},
+            {**turn_record(CHANGED_FIELDS["prefix"][0]), "more": 0},
         )
     ],
     *[
-        ("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "is not a record of a turn")
+        ("prefix", [{**turn_record(CHANGED_FIELDS["prefix"][0]), field: value}], "is not a record of a turn")
         for field, value in (
             ("event", "won"),
             ("reply", None),
@@ -304,17 +308,17 @@ WRONG_FIELDS = [
 @every_case(("field", "value", "match"), WRONG_FIELDS)
 def test_a_wrong_field_of_a_record_is_refused(field, value, match):
     with pytest.raises(ConfigError, match=match):
-        EpisodeSpec.from_json({**spec().to_json(), field: value})
+        EpisodeSpec.from_json({**make_spec().to_json(), field: value})
 
 
-@pytest.mark.parametrize("value", [None, [], "x", 3, {}, {"version": 1}, {**spec().to_json(), "more": 1}])
-def test_json_that_is_no_record_is_refused(value):
+@pytest.mark.parametrize("value", [None, [], "x", 3, {}, {"version": 1}, {**make_spec().to_json(), "more": 1}])
+def test_json_that_is_not_a_record_is_refused(value):
     with pytest.raises(ConfigError, match="is not an EpisodeSpec of version 1"):
         EpisodeSpec.from_json(value)
 
 
 def test_a_missing_environment_is_refused_by_name(monkeypatch):
-    record = spec().to_json()
+    record = make_spec().to_json()
     with pytest.raises(UnknownNameError, match="kuhn_poker"):
         EpisodeSpec.from_json({**record, "environment": {**record["environment"], "name": "khun_poker"}})
     with pytest.raises(GameError, match="the record has version 2"):

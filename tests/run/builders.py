@@ -21,7 +21,7 @@ SMALL_RUN = {
 
 
 class KillSignal(BaseException):
-    """Stands for a kill: not an Exception, so that no code catches it."""
+    """An exception that stands for a kill; no code catches it, as it is not an Exception."""
 
 
 def train_in(path, config, *, resume=False, **hooks):
@@ -30,8 +30,8 @@ def train_in(path, config, *, resume=False, **hooks):
         return train(config, LocalEngine(config), folder, resume=resume, **hooks)
 
 
-def arguments(recipe, path):
-    """Return the arguments of a command that trains, resumes or replaces a run, by the name of its folder."""
+def cli_arguments(recipe, path):
+    """Return the command that replaces the run if its folder's name begins with "over", else resumes or trains it."""
     if path.name.startswith("over"):
         return ["train", str(recipe), "--run", str(path), "--overwrite"]
     return (
@@ -41,17 +41,20 @@ def arguments(recipe, path):
     )
 
 
-def _live(recipe, path, prepare, options):
+def run_command(recipe, path, prepare, options):
     log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     prepare(*options)
-    cli.app(arguments(recipe, path), standalone_mode=False)
+    cli.app(cli_arguments(recipe, path), standalone_mode=False)
 
 
 def exit_code_of_life(recipe, path, prepare, *options, seconds=None):
-    """Train in a process until its end, for ``seconds``, or until ``prepare`` ends it; return the exit code."""
-    process = FORK.Process(target=_live, args=(recipe, path, prepare, options))
+    """Run the command of ``cli_arguments`` in a child process; return its exit code.
+
+    ``prepare`` is called first and may make the process end early; after ``seconds`` the process is killed.
+    """
+    process = FORK.Process(target=run_command, args=(recipe, path, prepare, options))
     process.start()
     if seconds is not None:
         process.join(seconds)
@@ -62,30 +65,30 @@ def exit_code_of_life(recipe, path, prepare, *options, seconds=None):
 
 def fingerprint(path):
     """Return the metrics of a run and the files of its last checkpoint and of its records, by name."""
-    latest = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
+    checkpoint_files = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
     records = {
         f"{name}/{file.name}": file.read_bytes()
         for name in ("episodes", "credit")
         if (path / name).is_dir()
         for file in (path / name).iterdir()
     }
-    return (path / "metrics.jsonl").read_bytes(), latest, records
+    return (path / "metrics.jsonl").read_bytes(), checkpoint_files, records
 
 
-def raise_at_call(monkeypatch, at, error=KillSignal, names=DISK_CALLS):
-    """Raise at the ``at``-th call of a function that changes the disk; return the counter of calls."""
+def raise_at_call(monkeypatch, call_number, error=KillSignal, names=DISK_CALLS):
+    """Raise at the call number ``call_number`` of a function that changes the disk; return the counter of calls."""
     calls = [0]
 
-    def patched(function):
-        def call(*args, **kwargs):
+    def raise_at_number(function):
+        def counted_call(*args, **kwargs):
             calls[0] += 1
-            if calls[0] == at:
+            if calls[0] == call_number:
                 raise error
             return function(*args, **kwargs)
 
-        return call
+        return counted_call
 
     for name in names:
-        monkeypatch.setattr(os, name, patched(getattr(os, name)))
-    monkeypatch.setattr(files, "open", patched(open), raising=False)
+        monkeypatch.setattr(os, name, raise_at_number(getattr(os, name)))
+    monkeypatch.setattr(files, "open", raise_at_number(open), raising=False)
     return calls

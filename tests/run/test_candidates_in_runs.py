@@ -15,7 +15,7 @@ from tests.run.builders import KillSignal
 VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
 
-def config(**changes):
+def candidates_config(**changes):
     return {
         "name": "candidates",
         "threads": 1,
@@ -35,17 +35,17 @@ def config(**changes):
     }
 
 
-def run(path, **changes):
-    return sparring.train(config(**changes), run=path, overwrite=True)
+def train(path, **changes):
+    return sparring.train(candidates_config(**changes), run=path, overwrite=True)
 
 
-def figures(path):
+def read_metrics(path):
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_all_candidates_are_trained_and_stored(tmp_path):
-    trained = run(tmp_path / "run")
-    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    trained = train(tmp_path / "run")
+    last_metrics = [row for row in read_metrics(tmp_path / "run") if "loss" in row][-1]
     assert last_metrics["logprob_difference_max"] < 1e-4
     assert last_metrics["candidates/gain"] > 0 and last_metrics["candidates/unjudged"] == 0
     rows = (
@@ -66,7 +66,7 @@ def test_all_candidates_are_trained_and_stored(tmp_path):
 
 
 def test_an_estimator_by_trajectory_gets_the_committed_replies(tmp_path):
-    trained = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
+    trained = train(tmp_path / "run", credit={"name": "mars"}, steps=1)
     rows = (
         trained.table("episodes")
         .to_pandas()
@@ -79,13 +79,13 @@ def test_an_estimator_by_trajectory_gets_the_committed_replies(tmp_path):
 @pytest.mark.parametrize("in_flight", [2, 16])
 def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
     rollout = {"games_per_step": 16, "candidates": {"count": 3, "explore": 0.3}}
-    run(tmp_path / "a", rollout=rollout, steps=2)
-    run(tmp_path / "b", rollout={**rollout, "in_flight": in_flight}, steps=2)
-    assert figures(tmp_path / "a") == figures(tmp_path / "b")
+    train(tmp_path / "a", rollout=rollout, steps=2)
+    train(tmp_path / "b", rollout={**rollout, "in_flight": in_flight}, steps=2)
+    assert read_metrics(tmp_path / "a") == read_metrics(tmp_path / "b")
 
 
 def test_without_an_oracle_candidates_are_scored_by_rewards(tmp_path):
-    trained = run(
+    trained = train(
         tmp_path / "run",
         environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
         rewards=[{"name": "format_bonus", "bonus": 1.0, "penalty": 1.0, "weight": 0.5}],
@@ -94,30 +94,28 @@ def test_without_an_oracle_candidates_are_scored_by_rewards(tmp_path):
     )
     for _, episode in trained.episodes():
         for turn in episode.turns:
-            for reply in (turn, *turn.candidates):
-                assert reply.score == pytest.approx(
-                    0.5 * (1.0 if reply.event == "ok" else -1.0) - 0.5 * (reply.event != "ok")
-                )
+            for reply in (turn, *turn.candidates):  # 0.5 * 1 if legal, else 0.5 * -1 and the penalty 0.5
+                assert reply.score == pytest.approx(0.5 if reply.event == "ok" else -1.0)
 
 
 def test_sparring_show_prints_candidates(tmp_path):
-    run(tmp_path / "run", steps=1)
+    train(tmp_path / "run", steps=1)
     text = CliRunner().invoke(app, ["show", str(tmp_path / "run"), "--ids"]).output
-    prompts = text.count("    told ")
-    assert prompts and text.count("not played, candidate") == 2 * prompts
-    assert text.count("    score ") == 3 * prompts
+    num_prompts = text.count("    told ")
+    assert num_prompts and text.count("not played, candidate") == 2 * num_prompts
+    assert text.count("    score ") == 3 * num_prompts
 
 
-RELEASED = {"name": "vpr", "preset": "as_released", "process": "regret", "skip_above": 1.0}
+AS_RELEASED = {"name": "vpr", "preset": "as_released", "process": "regret", "skip_above": 1.0}
 
 
-def weights(path, step):
+def weights_bytes(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
 def test_as_released_only_unequal_state_groups_are_trained(tmp_path):
-    trained = run(tmp_path / "run", credit=RELEASED)
-    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    trained = train(tmp_path / "run", credit=AS_RELEASED)
+    last_metrics = [row for row in read_metrics(tmp_path / "run") if "loss" in row][-1]
     assert last_metrics["credit/equal_share"] == pytest.approx(last_metrics["candidates/equal_share"])
     assert last_metrics["credit/skipped_update"] == 0 and last_metrics["logprob_difference_max"] < 1e-4
     rows = (
@@ -138,10 +136,10 @@ def test_as_released_only_unequal_state_groups_are_trained(tmp_path):
 
 
 def test_a_step_with_too_many_equal_groups_is_skipped_and_reported(tmp_path):
-    run(tmp_path / "run", credit={**RELEASED, "skip_above": 0.0})
-    lines = [row for row in figures(tmp_path / "run") if "candidates/tokens" in row]
-    assert len(lines) == 4 and all(row["credit/skipped_update"] == 1 and "loss" not in row for row in lines)
-    assert weights(tmp_path / "run", 2) == weights(tmp_path / "run", 4)
+    train(tmp_path / "run", credit={**AS_RELEASED, "skip_above": 0.0})
+    rows = [row for row in read_metrics(tmp_path / "run") if "candidates/tokens" in row]
+    assert len(rows) == 4 and all(row["credit/skipped_update"] == 1 and "loss" not in row for row in rows)
+    assert weights_bytes(tmp_path / "run", 2) == weights_bytes(tmp_path / "run", 4)
 
 
 def test_abstentions_of_the_oracle_are_counted_and_not_trained(tmp_path):
@@ -150,39 +148,39 @@ def test_abstentions_of_the_oracle_are_counted_and_not_trained(tmp_path):
         "illegal": {"rule": "random"},
         "oracle": {"name": "noisy", "oracle": "cfr", "options": {"iterations": 50}},
     }
-    with_abstentions, none = (
+    with_abstentions, without_verdicts = (
         {**environment, "oracle": {**environment["oracle"], "abstain": share, "per": "turn"}} for share in (0.5, 1.0)
     )
-    run(tmp_path / "none", environments=[none], credit=RELEASED)
-    lines = [row for row in figures(tmp_path / "none") if "candidates/tokens" in row]
-    for row in lines:
+    train(tmp_path / "none", environments=[without_verdicts], credit=AS_RELEASED)
+    rows = [row for row in read_metrics(tmp_path / "none") if "candidates/tokens" in row]
+    for row in rows:
         assert row["candidates/unjudged"] == 1 and row["abstained/regret"] == 1 and row["judged_rate/kuhn_poker"] == 0
         assert row["credit/skipped_update"] == 1 and row["credit/judged_share"] == 0
-    assert weights(tmp_path / "none", 2) == weights(tmp_path / "none", 4)
-    run(tmp_path / "some", environments=[with_abstentions], credit=RELEASED, steps=2)
-    (line,) = [row for row in figures(tmp_path / "some") if row["step"] == 2]
-    assert 0 < line["candidates/unjudged"] < 1 and line["credit/skipped_update"] == 0
+    assert weights_bytes(tmp_path / "none", 2) == weights_bytes(tmp_path / "none", 4)
+    train(tmp_path / "some", environments=[with_abstentions], credit=AS_RELEASED, steps=2)
+    (last_row,) = [row for row in read_metrics(tmp_path / "some") if row["step"] == 2]
+    assert 0 < last_row["candidates/unjudged"] < 1 and last_row["credit/skipped_update"] == 0
 
 
-@pytest.mark.parametrize("at", [85, 125])
-def test_a_run_killed_within_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
+@pytest.mark.parametrize("kill_at_commit", [85, 125])
+def test_a_run_killed_within_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, kill_at_commit):
     from sparring.play.episode import EpisodeInPlay
 
-    run(tmp_path / "whole", credit=RELEASED)
-    commit, remaining = EpisodeInPlay.commit, {"plays": at}
+    train(tmp_path / "whole", credit=AS_RELEASED)
+    commit, num_remaining = EpisodeInPlay.commit, [kill_at_commit]
 
-    def killed(self, scores=(), **more):
+    def commit_or_kill(self, scores=(), **options):
         if scores:
-            remaining["plays"] -= 1
-            if remaining["plays"] < 0:
+            num_remaining[0] -= 1
+            if num_remaining[0] < 0:
                 raise KillSignal
-        return commit(self, scores, **more)
+        return commit(self, scores, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpisodeInPlay, "commit", killed)
+        patch.setattr(EpisodeInPlay, "commit", commit_or_kill)
         with pytest.raises(KillSignal):
-            run(tmp_path / "halves", credit=RELEASED)
-    sparring.train(config(credit=RELEASED), run=tmp_path / "halves", resume=True)
+            train(tmp_path / "halves", credit=AS_RELEASED)
+    sparring.train(candidates_config(credit=AS_RELEASED), run=tmp_path / "halves", resume=True)
     for name in (
         "metrics.jsonl",
         "checkpoints/step_000004/model.safetensors",
@@ -193,7 +191,7 @@ def test_a_run_killed_within_a_state_group_ends_with_the_same_bytes(tmp_path, mo
 
 def test_at_grpo_compares_candidates_by_team_and_own_reward(tmp_path):
     rewards = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
-    trained = run(
+    trained = train(
         tmp_path / "run",
         rewards=rewards,
         credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"},
@@ -209,14 +207,14 @@ def test_at_grpo_compares_candidates_by_team_and_own_reward(tmp_path):
 
 
 def test_vine_ppo_trains_and_counts_its_playouts(tmp_path):
-    run(
+    train(
         tmp_path / "run",
         rollout={"games_per_step": 16, "playouts": 2},
         rewards=[],
         reorder_outcomes=False,
         credit={"name": "vine_ppo"},
     )
-    last_metrics = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
+    last_metrics = [row for row in read_metrics(tmp_path / "run") if "loss" in row][-1]
     assert (
         last_metrics["playouts/tokens"] > 0
         and last_metrics["playouts/failed"] == 0
@@ -226,23 +224,23 @@ def test_vine_ppo_trains_and_counts_its_playouts(tmp_path):
         assert all(turn.playout is not None and turn.playout_before is not None for turn in episode.turns)
 
 
-# candidates combined with every other option that changes play, records or training
+# Candidates together with every other option that changes episodes, records or training.
 KUHN = {
     "name": "kuhn_poker",
     "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2},
     "oracle": {"name": "cfr", "iterations": 50},
 }
-SMALL = {"hidden_size": 8, "heads": 1, "layers": 1}
+SMALL_MODEL = {"hidden_size": 8, "heads": 1, "layers": 1}
 ROLLOUT = {"games_per_step": 16, "group_size": 4, "candidates": {"count": 3}}
 
 
-def config_beside(**changes):
+def config_with(**changes):
     return {
         "name": "pairs",
         "threads": 1,
         "steps": 2,
         "environments": [KUHN],
-        "model": SMALL,
+        "model": SMALL_MODEL,
         "rollout": ROLLOUT,
         "rewards": [{"name": "regret"}],
         "credit": VPR,
@@ -255,36 +253,40 @@ def config_beside(**changes):
     }
 
 
-def rollout(**changes):
+def rollout_with(**changes):
     return {**ROLLOUT, **changes}
 
 
 AUCTION = {"name": "sealed_auction", "illegal": {"rule": "random", "penalty": 0.1}}
-LENGTH = {
+LENGTH_REWARD = {
     "rewards": [{"name": "length", "shortest": 1, "longest": 4, "bonus": 0.1}],
     "credit": {**VPR, "process": "length"},
 }
-PAIRS = {
-    "moves at once": {"environments": [AUCTION], **LENGTH},
-    "several runs of one seat": {"environments": [{"name": "lookups"}], **LENGTH, "rollout": rollout(max_new_tokens=6)},
-    "tree": {"rollout": rollout(plan={"name": "tree", "branching": [2, 2]})},
-    "branch": {"rollout": rollout(plan={"name": "branch"})},
-    "playouts": {"rollout": rollout(playouts=2)},
-    "refills": {"rollout": rollout(refills=1)},
-    "cut": {"rollout": rollout(max_turns=2)},
+OTHER_OPTIONS = {
+    "simultaneous moves": {"environments": [AUCTION], **LENGTH_REWARD},
+    "several sampled segments of one turn": {
+        "environments": [{"name": "lookups"}],
+        **LENGTH_REWARD,
+        "rollout": rollout_with(max_new_tokens=6),
+    },
+    "tree": {"rollout": rollout_with(plan={"name": "tree", "branching": [2, 2]})},
+    "branch": {"rollout": rollout_with(plan={"name": "branch"})},
+    "playouts": {"rollout": rollout_with(playouts=2)},
+    "refills": {"rollout": rollout_with(refills=1)},
+    "max_turns": {"rollout": rollout_with(max_turns=2)},
     "replay": {"replay": {"name": "r3"}},
     "markov": {
         "environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}],
         "context": {"name": "markov"},
         "evaluation": {"every": 2, "opponents": [], "exact": False},
-        **LENGTH,
+        **LENGTH_REWARD,
     },
     "summary": {"context": {"name": "summary", "every": 1}},
     "window": {"context": {"name": "sliding_window", "exchanges": 1}},
     "reward model": {"credit": {"name": "oprl"}},
     "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
-    "truncation": {"rollout": rollout(top_k=3)},
-    "past selves": {"matchmaker": {"name": "mixed"}, "league": {"every": 1}},
+    "top_k": {"rollout": rollout_with(top_k=3)},
+    "snapshots as opponents": {"matchmaker": {"name": "mixed"}, "league": {"every": 1}},
     "two policies": {
         "policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}},
         "roles": {"first": "one", "second": "two"},
@@ -292,14 +294,14 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_candidates_work_with_other_options(pair, tmp_path):
-    run = sparring.train(config_beside(**PAIRS[pair]), run=tmp_path / "run", overwrite=True)
+@pytest.mark.parametrize("options_name", OTHER_OPTIONS)
+def test_candidates_work_with_other_options(options_name, tmp_path):
+    trained = sparring.train(config_with(**OTHER_OPTIONS[options_name]), run=tmp_path / "run", overwrite=True)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     for name, value in rows[-1].items():
         if name.endswith("logprob_difference_max"):
             assert value < 1e-4
-    episodes = run.table("episodes").to_pandas()
+    episodes = trained.table("episodes").to_pandas()
     keys = ["step", "episode_id", "seat", "turn_index", "candidate"]
     assert not episodes.duplicated(keys).any()
     state_groups = episodes[episodes.state_group.notna()].groupby(["step", "episode_id", "state_group"])
@@ -309,17 +311,17 @@ def test_candidates_work_with_other_options(pair, tmp_path):
         and len(state_groups)
     )
     assert (state_groups.moment.nunique() == 1).all()
-    credit = run.table("credit").to_pandas()
+    credit = trained.table("credit").to_pandas()
     assert not credit.duplicated(keys).any()
-    stored_episodes = [episode for _, episode in run.episodes()]
+    stored_episodes = [episode for _, episode in trained.episodes()]
     assert sum(len(turn.candidates) + 1 for episode in stored_episodes for turn in episode.turns) == len(episodes)
 
 
-# runs that learn from preferences between candidates
+# Runs that learn from preferences between candidates.
 LOSS = {"name": "turn_dpo", "beta": 1.0}
 
 
-def config_dpo(**changes):
+def dpo_config(**changes):
     return {
         "name": "turn_dpo",
         "threads": 1,
@@ -339,7 +341,7 @@ def config_dpo(**changes):
     }
 
 
-def scores(path):
+def loss_rows(path):
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if "loss" in row]
 
@@ -347,8 +349,8 @@ def scores(path):
 @pytest.mark.parametrize(("labels", "reference", "weight"), [("hard", "start", 1.0), ("soft", "step", 8.0)])
 def test_preferred_candidates_become_more_probable(tmp_path, labels, reference, weight):
     losses = [{**LOSS, "labels": labels, "reference": reference}]
-    sparring.train(config_dpo(losses=losses, rewards=[{"name": "regret", "weight": weight}]), run=tmp_path / "run")
-    rows = scores(tmp_path / "run")
+    sparring.train(dpo_config(losses=losses, rewards=[{"name": "regret", "weight": weight}]), run=tmp_path / "run")
+    rows = loss_rows(tmp_path / "run")
     assert rows[0]["turn_dpo/pairs"] > 10 and rows[-1]["logprob_difference_max"] < 1e-4
     assert rows[-1]["candidates/score"] > rows[0]["candidates/score"] + 0.1 * weight
     assert rows[0]["credit/judged"] == 1.0
@@ -358,21 +360,21 @@ def test_preferred_candidates_become_more_probable(tmp_path, labels, reference, 
 @pytest.mark.parametrize("reference", ["start", "step"])
 def test_one_and_several_passes_learn_the_same_with_a_kl_penalty(tmp_path, reference, changes):
     losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
-    figures = []
-    for tokens in (8192, 40):
-        learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
-        path = tmp_path / str(tokens)
+    metrics = []
+    for micro_tokens in (8192, 40):
+        learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": micro_tokens, **changes}
+        path = tmp_path / str(micro_tokens)
         short_run = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
-        sparring.train(config_dpo(losses=losses, learner=learner, **short_run), run=path)
-        figures.append(scores(path)[0])
-    one_pass, several_passes = figures
+        sparring.train(dpo_config(losses=losses, learner=learner, **short_run), run=path)
+        metrics.append(loss_rows(path)[0])
+    one_pass, several_passes = metrics
     assert one_pass["kl_penalty/kl"] > 0 and one_pass["turn_dpo/pairs"] > 10
     for name in ("loss", "gradient_norm", "turn_dpo/margin"):
         assert one_pass[name] == pytest.approx(several_passes[name], rel=1e-3, abs=1e-5), name
 
 
-# runs with knowledge plug-ins, which score the candidates
-BASE = {
+# Runs with knowledge plug-ins, which score the candidates.
+KNOWLEDGE_CONFIG = {
     "name": "knowing",
     "threads": 1,
     "steps": 3,
@@ -389,21 +391,22 @@ BASE = {
 }
 
 
-def config_knowledge(**changes):
-    return {**BASE, **changes}
+def knowledge_config(**changes):
+    return {**KNOWLEDGE_CONFIG, **changes}
 
 
 def test_scores_of_knowledge_are_stored_and_trained(tmp_path):
-    run = sparring.train(config_knowledge(), run=tmp_path / "run")
+    trained = sparring.train(knowledge_config(), run=tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
     assert all(row["knowledge/judged"] == row["credit/judged"] == 1.0 for row in rows if "loss" in row)
     replies = (
-        run.table("episodes")
+        trained.table("episodes")
         .to_pandas()
-        .merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     )
-    assert len(replies) == 3 * 64 * 2 * 3 and replies.score.notna().all()
+    assert len(replies) == 3 * 64 * 2 * 3  # steps x games x seats x candidates
+    assert replies.score.notna().all()
     assert abs(replies.score - replies.advantage).max() < 1e-6
     states = [
         json.loads((folder / "state.json").read_text())["knowledge"]
@@ -413,20 +416,20 @@ def test_scores_of_knowledge_are_stored_and_trained(tmp_path):
 
 
 def test_scores_do_not_depend_on_workers(tmp_path):
-    figures = []
+    metrics = []
     for name, scale in (("here", {}), ("two", {"fleet": "processes", "workers": 2})):
         with simulated_workers():
-            sparring.train(config_knowledge(scale=scale), run=tmp_path / name)
+            sparring.train(knowledge_config(scale=scale), run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        figures.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
-    assert figures[0] == figures[1]
+        metrics.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert metrics[0] == metrics[1]
 
 
 def test_knowledge_works_with_a_lag(tmp_path):
     losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
     with simulated_workers():
         sparring.train(
-            config_knowledge(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run"
+            knowledge_config(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run"
         )
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
@@ -445,50 +448,50 @@ def test_speeches_of_werewolf_are_clustered_without_player_names(tmp_path):
         },
     }
     knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
-    configuration = config_knowledge(
+    configuration = knowledge_config(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
         knowledge=knowledge,
         model={"context": 64},
-        rollout={**BASE["rollout"], "max_new_tokens": 4},
+        rollout={**KNOWLEDGE_CONFIG["rollout"], "max_new_tokens": 4},
         steps=1,
         warmup={"updates": 10, "games": 32},
         evaluation={"every": 9, "exact": False},
     )
-    run = sparring.train(configuration, run=tmp_path / "run")
+    trained = sparring.train(configuration, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
-    state = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
-    assert sorted(state) == ["seer speaks", "villager speaks", "wolf speaks"]
-    assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in state.values())
-    replies = run.table("episodes").to_pandas()
-    chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
-    assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
+    kinds = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
+    assert sorted(kinds) == ["seer speaks", "villager speaks", "wolf speaks"]
+    assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in kinds.values())
+    replies = trained.table("episodes").to_pandas()
+    scored = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
+    assert len(scored) > 64 * 5 * 3 and scored.score.notna().all()
 
 
 @pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])
 def test_a_game_without_a_tree_is_scored_by_repeatable_sampling(tmp_path, options):
     game = {"name": "werewolf", "options": {"players": 4, "tie": "random", "rounds": 1, "say": ["result"]}}
-    configuration = config_knowledge(
+    configuration = knowledge_config(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
         knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
         model={"context": 96, "hidden_size": 16, "layers": 1},
-        rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4},
+        rollout={**KNOWLEDGE_CONFIG["rollout"], "games_per_step": 16, "max_new_tokens": 4},
         steps=2,
         warmup={"updates": 2, "games": 16},
         evaluation={"every": 9, "exact": False},
     )
-    figures = []
+    metrics = []
     for name in ("one", "other"):
         sparring.train(configuration, run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        figures.append(
+        metrics.append(
             [
                 (row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"])
                 for row in rows
                 if "loss" in row
             ]
         )
-    assert figures[0] == figures[1] and len(figures[0]) == 2  # a step without scored replies has no loss
-    assert all(0 < share_judged < 1 for _, share_judged, _ in figures[0])
+    assert metrics[0] == metrics[1] and len(metrics[0]) == 2  # both steps have a loss, which needs scored replies
+    assert all(0 < share_judged < 1 for _, share_judged, _ in metrics[0])
     folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
     space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
     assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == (
@@ -497,28 +500,28 @@ def test_a_game_without_a_tree_is_scored_by_repeatable_sampling(tmp_path, option
     assert {key.split()[0] for key in space["strategies"]["werewolf"]} == (
         {"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"}
     )
-    whole = {**configuration, "knowledge": {**configuration["knowledge"], "solver": "whole"}}
+    unsampled = {**configuration, "knowledge": {**configuration["knowledge"], "solver": "whole"}}
     with pytest.raises(GameError, match="write solver: sampled"):
-        sparring.train(whole, run=tmp_path / "whole")
+        sparring.train(unsampled, run=tmp_path / "whole")
 
 
-def test_without_knowledge_the_configuration_has_no_key_of_it():
+def test_without_knowledge_the_configuration_has_no_knowledge_key():
     assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
     assert "player" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]
 
 
-NONE = {"rollout": {"games_per_step": 64}}
-COMMIT = r"candidates: \{count: 3, commit: random\}"
-REFUSED = [
-    (config(rollout={"candidates": {"count": 1}}), MissingError, "rollout.candidates.count: 4"),
-    (config(rewards=[], credit={"name": "mars"}), MissingError, "judges a single turn"),
+WITHOUT_CANDIDATES = {"rollout": {"games_per_step": 64}}
+COMMIT_ADVICE = r"candidates: \{count: 3, commit: random\}"
+REFUSED_CONFIGURATIONS = [
+    (candidates_config(rollout={"candidates": {"count": 1}}), MissingError, "rollout.candidates.count: 4"),
+    (candidates_config(rewards=[], credit={"name": "mars"}), MissingError, "judges a single turn"),
     (
-        config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}),
+        candidates_config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}),
         ConfigError,
         "reads several turns",
     ),
     (
-        config(
+        candidates_config(
             environments=[{"name": "kuhn_poker"}],
             rewards=[{"name": "length"}],
             credit={"name": "mars"},
@@ -527,20 +530,24 @@ REFUSED = [
         MissingError,
         "an oracle judges candidates",
     ),
-    (config(rollout={"candidates": {"count": 5000}}), ConfigError, "rollout.candidates.count"),
+    (candidates_config(rollout={"candidates": {"count": 5000}}), ConfigError, "rollout.candidates.count"),
     (
-        config(rollout={"games_per_step": 4000, "candidates": {"count": 1000}}),
+        candidates_config(rollout={"games_per_step": 4000, "candidates": {"count": 1000}}),
         ConfigError,
         "lower it, or rollout.in_flight",
     ),
-    (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, but.*rollout\.candidates\.count: 4"),
-    (config_knowledge(**NONE, credit={"name": "rae"}), MissingError, COMMIT),
-    (config_knowledge(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT),
-    (config_knowledge(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older episodes; leave replay out"),
+    (
+        dpo_config(**WITHOUT_CANDIDATES),
+        MissingError,
+        r"compares the candidates of a prompt, but.*rollout\.candidates\.count: 4",
+    ),
+    (knowledge_config(**WITHOUT_CANDIDATES, credit={"name": "rae"}), MissingError, COMMIT_ADVICE),
+    (knowledge_config(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT_ADVICE),
+    (knowledge_config(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older episodes; leave replay out"),
 ]
 
 
-@pytest.mark.parametrize(("configuration", "error", "message"), REFUSED)
+@pytest.mark.parametrize(("configuration", "error", "message"), REFUSED_CONFIGURATIONS)
 def test_options_that_do_not_fit_candidates_are_refused(configuration, error, message):
     with pytest.raises(error, match=message):
         resolve(configuration)

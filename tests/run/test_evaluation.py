@@ -14,10 +14,10 @@ from sparring.methods.oracles.judge import configured_oracles
 from sparring.run import evaluation
 from sparring.run.evaluation import FAMILIES, Evaluator, weights_mark
 
-PARTS = ("win", "win_or_draw", "return")
+MATCH_METRICS = ("win", "win_or_draw", "return")
 
 
-def engine(*games, **evaluation):
+def make_engine(*games, **evaluation):
     config = resolve(
         {
             "environments": [{"name": game} if isinstance(game, str) else game for game in games],
@@ -26,18 +26,18 @@ def engine(*games, **evaluation):
             "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
-    engine = LocalEngine(config)
-    known = [game for game, _ in engine.environments]
-    return engine, Evaluator(
+    make_engine = LocalEngine(config)
+    known = [game for game, _ in make_engine.environments]
+    return make_engine, Evaluator(
         known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known)
     )
 
 
 def test_metrics_equal_those_of_enumeration_and_matches():
-    run, evaluator = engine("kuhn_poker")
-    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
-    game = run.environments[0][0]
-    report = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
+    engine, evaluator = make_engine("kuhn_poker")
+    metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
+    game = engine.environments[0][0]
+    report = nash_conv(game, enumerate_info_states(game), engine.agent("policy"))
     assert metrics["nash_conv/kuhn_poker"] == report.nash_conv == pytest.approx(sum(report.gains))
     assert metrics["exploitability/kuhn_poker/first"] == report.gains[0]
     assert metrics["exploitability/kuhn_poker/second"] == report.gains[1]
@@ -45,8 +45,8 @@ def test_metrics_equal_those_of_enumeration_and_matches():
     assert metrics["illegal_mass_reached/kuhn_poker"] == report.illegal_mass_reached
     for role in ("first", "second"):
         prefix = f"match/kuhn_poker/random/{role}"
-        for metric in PARTS:
-            low, mean, high = (metrics[f"{prefix}/{metric}{end}"] for end in ("_low", "", "_high"))
+        for metric in MATCH_METRICS:
+            low, mean, high = (metrics[f"{prefix}/{metric}{suffix}"] for suffix in ("_low", "", "_high"))
             assert low <= mean <= high and (low < high or metric == "return")
         assert 0 <= metrics[f"{prefix}/win"] <= metrics[f"{prefix}/win_or_draw"] <= 1
         assert 0 < metrics[f"{prefix}/illegal"] <= 1  # the policy is untrained
@@ -54,24 +54,27 @@ def test_metrics_equal_those_of_enumeration_and_matches():
 
 
 def test_matches_depend_only_on_the_stream():
-    (run, evaluator), (_, second_evaluator) = engine("kuhn_poker", exact=False), engine("kuhn_poker", exact=False)
-    policy, stream = run.agent("policy"), Stream.from_seed(3)
+    (engine, evaluator), (_, second_evaluator) = (
+        make_engine("kuhn_poker", exact=False),
+        make_engine("kuhn_poker", exact=False),
+    )
+    policy, stream = engine.agent("policy"), Stream.from_seed(3)
     metrics = evaluator.measure(policy, stream)
     assert evaluator.measure(policy, stream) == second_evaluator.measure(policy, stream) == metrics
     assert evaluator.measure(policy, Stream.from_seed(4)) != metrics
 
 
 def test_a_game_too_large_to_enumerate_is_noted_and_only_played():
-    run, evaluator = engine("kuhn_poker", "tic_tac_toe", max_states=100)
+    engine, evaluator = make_engine("kuhn_poker", "tic_tac_toe", max_states=100)
     assert len(evaluator.notes) == 1 and "tic_tac_toe" in evaluator.notes[0]
-    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
+    metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     assert "nash_conv/kuhn_poker" in metrics and "nash_conv/tic_tac_toe" not in metrics
     assert "match/tic_tac_toe/random/X/win" in metrics
 
 
 def test_without_exact_figures_and_opponents_nothing_is_measured():
-    run, evaluator = engine("kuhn_poker", exact=False, opponents=[])
-    assert evaluator.measure(run.agent("policy"), Stream.from_seed(0)) == {}
+    engine, evaluator = make_engine("kuhn_poker", exact=False, opponents=[])
+    assert evaluator.measure(engine.agent("policy"), Stream.from_seed(0)) == {}
     assert evaluator.notes == []
 
 
@@ -80,23 +83,23 @@ SUDOKU = {"name": "sudoku", "options": {"blanks": 3}, "illegal": {"rule": "rando
 
 
 def test_games_with_an_oracle_have_regret_also_held_out_ones():
-    run, evaluator = engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
-    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
+    engine, evaluator = make_engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
+    metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     for role in ("X", "O"):
         prefix = f"match/tic_tac_toe/random/{role}"
-        for metric, top in (("regret", 2.0), ("optimal", 1.0)):
-            low, mean, high = (metrics[f"{prefix}/{metric}{end}"] for end in ("_low", "", "_high"))
-            assert 0 <= low <= mean <= high and mean <= top
+        for metric, max_value in (("regret", 2.0), ("optimal", 1.0)):
+            low, mean, high = (metrics[f"{prefix}/{metric}{suffix}"] for suffix in ("_low", "", "_high"))
+            assert 0 <= low <= mean <= high and mean <= max_value
         assert metrics[f"{prefix}/judged"] == 1.0
         assert f"{prefix}/win" in metrics and f"{prefix}/success" not in metrics
     assert not [name for name in metrics if "kuhn" in name and name.endswith(("regret", "optimal", "judged"))]
 
 
 def test_games_of_one_seat_have_success_instead_of_wins():
-    run, evaluator = engine(SUDOKU, exact=False)
-    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
+    engine, evaluator = make_engine(SUDOKU, exact=False)
+    metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     prefix = "match/sudoku/random/solver"
-    low, mean, high = (metrics[f"{prefix}/success{end}"] for end in ("_low", "", "_high"))
+    low, mean, high = (metrics[f"{prefix}/success{suffix}"] for suffix in ("_low", "", "_high"))
     assert 0 <= low <= mean <= high <= 1
     assert {name.rsplit("/", 1)[1].split("_")[0] for name in metrics} == {
         "success",
@@ -109,37 +112,40 @@ def test_games_of_one_seat_have_success_instead_of_wins():
 
 
 def test_evaluation_uses_an_oracle_without_its_noise():
-    faulty = {**TTT, "oracle": {"name": "noisy", "oracle": "minimax", "flip": 0.5}}
-    figures = []
-    for game in (TTT, faulty):
-        run, evaluator = engine(game, exact=False)
-        figures.append(evaluator.measure(run.agent("policy"), Stream.from_seed(0)))
-    assert figures[0] == figures[1]
+    noisy = {**TTT, "oracle": {"name": "noisy", "oracle": "minimax", "flip": 0.5}}
+    metrics = []
+    for game in (TTT, noisy):
+        engine, evaluator = make_engine(game, exact=False)
+        metrics.append(evaluator.measure(engine.agent("policy"), Stream.from_seed(0)))
+    assert metrics[0] == metrics[1]
 
 
 def test_without_judged_turns_there_is_no_regret():
-    run, evaluator = engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
-    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
+    engine, evaluator = make_engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
+    metrics = evaluator.measure(engine.agent("policy"), Stream.from_seed(0))
     assert metrics["match/tic_tac_toe/random/X/judged"] == 0.0
     assert "match/tic_tac_toe/random/X/regret" not in metrics and "match/tic_tac_toe/random/X/optimal" not in metrics
 
 
 def test_unseen_and_training_puzzles_have_separate_metrics():
     few_puzzles = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 3}, "illegal": {"rule": "random"}}
-    run, evaluator = engine(few_puzzles, exact=False)
+    engine, evaluator = make_engine(few_puzzles, exact=False)
     states_played = []
-    agent = run.agent("policy")
-    submit = agent.submit
-    agent.submit = lambda turns: states_played.extend(turn.state.spiel.table.start for turn in turns) or submit(turns)
+    agent = engine.agent("policy")
+    original_submit = agent.submit
+    agent.submit = lambda turns: (
+        states_played.extend(turn.state.spiel.table.start for turn in turns) or original_submit(turns)
+    )
     metrics = evaluator.measure(agent, Stream.from_seed(0))
-    game = run.environments[0][0]
+    game = engine.environments[0][0]
     training_states = [start for start in states_played if start in game.starts()]
     assert len(training_states) == len(states_played) - len(training_states) == 20
     for metric in ("success", "return", "illegal"):
         assert {f"match/sudoku/random/solver/{metric}", f"match_seen/sudoku/random/solver/{metric}"} <= set(metrics)
-    second_run, all_deals = engine("kuhn_poker", exact=False)
+    second_engine, second_evaluator = make_engine("kuhn_poker", exact=False)
     assert not any(
-        name.startswith("match_seen/") for name in all_deals.measure(second_run.agent("policy"), Stream.from_seed(0))
+        name.startswith("match_seen/")
+        for name in second_evaluator.measure(second_engine.agent("policy"), Stream.from_seed(0))
     )
 
 

@@ -114,7 +114,7 @@ def test_health_events_are_truncated_like_metrics(tmp_path, caplog):
     assert not caplog.records
 
 
-KUHN = {
+KUHN_CONFIG = {
     "environments": [{"name": "kuhn_poker"}],
     "rollout": {"games_per_step": 4},
     "threads": 1,
@@ -139,57 +139,63 @@ class FragileSink:
 
 
 @pytest.fixture
-def sinks(monkeypatch):
-    def of(*fragile):
-        waiting = list(fragile)
+def open_sinks(monkeypatch):
+    def open_fragile_sinks(*fragile_sinks):
+        remaining_sinks = list(fragile_sinks)
         monkeypatch.setattr(
             "sparring.config.plugins.plugin.base_attribute",
             lambda slot, name: (
-                (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else base_attribute(slot, name)
+                (lambda plugin: lambda start: remaining_sinks.pop(0))
+                if name == "adapted"
+                else base_attribute(slot, name)
             ),
         )
-        return Sinks([PluginConfig(name="tensorboard")] * len(fragile), RunStart(folder=None))
+        return Sinks([PluginConfig(name="tensorboard")] * len(fragile_sinks), RunStart(folder=None))
 
-    return of
+    return open_fragile_sinks
 
 
-def test_a_failing_sink_does_not_affect_other_sinks(sinks, caplog):
+def test_a_failing_sink_does_not_affect_other_sinks(open_sinks, caplog):
     failing, working = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
-    writers = sinks(failing, working)
-    assert writers.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
-    assert writers.write(2, {"a": 2.0}) == 0
+    sinks = open_sinks(failing, working)
+    assert sinks.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
+    assert sinks.write(2, {"a": 2.0}) == 0
     assert working.taken == [(1, {"a": 1.0}), (2, {"a": 2.0})] and failing.taken == [(2, {"a": 2.0})]
     assert "The sink 'tensorboard' (logging.sinks) failed" in caplog.text and "No space left" in caplog.text
     assert "The sink lacks step 1; it is tried again, and the run continues." in caplog.text
-    writers.close()
+    sinks.close()
     assert failing.closed and working.closed
 
 
-def test_a_failing_sink_is_retried_at_growing_intervals_and_counted(sinks, caplog):
+def test_a_failing_sink_is_retried_at_growing_intervals_and_counted(open_sinks, caplog):
     failing = FragileSink(*[RuntimeError("no")] * 5)
-    writers = sinks(failing)
-    tried = [len(failing.faults) for _ in range(30) if writers.write(1, {}) == 1]
-    assert tried[:3] == [4, 3, 2] and tried[3:6] == [2, 2, 1] and tried[6:11] == [1, 1, 1, 1, 0]
-    # the sink works again and is used again
-    assert len(tried) == 3 + 3 + 5 + 8 and len(failing.taken) == 30 - len(tried)
+    sinks = open_sinks(failing)
+    num_faults_left = [len(failing.faults) for _ in range(30) if sinks.write(1, {}) == 1]
+    assert (
+        num_faults_left[:3] == [4, 3, 2]
+        and num_faults_left[3:6] == [2, 2, 1]
+        and num_faults_left[6:11] == [1, 1, 1, 1, 0]
+    )
+    # 19 attempts failed to write all lines; after 5 faults the sink works again
+    assert len(num_faults_left) == 3 + 3 + 5 + 8 and len(failing.taken) == 30 - len(num_faults_left)
     assert len(caplog.records) == 1
 
 
-def test_a_sink_with_occasional_failures_stays_in_use(sinks):
+def test_a_sink_with_occasional_failures_stays_in_use(open_sinks):
     failing = FragileSink(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
-    writers = sinks(failing)
-    assert [writers.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
+    sinks = open_sinks(failing)
+    assert [sinks.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
 
 
-def test_an_error_in_close_is_reported(sinks, caplog):
-    sinks(FragileSink(RuntimeError("no"))).close()
+def test_an_error_in_close_is_reported(open_sinks, caplog):
+    open_sinks(FragileSink(RuntimeError("no"))).close()
     assert "could not be closed" in caplog.text
 
 
-def test_a_hanging_sink_is_not_used_again(sinks, caplog):
+def test_a_hanging_sink_is_not_used_again(open_sinks, caplog):
     failing = FragileSink(HungError("It hangs."))
-    writers = sinks(failing)
-    assert [writers.write(step, {}) for step in (1, 2)] == [1, 1] and failing.taken == []
+    sinks = open_sinks(failing)
+    assert [sinks.write(step, {}) for step in (1, 2)] == [1, 1] and failing.taken == []
     assert "not used again" in caplog.text
 
 
@@ -204,13 +210,13 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
 def test_a_sink_that_cannot_be_opened_closes_earlier_ones(monkeypatch):
     first_sink, plugins = FragileSink(), []
 
-    def entry(plugin):
+    def open_plugin(plugin):
         plugins.append(plugin)
         return (lambda start: first_sink) if len(plugins) == 1 else (lambda start: 1 / 0)
 
     monkeypatch.setattr(
         "sparring.config.plugins.plugin.base_attribute",
-        lambda slot, name: entry if name == "adapted" else base_attribute(slot, name),
+        lambda slot, name: open_plugin if name == "adapted" else base_attribute(slot, name),
     )
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))
@@ -218,7 +224,7 @@ def test_a_sink_that_cannot_be_opened_closes_earlier_ones(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("logging_section", "message"),
     [
         ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"),
         ({"sinks": ["wandb mode=cloud"]}, "mode"),
@@ -226,32 +232,32 @@ def test_a_sink_that_cannot_be_opened_closes_earlier_ones(monkeypatch):
         ({"sink": []}, "Did you mean 'sinks'"),
     ],
 )
-def test_wrong_sinks_are_refused_by_the_configuration(setting, message):
+def test_wrong_sinks_are_refused_by_the_configuration(logging_section, message):
     with pytest.raises((ConfigError, UnknownNameError), match=message):
-        resolve({**KUHN, "logging": setting})
+        resolve({**KUHN_CONFIG, "logging": logging_section})
 
 
 def test_the_default_sink_is_tensorboard_and_a_text_names_a_sink():
-    assert [sink.name for sink in resolve(KUHN).logging.sinks] == ["tensorboard"]
-    assert resolve({**KUHN, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {
+    assert [sink.name for sink in resolve(KUHN_CONFIG).logging.sinks] == ["tensorboard"]
+    assert resolve({**KUHN_CONFIG, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {
         "project": "mine"
     }
 
 
-def run(path, sinks, steps=2, resume=False):
-    return train_in(path, resolve({**KUHN, "steps": steps, "logging": {"sinks": sinks}}), resume=resume)
+def train_run(path, sinks, steps=2, resume=False):
+    return train_in(path, resolve({**KUHN_CONFIG, "steps": steps, "logging": {"sinks": sinks}}), resume=resume)
 
 
 def test_a_run_does_not_depend_on_its_sinks(tmp_path, monkeypatch, caplog):
-    without_sinks = run(tmp_path / "plain", [])
+    without_sinks = train_run(tmp_path / "plain", [])
     assert not (tmp_path / "plain" / "tensorboard").exists()
     with monkeypatch.context() as patch:
         patch.setattr("sparring.run.sinks.tensorboard.TensorboardEvents.write", lambda *_: 1 / 0)
-        failing = run(tmp_path / "failing", ["tensorboard"])
+        failing = train_run(tmp_path / "failing", ["tensorboard"])
     assert without_sinks.finished and failing.finished
     assert (tmp_path / "plain" / "metrics.jsonl").read_bytes() == (tmp_path / "failing" / "metrics.jsonl").read_bytes()
     assert [line["failed_sinks"] for line in read_lines(tmp_path / "failing" / TIMING)] == [1.0, 1.0]
-    assert run(tmp_path / "failing", [], steps=3, resume=True).finished
+    assert train_run(tmp_path / "failing", [], steps=3, resume=True).finished
 
 
 def test_a_sink_that_cannot_start_stops_the_run_before_its_first_step(tmp_path, monkeypatch):
@@ -260,7 +266,7 @@ def test_a_sink_that_cannot_start_stops_the_run_before_its_first_step(tmp_path, 
         lambda *_: (_ for _ in ()).throw(OSError(errno.EACCES, "Permission denied")),
     )
     with pytest.raises(RunError, match="cannot be written"):
-        run(tmp_path / "run", ["tensorboard"])
+        train_run(tmp_path / "run", ["tensorboard"])
 
 
 def test_every_sink_its_package_and_its_extra_agree():

@@ -10,11 +10,15 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.estimators import asked_of, played_for
 
-SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]
-BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
+MORE_THAN_TWO_SEATS = [
+    ("kuhn_poker", {"players": 3}),
+    ("leduc_poker", {"players": 3}),
+    ("hanabi", {"players": 4, "size": "simple"}),
+]
+OPENSPIEL_GAMES = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 
 
-def rounds(game, options, *, illegal=None, steps=2, is_evaluated=True, **changes):
+def train_and_evaluate(game, options, *, illegal=None, steps=2, is_evaluated=True, **changes):
     config = resolve(
         {
             "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
@@ -39,19 +43,20 @@ def rounds(game, options, *, illegal=None, steps=2, is_evaluated=True, **changes
 
 
 @pytest.mark.parametrize(
-    ("game", "options"), [*((name, {}) for name in registry.names("environments")), *SEATS, *BY_NAME]
+    ("game", "options"),
+    [*((name, {}) for name in registry.names("environments")), *MORE_THAN_TWO_SEATS, *OPENSPIEL_GAMES],
 )
 def test_every_game_trains_and_is_evaluated(game, options):
-    outcome, is_evaluated, engine = rounds(game, options)
-    seats = engine.environments[0][0].num_seats
-    assert len(outcome.episodes[0].returns) == seats
-    assert sum(name.startswith("match/") and name.endswith("/return") for name in is_evaluated) == seats
+    outcome, metrics, engine = train_and_evaluate(game, options)
+    num_seats = engine.environments[0][0].num_seats
+    assert len(outcome.episodes[0].returns) == num_seats
+    assert sum(name.startswith("match/") and name.endswith("/return") for name in metrics) == num_seats
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 @pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
 def test_every_rule_for_illegal_replies_trains(rule, payoff):
-    outcome = rounds(
+    outcome = train_and_evaluate(
         "kuhn_poker", {"players": 3}, is_evaluated=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5}
     )
     assert outcome.metrics["legal_rate"] < 1
@@ -59,7 +64,7 @@ def test_every_rule_for_illegal_replies_trains(rule, payoff):
 
 
 CRITICS = {"value", "value_after", "token_value"}
-PROCESS = {  # options that name the reward component of these estimators
+REWARD_OPTIONS = {  # options that name the reward component of these estimators
     "ppr": {"process": "format_bonus"},
     "spae": {"accuracy": "format_bonus"},
     "ssl": {"component": "format_bonus"},
@@ -82,10 +87,10 @@ def test_every_estimator_runs_in_the_loop(name):
     for preset in (None, *registry.load("credit", name).presets):
         changes_for_estimator = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
         options = {
-            **PROCESS.get(name, {}),
+            **REWARD_OPTIONS.get(name, {}),
             **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {}),
         }
-        outcome = rounds(
+        outcome = train_and_evaluate(
             played_for(name, preset) or game,
             {},
             is_evaluated=False,
@@ -101,7 +106,7 @@ def test_a_run_of_several_games_drops_equal_groups():
         "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 24, "group_size": 4},
     }
-    outcome, is_evaluated, _ = rounds("kuhn_poker", {}, **config)
+    outcome, metrics, _ = train_and_evaluate("kuhn_poker", {}, **config)
     assert {episode.game for episode in outcome.episodes} == {"kuhn_poker", "tiny_hanabi", "tic_tac_toe"}
     assert 0 <= outcome.metrics["kept_share"] < 1
-    assert {"nash_conv/kuhn_poker", "optimality_gap/tiny_hanabi"} <= set(is_evaluated)
+    assert {"nash_conv/kuhn_poker", "optimality_gap/tiny_hanabi"} <= set(metrics)

@@ -1,4 +1,4 @@
-"""The run folder: what is made, replaced and locked there, and folders that somebody else has written to."""
+"""The run folder: how it is created, replaced and locked, and folders that a stranger has changed."""
 
 import contextlib
 import errno
@@ -33,7 +33,7 @@ from tests.run.builders import DISK_CALLS, KillSignal, raise_at_call
 CONFIG = "name: x\nsteps: 3\nseed: 0\n"
 
 
-def test_a_missing_run_is_refused_with_how_to_make_one(tmp_path):
+def test_the_error_for_a_missing_run_says_how_to_train_one(tmp_path):
     with pytest.raises(RunError, match="sparring train"):
         RunFolder.open(tmp_path / "nowhere")
 
@@ -69,7 +69,7 @@ def test_an_existing_run_is_overwritten_only_with_overwrite(tmp_path):
     assert {entry.name for entry in tmp_path.iterdir()} <= {"sparring-run.json", "config.yaml", "checkpoints", ".lock"}
 
 
-def old_run(path, seed=0):
+def write_old_run(path, seed=0):
     RunFolder.create(path, f"name: x\nsteps: 3\nseed: {seed}\n")
     for name in (
         "metrics.jsonl",
@@ -80,41 +80,41 @@ def old_run(path, seed=0):
     ):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text("old")
-    return contents(path)
+    return read_files(path)
 
 
-def contents(path):
+def read_files(path):
     files = {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
     return {name: data for name, data in files.items() if not name.startswith(".lock")}
 
 
 @pytest.mark.parametrize("error", [None, RunError("the new configuration cannot be trained")])
 def test_a_replacement_without_a_checkpoint_restores_the_old_run(tmp_path, caplog, error):
-    files_before = old_run(tmp_path)
+    files_before = write_old_run(tmp_path)
     folder = RunFolder.create(tmp_path, "seed: 1\n", overwrite=True)
-    assert contents(tmp_path) == files_before, "it is replaced when the new run begins"
+    assert read_files(tmp_path) == files_before, "the old run is replaced only when the new run begins"
     with contextlib.suppress(RunError), folder:
         (tmp_path / "metrics.jsonl").write_text("new")
         if error is not None:
             raise error
-    assert contents(tmp_path) == files_before
+    assert read_files(tmp_path) == files_before
     assert "holds the old run again" in caplog.text
 
 
 def test_after_a_killed_replacement_the_next_command_restores_the_old_run(tmp_path):
-    files_before = old_run(tmp_path)
+    files_before = write_old_run(tmp_path)
     imports = "import os, signal\nfrom pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
     code = f"RunFolder.create(Path({str(tmp_path)!r}), 'seed: 1', overwrite=True).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)"
     assert subprocess.run([sys.executable, "-c", imports + code], check=False).returncode == -signal.SIGKILL
-    assert contents(tmp_path) != files_before
+    assert read_files(tmp_path) != files_before
     with pytest.raises(RunError, match="already holds a run"):
         RunFolder.create(tmp_path, CONFIG)
     assert RunFolder.open(tmp_path).config()["seed"] == 0
-    assert contents(tmp_path) == files_before
+    assert read_files(tmp_path) == files_before
 
 
-def test_a_reader_does_not_disturb_a_replacement_that_goes_on(tmp_path):
-    old_run(tmp_path)
+def test_a_reader_does_not_disturb_a_replacement_in_progress(tmp_path):
+    write_old_run(tmp_path)
     with RunFolder.create(tmp_path, "seed: 1\n", overwrite=True):
         assert RunFolder.open(tmp_path).config() == {"seed": 1}
         assert (tmp_path / ".replaced" / "a.txt").is_file()
@@ -148,12 +148,12 @@ def test_every_key_that_differs_is_named_with_both_values(tmp_path):
 
 
 def test_after_a_kill_during_creation_the_same_command_works(tmp_path, monkeypatch):
-    at, calls = 0, [0]
-    while calls[0] >= at:
-        at += 1
-        path = tmp_path / str(at)
+    call_number, num_calls = 0, [0]
+    while num_calls[0] >= call_number:
+        call_number += 1
+        path = tmp_path / str(call_number)
         with monkeypatch.context() as patch:
-            calls = raise_at_call(patch, at, names=(*DISK_CALLS, "unlink", "rmdir"))
+            num_calls = raise_at_call(patch, call_number, names=(*DISK_CALLS, "unlink", "rmdir"))
             with contextlib.suppress(KillSignal):
                 RunFolder.create(path, CONFIG)
         if not (path / "config.yaml").exists():
@@ -161,7 +161,7 @@ def test_after_a_kill_during_creation_the_same_command_works(tmp_path, monkeypat
                 RunFolder.open(path)
             RunFolder.create(path, CONFIG)
         assert RunFolder.open(path).config()["steps"] == 3
-    assert at > 4
+    assert call_number > 4
 
 
 def test_a_run_without_its_config_is_not_treated_as_new(tmp_path):
@@ -174,7 +174,7 @@ def test_a_run_without_its_config_is_not_treated_as_new(tmp_path):
         RunFolder.open(tmp_path)
 
 
-def test_of_many_processes_that_create_one_run_exactly_one_succeeds(tmp_path):
+def test_if_several_processes_create_one_run_exactly_one_succeeds(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
@@ -261,7 +261,7 @@ def test_a_second_process_is_refused(tmp_path):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "in\n"
 
 
-# run folders of strangers: whatever is in them, nothing outside of them is written, nothing waits, and errors are ours
+# Run folders of strangers: no file outside of them is written, no read blocks, and errors are SparringErrors.
 SETTINGS = [
     "steps=2",
     "threads=1",
@@ -279,20 +279,20 @@ SETTINGS += [
     "warmup.updates=0",
 ]
 SETTINGS += ["evaluation={every: 2, exact: false}", "learner.average=0.9"]
-LAST = "checkpoints/step_000002"
-DEEP = "[" * 100_000
-HUGE = "1" + "0" * 400
+LAST_CHECKPOINT = "checkpoints/step_000002"
+DEEPLY_NESTED = "[" * 100_000
+HUGE_NUMBER = "1" + "0" * 400
 
 
-def call(*arguments):
+def run_cli(*arguments):
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input="pass\n" * 8)
 
 
 @pytest.fixture(scope="module")
 def trained_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "run"
-    outcome = call("train", "kuhn-tiny", *SETTINGS, "--run", path)
-    assert outcome.exit_code == 0, outcome.output
+    result = run_cli("train", "kuhn-tiny", *SETTINGS, "--run", path)
+    assert result.exit_code == 0, result.output
     return path
 
 
@@ -303,55 +303,65 @@ def run(trained_run, tmp_path):
     return tmp_path / "home" / "run"
 
 
-def signed(run):
-    path = run / LAST / "manifest.json"
+def write_checksums(run):
+    path = run / LAST_CHECKPOINT / "manifest.json"
     manifest = json.loads(path.read_bytes())
-    for name in [name for name in manifest["files"] if (run / LAST / name).is_file()]:
-        data = (run / LAST / name).read_bytes()
+    for name in [name for name in manifest["files"] if (run / LAST_CHECKPOINT / name).is_file()]:
+        data = (run / LAST_CHECKPOINT / name).read_bytes()
         manifest["files"][name] = [len(data), hashlib.sha256(data).hexdigest()]
     path.write_text(json.dumps(manifest))
 
 
-def outside(run):
-    top = run.parents[1]
-    return {path: path.read_bytes() for path in top.rglob("*") if path.is_file() and run not in path.parents}
+def files_outside(run):
+    folder = run.parents[1]
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and run not in path.parents}
 
 
-VERBS = {
-    "evaluate": lambda run: call("evaluate", run, "--games", 2),
-    "report": lambda run: call("report", run),
-    "resume": lambda run: call("train", "--run", run, "--resume", "steps=3"),
-    "play": lambda run: call("play", run),
-    "export": lambda run: call("export", run, run / "exported"),
+COMMANDS = {
+    "evaluate": lambda run: run_cli("evaluate", run, "--games", 2),
+    "report": lambda run: run_cli("report", run),
+    "resume": lambda run: run_cli("train", "--run", run, "--resume", "steps=3"),
+    "play": lambda run: run_cli("play", run),
+    "export": lambda run: run_cli("export", run, run / "exported"),
 }
 
 
 @pytest.mark.parametrize("name", ["../../../x-1", "/tmp/x-1", "past-1/../../x-1", "past-1\n", "", "x"])
 def test_a_member_with_an_invalid_name_is_refused(run, name):
-    path = run / LAST / "engine.json"
-    meta = json.loads(path.read_bytes())
-    path.write_text(json.dumps({**meta, "members": {name: 1}}))
-    shutil.copy(run / LAST / "model.safetensors", run.parent / "x-1.safetensors")
-    signed(run)
-    outside_before = outside(run)
-    for verb in ("resume", "evaluate"):
-        outcome = VERBS[verb](run)
-        assert isinstance(outcome.exception, CheckpointError) and "names a snapshot" in str(outcome.exception)
-    assert outside(run) == outside_before
+    path = run / LAST_CHECKPOINT / "engine.json"
+    engine_data = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**engine_data, "members": {name: 1}}))
+    shutil.copy(run / LAST_CHECKPOINT / "model.safetensors", run.parent / "x-1.safetensors")
+    write_checksums(run)
+    outside_before = files_outside(run)
+    for command in ("resume", "evaluate"):
+        result = COMMANDS[command](run)
+        assert isinstance(result.exception, CheckpointError) and "names a snapshot" in str(result.exception)
+    assert files_outside(run) == outside_before
 
 
 @pytest.mark.parametrize("name", ["../../../../mine.txt", "/etc/hostname", "a/b"])
 def test_a_manifest_may_name_only_files_of_its_folder(run, name):
-    path = run / LAST / "manifest.json"
+    path = run / LAST_CHECKPOINT / "manifest.json"
     manifest = json.loads(path.read_bytes())
     manifest["files"][name] = [5, hashlib.sha256(b"mine\n").hexdigest()]
     path.write_text(json.dumps(manifest))
-    outcome = VERBS["evaluate"](run)
-    assert isinstance(outcome.exception, CheckpointError) and "not a file name" in str(outcome.exception)
+    result = COMMANDS["evaluate"](run)
+    assert isinstance(result.exception, CheckpointError) and "not a file name" in str(result.exception)
 
 
 @pytest.mark.parametrize(
-    "name", ["metrics.jsonl", "report.html", ".lock", ".lock-holder", "episodes", "tensorboard", "checkpoints", LAST]
+    "name",
+    [
+        "metrics.jsonl",
+        "report.html",
+        ".lock",
+        ".lock-holder",
+        "episodes",
+        "tensorboard",
+        "checkpoints",
+        LAST_CHECKPOINT,
+    ],
 )
 def test_a_link_out_of_the_folder_is_not_followed(run, name):
     if (run / name).is_dir():
@@ -360,25 +370,31 @@ def test_a_link_out_of_the_folder_is_not_followed(run, name):
     else:
         (run / name).unlink(missing_ok=True)
         (run / name).symlink_to(run.parents[1] / "mine.txt")
-    outside_before = outside(run)
-    for verb in ("resume", "report"):
-        outcome = VERBS[verb](run)
-        assert isinstance(outcome.exception, RunError) and "is a link that leads out of" in str(outcome.exception)
-    outcome = call("train", "kuhn-tiny", *SETTINGS, "--run", run, "--overwrite")
-    assert isinstance(outcome.exception, RunError)
-    assert outside(run) == outside_before
+    outside_before = files_outside(run)
+    for command in ("resume", "report"):
+        result = COMMANDS[command](run)
+        assert isinstance(result.exception, RunError) and "is a link that leads out of" in str(result.exception)
+    result = run_cli("train", "kuhn-tiny", *SETTINGS, "--run", run, "--overwrite")
+    assert isinstance(result.exception, RunError)
+    assert files_outside(run) == outside_before
 
 
 def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
-    (run / "latest").symlink_to(LAST)
+    (run / "latest").symlink_to(LAST_CHECKPOINT)
     (run.parent / "link").symlink_to(run)
     check_plain(run.parent / "link")
-    assert VERBS["evaluate"](run.parent / "link").exit_code == 0
+    assert COMMANDS["evaluate"](run.parent / "link").exit_code == 0
 
 
 @pytest.mark.parametrize(
     "name",
-    [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"],
+    [
+        f"{LAST_CHECKPOINT}/manifest.json",
+        f"{LAST_CHECKPOINT}/model.safetensors",
+        "metrics.jsonl",
+        "episodes/part-000009.parquet",
+        "extra",
+    ],
 )
 @pytest.mark.parametrize("file_kind", ["pipe", "socket"])
 def test_a_pipe_is_refused_before_it_is_opened(run, name, file_kind, monkeypatch):
@@ -386,23 +402,23 @@ def test_a_pipe_is_refused_before_it_is_opened(run, name, file_kind, monkeypatch
     if file_kind == "pipe":
         os.mkfifo(run / name)
     else:
-        monkeypatch.chdir((run / name).parent)  # the path of a socket is short
+        monkeypatch.chdir((run / name).parent)  # the path of a socket must be short
         socket.socket(socket.AF_UNIX).bind((run / name).name)
-    for verb in ("evaluate", "report", "resume"):
-        outcome = VERBS[verb](run)
-        assert isinstance(outcome.exception, RunError) and "a pipe, a socket or a device" in str(outcome.exception)
+    for command in ("evaluate", "report", "resume"):
+        result = COMMANDS[command](run)
+        assert isinstance(result.exception, RunError) and "a pipe, a socket or a device" in str(result.exception)
 
 
 def test_a_file_larger_than_the_memory_is_not_read(run):
-    with open(run / LAST / "average.safetensors", "r+b") as stream:
+    with open(run / LAST_CHECKPOINT / "average.safetensors", "r+b") as stream:
         stream.truncate(1 << 42)
-    path = run / LAST / "manifest.json"
+    path = run / LAST_CHECKPOINT / "manifest.json"
     manifest = json.loads(path.read_bytes())
     manifest["files"]["average.safetensors"][0] = 1 << 42
     path.write_text(json.dumps(manifest))
-    outcome = VERBS["evaluate"](run)
-    assert isinstance(outcome.exception, CheckpointError) and "larger than this machine's memory" in str(
-        outcome.exception
+    result = COMMANDS["evaluate"](run)
+    assert isinstance(result.exception, CheckpointError) and "larger than this machine's memory" in str(
+        result.exception
     )
 
 
@@ -413,77 +429,79 @@ def test_a_file_with_too_many_values_is_skipped(run, monkeypatch):
     monkeypatch.setattr(
         "sparring.play.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(())
     )
-    assert VERBS["report"](run).exit_code == 0
+    assert COMMANDS["report"](run).exit_code == 0
 
 
 def test_only_the_first_turns_of_a_file_are_checked(run, monkeypatch):
-    unpacked = []
+    table_lengths = []
     monkeypatch.setattr("sparring.report.sample_plays.JUDGED_ROWS", 3)
-    monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
-    assert VERBS["report"](run).exit_code == 0
-    assert set(unpacked) == {3}
+    monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: table_lengths.append(len(table)) or iter(()))
+    assert COMMANDS["report"](run).exit_code == 0
+    assert set(table_lengths) == {3}
 
 
-def append(name, line):
+def append_line(name, line):
     return lambda run: (run / name).open("a").write(line + "\n")
 
 
-def write(name, text):
-    return lambda run: ((run / name).write_text(text), signed(run))
+def write_text(name, text):
+    return lambda run: ((run / name).write_text(text), write_checksums(run))
 
 
-def weights(change):
-    def swap(run):
-        path = run / LAST / "optimizer.safetensors"
+def change_optimizer_weights(change):
+    def replace_weights(run):
+        path = run / LAST_CHECKPOINT / "optimizer.safetensors"
         path.write_bytes(safetensors.torch.save(change(safetensors.torch.load(path.read_bytes()))))
-        signed(run)
+        write_checksums(run)
 
-    return swap
+    return replace_weights
 
 
 @pytest.mark.parametrize(
-    ("damage", "verbs"),
+    ("damage", "commands"),
     [
-        (append("metrics.jsonl", DEEP), ("report", "resume")),
-        (append("metrics.jsonl", f'{{"step": {HUGE}, "legal_rate": 1}}'), ("report", "resume")),
+        (append_line("metrics.jsonl", DEEPLY_NESTED), ("report", "resume")),
+        (append_line("metrics.jsonl", f'{{"step": {HUGE_NUMBER}, "legal_rate": 1}}'), ("report", "resume")),
         (
-            append("metrics.jsonl", f'{{"step": 3, "legal_rate": {HUGE}, "return/a": "x", "nash_conv/k": [1]}}'),
+            append_line(
+                "metrics.jsonl", f'{{"step": 3, "legal_rate": {HUGE_NUMBER}, "return/a": "x", "nash_conv/k": [1]}}'
+            ),
             ("report",),
         ),
-        (append("metrics.jsonl", '{"step": 1, "return/x": -1e308}\n{"step": 2, "return/x": 1e308}'), ("report",)),
+        (append_line("metrics.jsonl", '{"step": 1, "return/x": -1e308}\n{"step": 2, "return/x": 1e308}'), ("report",)),
         (
-            append("metrics.jsonl", '{"step": 3, "match/a/b": 1, "match/": 1, "match/a/b/c/d/e/success": 1}'),
+            append_line("metrics.jsonl", '{"step": 3, "match/a/b": 1, "match/": 1, "match/a/b/c/d/e/success": 1}'),
             ("report",),
         ),
-        (append("health.jsonl", '{"step": 2, "message": ' + DEEP), ("report",)),
-        (append("timing.jsonl", '{"step": 2, "seconds/round": "x"}'), ("report",)),
-        (append("changes.jsonl", '[1]\n{"step": 1, "changes": 7}\n' + DEEP), ("resume",)),
-        (write("sparring-run.json", DEEP), ("report", "evaluate")),
-        (write(f"{LAST}/engine.json", DEEP), ("evaluate",)),
-        (write(f"{LAST}/engine.json", "[1]"), ("evaluate", "resume")),
-        (write(f"{LAST}/engine.json", '{"version": "x", "members": []}'), ("evaluate",)),
-        (write(f"{LAST}/engine.json", f'{{"version": {HUGE}, "members": {{}}}}'), ("evaluate",)),
-        (write(f"{LAST}/state.json", DEEP), ("evaluate",)),
-        (write(f"{LAST}/state.json", '{"credit": 5, "curriculum": [1]}'), ("resume",)),
-        (write(f"{LAST}/state.json", '{"credit": {}, "curriculum": {"kuhn_poker": 7}}'), ("resume",)),
-        (lambda run: (run / LAST / "manifest.json").write_text("{}"), ("play",)),
-        (lambda run: (run / LAST / "manifest.json").write_text(DEEP), ("evaluate",)),
-        (write(f"{LAST}/model.safetensors", "x" * 100), ("export",)),
-        (weights(lambda tensors: {"x.y": torch.zeros(1)}), ("evaluate",)),
-        (weights(lambda tensors: {name: torch.zeros(3) for name in tensors}), ("resume",)),
-        (write(f"{LAST}/replay.json", "[1]"), ("resume",)),
-        (write(f"{LAST}/replay.json", DEEP), ("resume",)),
+        (append_line("health.jsonl", '{"step": 2, "message": ' + DEEPLY_NESTED), ("report",)),
+        (append_line("timing.jsonl", '{"step": 2, "seconds/round": "x"}'), ("report",)),
+        (append_line("changes.jsonl", '[1]\n{"step": 1, "changes": 7}\n' + DEEPLY_NESTED), ("resume",)),
+        (write_text("sparring-run.json", DEEPLY_NESTED), ("report", "evaluate")),
+        (write_text(f"{LAST_CHECKPOINT}/engine.json", DEEPLY_NESTED), ("evaluate",)),
+        (write_text(f"{LAST_CHECKPOINT}/engine.json", "[1]"), ("evaluate", "resume")),
+        (write_text(f"{LAST_CHECKPOINT}/engine.json", '{"version": "x", "members": []}'), ("evaluate",)),
+        (write_text(f"{LAST_CHECKPOINT}/engine.json", f'{{"version": {HUGE_NUMBER}, "members": {{}}}}'), ("evaluate",)),
+        (write_text(f"{LAST_CHECKPOINT}/state.json", DEEPLY_NESTED), ("evaluate",)),
+        (write_text(f"{LAST_CHECKPOINT}/state.json", '{"credit": 5, "curriculum": [1]}'), ("resume",)),
+        (write_text(f"{LAST_CHECKPOINT}/state.json", '{"credit": {}, "curriculum": {"kuhn_poker": 7}}'), ("resume",)),
+        (lambda run: (run / LAST_CHECKPOINT / "manifest.json").write_text("{}"), ("play",)),
+        (lambda run: (run / LAST_CHECKPOINT / "manifest.json").write_text(DEEPLY_NESTED), ("evaluate",)),
+        (write_text(f"{LAST_CHECKPOINT}/model.safetensors", "x" * 100), ("export",)),
+        (change_optimizer_weights(lambda tensors: {"x.y": torch.zeros(1)}), ("evaluate",)),
+        (change_optimizer_weights(lambda tensors: {name: torch.zeros(3) for name in tensors}), ("resume",)),
+        (write_text(f"{LAST_CHECKPOINT}/replay.json", "[1]"), ("resume",)),
+        (write_text(f"{LAST_CHECKPOINT}/replay.json", DEEPLY_NESTED), ("resume",)),
     ],
 )
-def test_damage_is_skipped_or_an_error_of_sparring(run, damage, verbs):
+def test_damage_is_skipped_or_an_error_of_sparring(run, damage, commands):
     damage(run)
-    outside_before = outside(run)
-    for verb in verbs:
-        outcome = VERBS[verb](run)
-        assert outcome.exception is None or isinstance(outcome.exception, SparringError | SystemExit), repr(
-            outcome.exception
+    outside_before = files_outside(run)
+    for command in commands:
+        result = COMMANDS[command](run)
+        assert result.exception is None or isinstance(result.exception, SparringError | SystemExit), repr(
+            result.exception
         )
-    assert outside(run) == outside_before
+    assert files_outside(run) == outside_before
 
 
 @pytest.mark.parametrize("column", ["seat", "roles", "returns", "oracle_values", "segment_kinds", "legal_actions"])
@@ -495,13 +513,13 @@ def test_a_file_of_nulls_is_skipped(run, column):
         table.set_column(column_index, table.schema.field(column_index), nulls),
         run / "episodes" / "part-000009.parquet",
     )
-    assert VERBS["report"](run).exit_code == 0
+    assert COMMANDS["report"](run).exit_code == 0
 
 
-def test_figures_are_numbers(tmp_path):
+def test_lines_and_values_that_are_not_numbers_are_skipped(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text(
-        f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n'
+        f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE_NUMBER}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n'
     )
     assert read_figures(path) == [{"step": 1, "a": 1.5, "b": None}]
     assert [line["step"] for line in read_lines(path)] == [1]

@@ -54,16 +54,16 @@ BASE = {
     "learner": {"learning_rate": 0.02},
     "scale": SCALE,
 }
-LONG_TAILED = NetworkModel(mean=60, sigma=1.8, starting=5)
-MANY_FAULTS = replace(LONG_TAILED, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
-WARM = 1  # updates before the first step
+LONG_DELAYS = NetworkModel(mean=60, sigma=1.8, starting=5)
+MANY_FAULTS = replace(LONG_DELAYS, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
+WARMUP_UPDATES = 1  # updates before the first step, so the weights of step 1 have version 1
 
 
 def config_of(scale=(), **changes):
     return resolve({**BASE, **changes, "scale": {**SCALE, **dict(scale)}})
 
 
-def run(path, config, network=LONG_TAILED, seed=0, resume=False):
+def train_simulated(path, config, network=LONG_DELAYS, seed=0, resume=False):
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
     fleet = SimulatedFleet(config.model_dump(mode="json"), config.scale.workers, seed, network=network)
@@ -73,14 +73,14 @@ def run(path, config, network=LONG_TAILED, seed=0, resume=False):
             train(config, engine, folder, resume=resume)
         finally:
             engine.workers.close()
-    return accounts(path)
+    return read_accounts(path)
 
 
-def accounts(path):
+def read_accounts(path):
     return [account_of(line) for line in read_lines(path / "metrics.jsonl")]
 
 
-def stored(path):
+def stored_episodes(path):
     return [episode for _, episode in EpisodeStore(path / "episodes").episodes()]
 
 
@@ -91,17 +91,17 @@ def check_accounts(path, config, budgets):
         assert account.is_balanced and account.open <= lag * games
         assert account.learned == step * games
     assert budgets[-1].open == 0
-    ids = [episode.episode_id for episode in stored(path)]
+    ids = [episode.episode_id for episode in stored_episodes(path)]
     assert len(ids) == len(set(ids)) == budgets[-1].learned + budgets[-1].withheld
-    lines = read_lines(path / "metrics.jsonl")
-    assert all(0 <= line["lag"] <= line["lag_max"] <= lag for line in lines)
+    rows = read_lines(path / "metrics.jsonl")
+    assert all(0 <= row["lag"] <= row["lag_max"] <= lag for row in rows)
     assert json.loads((path / ISSUED).read_bytes()) == {"issued": budgets[-1].issued}
 
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     path, config = tmp_path_factory.mktemp("fresh") / "run", config_of()
-    return path, config, run(path, config)
+    return path, config, train_simulated(path, config)
 
 
 def test_every_episode_is_accounted_for_and_too_old_ones_are_withheld(finished_run):
@@ -119,7 +119,7 @@ def test_every_episode_is_accounted_for_and_too_old_ones_are_withheld(finished_r
 @pytest.mark.parametrize("seed", range(3))
 def test_episodes_are_accounted_for_with_faults(tmp_path, seed):
     config = config_of({"lag": 1 + seed})
-    budgets = run(tmp_path / "run", config, MANY_FAULTS, seed)
+    budgets = train_simulated(tmp_path / "run", config, MANY_FAULTS, seed)
     check_accounts(tmp_path / "run", config, budgets)
     assert budgets[-1].lost > 0
 
@@ -128,69 +128,77 @@ def test_episodes_are_accounted_for_with_faults(tmp_path, seed):
 def test_episodes_are_accounted_for_with_faults_of_more_seeds(tmp_path, stride):
     for seed in range(100, 100 + 40 // stride):
         config = config_of({"lag": 1 + seed % 4, "workers": 1 + seed % 5, "unit_games": 1 + seed % 7})
-        check_accounts(tmp_path / str(seed), config, run(tmp_path / str(seed), config, MANY_FAULTS, seed))
+        check_accounts(tmp_path / str(seed), config, train_simulated(tmp_path / str(seed), config, MANY_FAULTS, seed))
 
 
 def test_a_simulation_depends_only_on_its_seed(finished_run, tmp_path):
     path, config, _ = finished_run
     for name, seed in (("same", 0), ("other", 1)):
-        run(tmp_path / name, config, seed=seed)
-    figures = [(folder / "metrics.jsonl").read_bytes() for folder in (path, tmp_path / "same", tmp_path / "other")]
-    assert figures[0] == figures[1] != figures[2]
+        train_simulated(tmp_path / name, config, seed=seed)
+    metrics = [(folder / "metrics.jsonl").read_bytes() for folder in (path, tmp_path / "same", tmp_path / "other")]
+    assert metrics[0] == metrics[1] != metrics[2]
 
 
 def test_episodes_continue_over_updates_and_segments_name_their_weights(finished_run):
     path, config, _ = finished_run
-    plays = [episode for episode in stored(path) if episode.turns]
-    with_several_versions = [play for play in plays if len(own_versions(play)) > 1]
+    episodes = [episode for episode in stored_episodes(path) if episode.turns]
+    with_several_versions = [episode for episode in episodes if len(trained_versions(episode)) > 1]
     assert with_several_versions
     for episode in with_several_versions:
         versions = [
             segment.weights_version
-            for turn in sorted(own_turns(episode), key=lambda turn: turn.moment)
-            for segment in runs_of(turn)
+            for turn in sorted(trained_turns(episode), key=lambda turn: turn.moment)
+            for segment in sampled_segments(turn)
         ]
         assert versions == sorted(versions)
-    assert any(len(runs_of(turn)) > 1 for episode in plays for turn in own_turns(episode))  # within a reply too
+    assert any(
+        len(sampled_segments(turn)) > 1 for episode in episodes for turn in trained_turns(episode)
+    )  # within a reply too
     engine = LocalEngine(config)
     reader = Reader(engine.model, temperature=1.0, micro_tokens=config.learner.micro_tokens)
     other_differences = []
-    for version in (WARM + 1, WARM + 2, WARM + 3):
-        for step, is_other_version in ((version - WARM, False), (version - WARM + 1, True)):
+    for version in (WARMUP_UPDATES + 1, WARMUP_UPDATES + 2, WARMUP_UPDATES + 3):
+        for step, is_other_version in ((version - WARMUP_UPDATES, False), (version - WARMUP_UPDATES + 1, True)):
             engine.restore(path / "checkpoints" / f"step_{step:06d}")
-            for episode in plays:
-                data = pack([episode])
-                parts = [segment for turn in own_turns(episode) for segment in runs_of(turn)]
-                chosen = np.array([segment.weights_version == version for segment in parts for _ in segment.ids], bool)
-                difference = np.abs(reader.logprobs(data) - data.logprobs)[chosen]
+            for episode in episodes:
+                packed = pack([episode])
+                parts = [segment for turn in trained_turns(episode) for segment in sampled_segments(turn)]
+                has_version = np.array(
+                    [segment.weights_version == version for segment in parts for _ in segment.ids], bool
+                )
+                difference = np.abs(reader.logprobs(packed) - packed.logprobs)[has_version]
                 assert is_other_version or difference.max(initial=0.0) < 1e-4
                 other_differences += difference.tolist() if is_other_version else []
     assert max(other_differences) > 1e-2
 
 
-def runs_of(turn):
+def sampled_segments(turn):
     return [segment for segment in turn.segments if segment.kind == "sampled"]
 
 
-def own_turns(episode):
+def trained_turns(episode):
     return sorted(
         (turn for turn in episode.turns if episode.trained[turn.seat]), key=lambda turn: (turn.seat, turn.turn_index)
     )
 
 
-def own_versions(episode):
-    return {segment.weights_version for turn in own_turns(episode) for segment in runs_of(turn)}
+def trained_versions(episode):
+    return {segment.weights_version for turn in trained_turns(episode) for segment in sampled_segments(turn)}
 
 
 def test_the_staleness_of_a_reply_is_that_of_its_oldest_weights(finished_run):
     path, config, _ = finished_run
     lags = {}
     for step, episode in EpisodeStore(path / "episodes").episodes():
-        lags.setdefault(step, []).append(WARM + step - 1 - min(own_versions(episode), default=WARM + step - 1))
+        lags.setdefault(step, []).append(
+            WARMUP_UPDATES + step - 1 - min(trained_versions(episode), default=WARMUP_UPDATES + step - 1)
+        )
     for line in read_lines(path / "metrics.jsonl"):
-        of_step = lags[line["step"]]
-        assert line["lag_max"] == max(lag for lag in of_step if lag <= config.scale.lag)  # older ones are withheld
-    assert sum(lag > config.scale.lag for of_step in lags.values() for lag in of_step) > 0
+        step_lags = lags[line["step"]]
+        assert line["lag_max"] == max(
+            lag for lag in step_lags if lag <= config.scale.lag
+        )  # episodes with older weights are withheld
+    assert sum(lag > config.scale.lag for step_lags in lags.values() for lag in step_lags) > 0
 
 
 def test_withheld_episodes_are_not_trained(finished_run):
@@ -199,16 +207,16 @@ def test_withheld_episodes_are_not_trained(finished_run):
     for file in (path / "credit").glob("*.parquet"):
         trained |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
     for step, episode in EpisodeStore(path / "episodes").episodes():
-        if WARM + step - 1 - min(own_versions(episode), default=99) > config.scale.lag:
+        if WARMUP_UPDATES + step - 1 - min(trained_versions(episode), default=99) > config.scale.lag:
             withheld.add(episode.group_id)
-    groups = {episode.episode_id: episode.group_id for episode in stored(path)}
+    groups = {episode.episode_id: episode.group_id for episode in stored_episodes(path)}
     assert len([group for group in groups.values() if group in withheld]) == budgets[-1].withheld > 0
     assert trained and not {groups[group] for group in trained} & withheld
 
 
 def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path):
-    config, copy = config_of({"unit_games": 6}), tmp_path / "run"  # a step takes a part of a unit
-    budgets = run(copy, config)
+    config, copy = config_of({"unit_games": 6}), tmp_path / "run"  # larger than a step, which takes a part of a unit
+    budgets = train_simulated(copy, config)
     last_step = 2
     for step in checkpoint.steps(copy):
         if step > last_step:
@@ -216,28 +224,32 @@ def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path
     record = FreshRecord.restored(copy / "checkpoints" / f"step_{last_step:06d}")
     arrived = [episode.episode_id for group in record.groups for episode in group.episodes]
     issued = json.loads((copy / ISSUED).read_bytes())["issued"]
-    resumed_budgets = run(copy, config, seed=7, resume=True)
+    resumed_budgets = train_simulated(copy, config, seed=7, resume=True)
     check_accounts(copy, config, resumed_budgets)
     assert resumed_budgets[:last_step] == budgets[:last_step]
     budget_before = budgets[last_step - 1]
     assert (
         resumed_budgets[-1].lost == budget_before.open - len(arrived) + issued - budget_before.issued > 0 < len(arrived)
     )
-    assert set(arrived) <= {episode.episode_id for episode in stored(copy)}
+    assert set(arrived) <= {episode.episode_id for episode in stored_episodes(copy)}
 
 
 def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
-    path, grown, losing = tmp_path / "run", [], FreshWorkers._record_loss
+    path, is_count_right, original_record = tmp_path / "run", [], FreshWorkers._record_loss
 
-    def watched(self, units):
-        plays = [len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._snapshots_of]
-        before = json.loads((path / ISSUED).read_bytes())["issued"] if plays else 0
-        losing(self, units)
-        grown.extend([json.loads((path / ISSUED).read_bytes())["issued"] - before == sum(plays)] if plays else [])
+    def record_and_check(self, units):
+        unit_sizes = [
+            len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._snapshots_of
+        ]
+        num_before = json.loads((path / ISSUED).read_bytes())["issued"] if unit_sizes else 0
+        original_record(self, units)
+        is_count_right.extend(
+            [json.loads((path / ISSUED).read_bytes())["issued"] - num_before == sum(unit_sizes)] if unit_sizes else []
+        )
 
-    monkeypatch.setattr(FreshWorkers, "_record_loss", watched)
-    run(path, config_of(steps=3), MANY_FAULTS)
-    assert grown and all(grown)
+    monkeypatch.setattr(FreshWorkers, "_record_loss", record_and_check)
+    train_simulated(path, config_of(steps=3), MANY_FAULTS)
+    assert is_count_right and all(is_count_right)
 
 
 def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_path):
@@ -246,19 +258,19 @@ def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_pat
     with folder:
         (tmp_path / "run" / ISSUED).write_text("{")
     with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued plays"):
-        run(tmp_path / "run", config, resume=True)
+        train_simulated(tmp_path / "run", config, resume=True)
     (tmp_path / "run" / ISSUED).write_text('{"issued": 11}')
-    budgets = run(tmp_path / "run", config, resume=True)
+    budgets = train_simulated(tmp_path / "run", config, resume=True)
     assert budgets[-1].is_balanced and budgets[-1].lost == 11
 
 
 def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_path):
-    plays = stored(finished_run[0])[:4]
-    silent = replace(plays[0], episode_id=999, turns=())
+    episodes = stored_episodes(finished_run[0])[:4]
+    empty = replace(episodes[0], episode_id=999, turns=())
     record = FreshRecord(
         EpisodeBudget(issued=9, open=5, learned=4),
         3,
-        [FreshGroup(7, "a", (plays[1], silent)), FreshGroup(2, "b", (plays[2], plays[3]))],
+        [FreshGroup(7, "a", (episodes[1], empty)), FreshGroup(2, "b", (episodes[2], episodes[3]))],
     )
     record.save(tmp_path)
     restored = FreshRecord.restored(tmp_path)
@@ -273,38 +285,36 @@ def test_a_record_is_read_back_equal_also_with_empty_episodes(finished_run, tmp_
 def test_failed_groups_are_lost_and_replaced(tmp_path, monkeypatch):
     from sparring.environments.openspiel.base import Game
 
-    whole_reset = Game.reset
+    original_reset = Game.reset
 
-    def flaky(self, stream):
+    def reset_or_fail(self, stream):
         if stream.key % 7 == 0:
             raise OSError("the cards are wet")
-        return whole_reset(self, stream)
+        return original_reset(self, stream)
 
-    monkeypatch.setattr(Game, "reset", flaky)
+    monkeypatch.setattr(Game, "reset", reset_or_fail)
     config = config_of(warmup={"updates": 0}, steps=3)
-    budgets = run(tmp_path / "run", config)
+    budgets = train_simulated(tmp_path / "run", config)
     check_accounts(tmp_path / "run", config, budgets)
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert budgets[-1].lost == 2 * sum(line["dropped_groups"] for line in lines) > 0
 
 
 KUHN = "kuhn_poker"
-ORACLE = {"name": KUHN, "oracle": {"name": "cfr", "iterations": 20}}
-TWO = {
+KUHN_WITH_ORACLE = {"name": KUHN, "oracle": {"name": "cfr", "iterations": 20}}
+TWO_POLICIES = {
     "environments": [{"name": "signalling", "illegal": {"rule": "random"}}],
     "roles": {"sender": "a", "receiver": "b"},
     "matchmaker": {"name": "mirror"},
     "league": {},
     "credit": {"name": "mars"},
 }
-BESIDE = {
-    "a frozen policy": {**TWO, "policies": {"a": {}, "b": {"frozen": True}}},
-    "illegal replies that are tried again": {
-        "environments": [{"name": KUHN, "illegal": {"rule": "retry", "retries": 2}}]
-    },
+OTHER_OPTIONS = {
+    "a frozen policy": {**TWO_POLICIES, "policies": {"a": {}, "b": {"frozen": True}}},
+    "illegal replies that are retried": {"environments": [{"name": KUHN, "illegal": {"rule": "retry", "retries": 2}}]},
     "illegal replies that forfeit": {"environments": [{"name": KUHN, "illegal": {"rule": "forfeit"}}]},
     "several replies to a prompt": {
-        "environments": [ORACLE],
+        "environments": [KUHN_WITH_ORACLE],
         "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
     },
     "trials": {
@@ -314,15 +324,15 @@ BESIDE = {
     },
     "truncated distributions": {"rollout": {**BASE["rollout"], "top_p": 0.9}},
     "averaged weights": {"learner": {"learning_rate": 0.02, "average": 0.9}},
-    "an opponent that is no model": {"matchmaker": {"name": "mixed", "bots": {"random": 0.5}}},
+    "a bot as opponent": {"matchmaker": {"name": "mixed", "bots": {"random": 0.5}}},
     "two policies and fixed starts": {
-        **TWO,
+        **TWO_POLICIES,
         "policies": {"a": {}, "b": {}},
         "rollout": {**BASE["rollout"], "starts": 3},
         "curriculum": {"name": "difficulty"},
     },
     "an oracle": {
-        "environments": [ORACLE],
+        "environments": [KUHN_WITH_ORACLE],
         "rewards": [{"name": "best_action", "weight": 0.1}],
         "reorder_outcomes": True,
     },
@@ -330,19 +340,19 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("options_name", BESIDE)
+@pytest.mark.parametrize("options_name", OTHER_OPTIONS)
 def test_fresh_order_works_with_other_options(tmp_path, options_name):
-    config = config_of(**{"steps": 3, **BESIDE[options_name]})
-    budgets = run(tmp_path / "run", config, MANY_FAULTS, 3)
+    config = config_of(**{"steps": 3, **OTHER_OPTIONS[options_name]})
+    budgets = train_simulated(tmp_path / "run", config, MANY_FAULTS, 3)
     assert all(account.is_balanced for account in budgets) and budgets[-1].open == 0
-    # which weighs groups
-    assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[options_name]
-    for episode in stored(tmp_path / "run"):
+    # a curriculum may drop groups
+    assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in OTHER_OPTIONS[options_name]
+    for episode in stored_episodes(tmp_path / "run"):
         for turn in episode.turns:
-            assert all(len(segment.ids) == len(segment.logprobs) for segment in runs_of(turn))
+            assert all(len(segment.ids) == len(segment.logprobs) for segment in sampled_segments(turn))
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert all(line.get("logprob_difference_max", 0.0) < 1e-4 for line in lines)
-    assert "rewards" not in BESIDE[options_name] or lines[-1]["judged_rate/kuhn_poker"] > 0
+    assert "rewards" not in OTHER_OPTIONS[options_name] or lines[-1]["judged_rate/kuhn_poker"] > 0
 
 
 @pytest.mark.parametrize(
@@ -379,8 +389,9 @@ def test_fresh_order_without_workers_is_refused():
         FreshSteps(config, LocalEngine(config), Methods.of(config)).episodes_of(RunState())
 
 
-# fresh order with real processes: workers are killed and lied to, and the training process is killed; every play is accounted for
-CONFIG = {
+# Fresh order with real processes: workers and the training process are killed, and messages are repeated or
+# damaged; every episode is accounted for.
+REAL_PROCESSES = {
     **SMALL_RUN,
     "name": "killed",
     "steps": 8,
@@ -392,24 +403,24 @@ CONFIG = {
     "checkpoint": {"every": 3, "keep": 9},
     "scale": {"fleet": "processes", "workers": 2, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000},
 }
-COMMAND = "import sys; from sparring import cli; cli.app(sys.argv[1:], standalone_mode=False)"
-PATIENCE = 600.0  # seconds for a step of a busy machine
+CLI_CODE = "import sys; from sparring import cli; cli.app(sys.argv[1:], standalone_mode=False)"
+TIMEOUT_SECONDS = 600.0  # for a step on a busy machine
 
 
 @pytest.mark.slow
 def test_episodes_are_accounted_for_with_killed_workers(tmp_path):
     fault_plan = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
-    outcome = train_with_faults(resolve(CONFIG), tmp_path, fault_plan, count=2)
-    assert outcome.is_balanced and len(outcome.accounts) == CONFIG["steps"]
+    outcome = train_with_faults(resolve(REAL_PROCESSES), tmp_path, fault_plan, num_workers=2)
+    assert outcome.is_balanced and len(outcome.accounts) == REAL_PROCESSES["steps"]
     last_account = outcome.accounts[-1]
     assert last_account.open == 0 < last_account.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
-    ids = [episode.episode_id for episode in stored(tmp_path / "harmed")]
+    ids = [episode.episode_id for episode in stored_episodes(tmp_path / "harmed")]
     assert len(ids) == len(set(ids)) == last_account.learned + last_account.withheld
 
 
-def trains(path, *words):
+def start_training(path, *arguments):
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "train", *words, "--run", str(path)],
+        [sys.executable, "-c", CLI_CODE, "train", *arguments, "--run", str(path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -418,20 +429,21 @@ def trains(path, *words):
 @pytest.mark.slow
 def test_episodes_are_accounted_for_after_kills_of_the_training_process(tmp_path):
     recipe, path = tmp_path / "recipe.yaml", tmp_path / "run"
-    recipe.write_text(to_yaml(resolve(CONFIG)))
+    recipe.write_text(to_yaml(resolve(REAL_PROCESSES)))
     num_lost = [0]
     for kill_after in (2, 5):  # before the first checkpoint, and after it
-        process = trains(path, "--resume") if num_lost[1:] else trains(path, str(recipe))
-        end = time.monotonic() + PATIENCE
-        while len(read_lines(path / "metrics.jsonl")) < kill_after and time.monotonic() < end:
-            assert process.poll() is None, "it has ended"
+        process = start_training(path, "--resume") if num_lost[1:] else start_training(path, str(recipe))
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while len(read_lines(path / "metrics.jsonl")) < kill_after and time.monotonic() < deadline:
+            assert process.poll() is None, "the training process has ended"
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
         num_lost.append(account_of(read_lines(path / "metrics.jsonl")[-1]).lost)
-    assert trains(path, "--resume").wait() == 0
+    assert start_training(path, "--resume").wait() == 0
     accounts = [account_of(line) for line in read_lines(path / "metrics.jsonl")]
-    assert len(accounts) == CONFIG["steps"] and all(account.is_balanced for account in accounts)
+    assert len(accounts) == REAL_PROCESSES["steps"] and all(account.is_balanced for account in accounts)
+    # before the first checkpoint nothing has been issued twice
     assert 0 == num_lost[1] < num_lost[2] < accounts[-1].lost and accounts[-1].open == 0
-    ids = [episode.episode_id for episode in stored(path)]
+    ids = [episode.episode_id for episode in stored_episodes(path)]
     assert len(ids) == len(set(ids)) == accounts[-1].learned + accounts[-1].withheld

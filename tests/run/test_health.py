@@ -1,4 +1,4 @@
-"""Health rules by hand, on metrics of a collapsed run, and in stopped, killed and resumed runs."""
+"""Health rules: examples by hand, metrics of a collapsed run, and stopped, killed and resumed runs."""
 
 import json
 import math
@@ -33,21 +33,21 @@ CONFIG = {
     "evaluation": {"every": 6, "exact": False},
     "checkpoint": {"every": 2},
 }
-ALWAYS = {"metric": "legal_rate", "below": 2.0}  # unhealthy at every step
+ALWAYS_UNHEALTHY = {"metric": "legal_rate", "below": 2.0}  # unhealthy at every step
 
 
 def monitor(*rules, steps=100, lines=(), **options):
     return HealthMonitor(HealthConfig(rules=[HealthRule(**rule) for rule in rules], **options), steps, lines)
 
 
-def acts(watched, values, metric="x"):
+def steps_with_event(health_monitor, values, metric="x"):
     rows = [{} if value is None else {metric: value} for value in values]
-    return [step for step, row in enumerate(rows, 1) if watched.observe(step, row)]
+    return [step for step, row in enumerate(rows, 1) if health_monitor.observe(step, row)]
 
 
-START, BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
-# a Kuhn run that lost an action
-SEED_3 = [
+TIMES_START, TIMES_BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
+# NashConv of a Kuhn run whose policy stopped using one action
+COLLAPSING_NASH_CONV = [
     0.668,
     0.64,
     0.368,
@@ -61,7 +61,7 @@ SEED_3 = [
     0.496,
     0.497,
 ]
-GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
+FALLING_NASH_CONV = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
     [
         ({"above": 1}, [1, 1.5], [2]),  # the bound itself is healthy
         ({"below": 1}, [1, 0.5], [2]),
-        ({"above": 1, "for_steps": 3}, [2, 2, 0, 2, 2, 2, 2], [6]),  # a healthy value begins the count anew
+        ({"above": 1, "for_steps": 3}, [2, 2, 0, 2, 2, 2, 2], [6]),  # a healthy value restarts the count
         (
             {"above": 1, "for_steps": 2},
             [2, None, 2],
@@ -77,45 +77,53 @@ GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
         ),  # a step that does not record the metric neither counts nor resets
         ({"above": 1}, [2, 0, 2], [1]),  # once per run
         ({"above": 1, "after_step": 2}, [2, 2, 2], [3]),
-        ({"above": 1, "after_step": 2, "for_steps": 2}, [2, 2, 2, 2], [4]),  # what is not looked at is not counted
+        ({"above": 1, "after_step": 2, "for_steps": 2}, [2, 2, 2, 2], [4]),  # steps up to after_step are not counted
         ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # a share of the 100 steps
         ({"above": 1}, [math.nan], [1]),
         ({"below": 1}, [math.inf], [1]),
         (
-            {**START, "above": 3, "for_steps": 2},
+            {**TIMES_START, "above": 3, "for_steps": 2},
             [10, 10, 10, 12, 8, 30, 31, 31],
             [8],
-        ),  # the start is 10, its triple is healthy
-        ({**START, "above": 3}, [90, 1, 1, 1, 1, 1, 60], [7]),  # a mean: 18.8, three of it are 56.4
-        ({**START, "above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # five records, whenever they come
+        ),  # the start is 10, and three times the start is healthy
         (
-            {**START, "above": 3, "after_step": 2},
+            {**TIMES_START, "above": 3},
+            [90, 1, 1, 1, 1, 1, 60],
+            [7],
+        ),  # the start is the mean of 5 values, 18.8; the bound is 56.4
+        ({**TIMES_START, "above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # the start is the mean of five recorded values
+        (
+            {**TIMES_START, "above": 3, "after_step": 2},
             [100, 100, 1, 1, 1, 1, 1, 4],
             [8],
-        ),  # what is not looked at is no start
-        ({**START, "below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
-        ({**START, "above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
-        ({**BEST, "above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),
-        ({**BEST, "above": 2.0, "for_steps": 2}, [1, 3, 2, 3, 3], [5]),
-        ({**BEST, "above": 2.0}, [1, 0.1, 0.3], [3]),  # the best moves
-        ({**BEST, "above": 2.0, "after_step": 1}, [0.1, 1, 1.5, 2.5], [4]),  # what is not looked at is no best
-        ({**BEST, "below": 0.5}, [1, 4, 1.9], [3]),
-        ({**BEST, "above": 2.0}, [math.nan, 1], [1]),
-        ({**BEST, "above": 2.0, "for_steps": 5}, SEED_3, [12]),
-        ({**BEST, "above": 2.0, "for_steps": 5}, GOOD, []),
+        ),  # steps up to after_step do not count for the start
+        ({**TIMES_START, "below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
+        ({**TIMES_START, "above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
+        ({**TIMES_BEST, "above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),
+        ({**TIMES_BEST, "above": 2.0, "for_steps": 2}, [1, 3, 2, 3, 3], [5]),
+        ({**TIMES_BEST, "above": 2.0}, [1, 0.1, 0.3], [3]),  # the best value falls to 0.1, so the bound is 0.2
+        (
+            {**TIMES_BEST, "above": 2.0, "after_step": 1},
+            [0.1, 1, 1.5, 2.5],
+            [4],
+        ),  # steps up to after_step do not count for the best
+        ({**TIMES_BEST, "below": 0.5}, [1, 4, 1.9], [3]),
+        ({**TIMES_BEST, "above": 2.0}, [math.nan, 1], [1]),
+        ({**TIMES_BEST, "above": 2.0, "for_steps": 5}, COLLAPSING_NASH_CONV, [12]),
+        ({**TIMES_BEST, "above": 2.0, "for_steps": 5}, FALLING_NASH_CONV, []),
     ],
 )
-def test_a_rule_acts_after_so_many_unhealthy_values_in_a_row(rule, values, steps):
-    assert acts(monitor({"metric": "x", **rule}), values) == steps
+def test_a_rule_reports_an_event_after_for_steps_unhealthy_values_in_a_row(rule, values, steps):
+    assert steps_with_event(monitor({"metric": "x", **rule}), values) == steps
 
 
 def test_each_game_has_its_own_count_and_warning():
-    watched = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
+    health_monitor = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
     names = []
     for step, (first_value, second_value) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
         names += [
             (step, event.metric)
-            for event in watched.observe(
+            for event in health_monitor.observe(
                 step, {"seat_asymmetry/a": first_value, "seat_asymmetry/b": second_value, "x": 9}
             )
         ]
@@ -123,25 +131,27 @@ def test_each_game_has_its_own_count_and_warning():
 
 
 @pytest.mark.parametrize(
-    ("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)]
+    ("stop", "action", "is_stopping"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)]
 )
-def test_a_rule_stops_the_run_by_its_action_or_by_health_stop(stop, action, stops):
+def test_a_rule_stops_the_run_by_its_action_or_by_health_stop(stop, action, is_stopping):
     events = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
-    assert events[0].stops is stops
-    assert stop_message(events) == (events[0].message if stops else "")
+    assert events[0].stops is is_stopping
+    assert stop_message(events) == (events[0].message if is_stopping else "")
 
 
 def test_the_message_has_metric_step_and_remedy():
     rule = {"metric": "seat_asymmetry/GAME", "above": 1.5, "for_steps": 2}
-    watched = monitor(rule)
-    watched.observe(1, {"seat_asymmetry/g": 1.75})
-    (event,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
+    health_monitor = monitor(rule)
+    health_monitor.observe(1, {"seat_asymmetry/g": 1.75})
+    (event,) = health_monitor.observe(2, {"seat_asymmetry/g": 2.0})
     assert event.message.startswith(
         "seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots"
     )
     assert event.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": event.message}
-    (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
-    assert unknown.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and unknown.value is None
+    (nan_event,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
+    assert (
+        nan_event.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and nan_event.value is None
+    )
 
 
 def test_a_missing_metric_is_reported_once_and_stops_nothing():
@@ -173,7 +183,7 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_line
 
 
 @pytest.mark.parametrize(
-    ("pattern", "name", "fits"),
+    ("pattern", "name", "is_match"),
     [
         ("legal_rate", "legal_rate", True),
         ("legal_rate", "legal_rate/g", False),
@@ -183,23 +193,23 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(num_line
         ("return/GAME/first", "return/g/second", False),
     ],
 )
-def test_patterns(pattern, name, fits):
-    assert matches(pattern, name) is fits
+def test_placeholders_of_metric_patterns_match_one_part(pattern, name, is_match):
+    assert matches(pattern, name) is is_match
 
 
-USUAL = {
+HEALTHY_METRICS = {
     "legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0,
     "ratio_tail": 0.0, "gradient_norm": 1.0, "reply_tokens": 10.0,
 }  # fmt: skip
 
 
-def warnings_of(rows, steps=600):
-    """Return what the rules of every run say of these figures of its steps."""
-    watched = HealthMonitor(HealthConfig(), steps)
-    return [event for step, row in enumerate(rows, 1) for event in watched.observe(step, row)]
+def events_of_default_rules(rows, steps=600):
+    """Return the events that the default rules report for the metrics of each step."""
+    health_monitor = HealthMonitor(HealthConfig(), steps)
+    return [event for step, row in enumerate(rows, 1) for event in health_monitor.observe(step, row)]
 
 
-def mirror_collapse(step):
+def metrics_of_collapse(step):
     is_collapsed = step > 300
     return {
         "legal_rate": 1.0 if is_collapsed else 0.92,
@@ -216,7 +226,7 @@ def mirror_collapse(step):
 
 
 def test_the_collapse_of_self_play_is_detected_within_twenty_steps():
-    events = warnings_of(mirror_collapse(step) for step in range(1, 601))
+    events = events_of_default_rules(metrics_of_collapse(step) for step in range(1, 601))
     assert [(event.step, event.metric, event.stops) for event in events] == [
         (310, "advantage_std", False),
         (320, "seat_asymmetry/tic_tac_toe", False),
@@ -224,7 +234,7 @@ def test_the_collapse_of_self_play_is_detected_within_twenty_steps():
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "at"),
+    ("metric", "value", "first_step"),
     [
         ("legal_rate/tic_tac_toe", 0.4, 125),
         ("unparsable_rate", 0.3, 125),
@@ -235,13 +245,13 @@ def test_the_collapse_of_self_play_is_detected_within_twenty_steps():
         ("withheld_share", 0.25, 5),
     ],
 )
-def test_every_other_rule_warns_only_of_its_metric(metric, value, at):
-    events = warnings_of({**mirror_collapse(step), metric: value} for step in range(1, 300))
-    assert [(event.step, event.metric) for event in events] == [(at, metric)]
+def test_every_other_rule_warns_only_of_its_metric(metric, value, first_step):
+    events = events_of_default_rules({**metrics_of_collapse(step), metric: value} for step in range(1, 300))
+    assert [(event.step, event.metric) for event in events] == [(first_step, metric)]
 
 
 def test_every_default_rule_has_an_existing_metric_and_a_remedy(tmp_path):
-    run(tmp_path / "run", steps=1)
+    train_run(tmp_path / "run", steps=1)
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
         assert rule.if_recorded or any(matches(rule.metric, name) for name in line), rule.metric
@@ -267,7 +277,7 @@ def test_wrong_rules_are_refused_with_what_to_write(section, message):
         resolve({**CONFIG, "health": section})
 
 
-def run(path, *, resume=False, watch=None, **changes):
+def train_run(path, *, resume=False, watch=None, **changes):
     config = resolve({**CONFIG, **changes})
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     with folder:
@@ -276,82 +286,90 @@ def run(path, *, resume=False, watch=None, **changes):
 
 
 def fingerprint(path):
-    figures, latest, _ = builders.fingerprint(path)
-    return figures, (path / HEALTH).read_bytes(), latest
+    metrics, checkpoint_files, _ = builders.fingerprint(path)
+    return metrics, (path / HEALTH).read_bytes(), checkpoint_files
 
 
-STOPPING = {
-    "rules": [{**ALWAYS, "for_steps": 3, "action": "stop"}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]
+STOP_RULES = {
+    "rules": [
+        {**ALWAYS_UNHEALTHY, "for_steps": 3, "action": "stop"},
+        {"metric": "advantage_std", "above": -1.0, "for_steps": 5},
+    ]
 }
 
 
 def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     warnings = []
-    summary = run(
+    summary = train_run(
         tmp_path / "stopped",
-        health=STOPPING,
+        health=STOP_RULES,
         watch=lambda report: warnings.extend((report.step, text) for text in report.warnings),
     )
     assert (summary.steps, summary.finished, checkpoint.load_latest(tmp_path / "stopped").step) == (3, False, 3)
     assert summary.stopped_by.startswith("legal_rate is") and warnings == [(3, summary.stopped_by)]
     (event,) = read_lines(tmp_path / "stopped" / HEALTH)
     assert (event["step"], event["metric"], event["stops"]) == (3, "legal_rate", True)
-    summary = run(tmp_path / "stopped", resume=True, health=STOPPING)
+    summary = train_run(tmp_path / "stopped", resume=True, health=STOP_RULES)
     assert (summary.steps, summary.finished, summary.stopped_by) == (6, True, "")
-    warning = {"rules": [{**rule, "action": "warn"} for rule in STOPPING["rules"]]}
-    assert run(tmp_path / "whole", health=warning).finished
+    warning = {"rules": [{**rule, "action": "warn"} for rule in STOP_RULES["rules"]]}
+    assert train_run(tmp_path / "whole", health=warning).finished
     stopped_run, uninterrupted_run = fingerprint(tmp_path / "stopped"), fingerprint(tmp_path / "whole")
     assert (stopped_run[0], stopped_run[2]) == (uninterrupted_run[0], uninterrupted_run[2])
     assert [line["step"] for line in read_lines(tmp_path / "stopped" / HEALTH)] == [3, 5]
     assert stopped_run[1].replace(b'"stops": true', b'"stops": false') == uninterrupted_run[1]
 
 
-@pytest.mark.parametrize("at", [2, 4])
-def test_a_kill_changes_no_decision(tmp_path, at):
-    rules = {"rules": [{**ALWAYS, "for_steps": 3}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
-    run(tmp_path / "run", health=rules, checkpoint={"every": 1, "keep": 9})
+@pytest.mark.parametrize("last_step", [2, 4])
+def test_a_kill_changes_no_decision(tmp_path, last_step):
+    rules = {
+        "rules": [{**ALWAYS_UNHEALTHY, "for_steps": 3}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]
+    }
+    train_run(tmp_path / "run", health=rules, checkpoint={"every": 1, "keep": 9})
     expected = fingerprint(tmp_path / "run")
     assert [line["step"] for line in read_lines(tmp_path / "run" / HEALTH)] == [3, 5]
-    for resumed_monitor in (tmp_path / "run" / "checkpoints").iterdir():
-        if int(resumed_monitor.name.removeprefix("step_")) > at:
-            (resumed_monitor / checkpoint.MANIFEST).unlink()
-    run(tmp_path / "run", resume=True, health=rules, checkpoint={"every": 1, "keep": 9})
+    for checkpoint_folder in (tmp_path / "run" / "checkpoints").iterdir():
+        if int(checkpoint_folder.name.removeprefix("step_")) > last_step:
+            (checkpoint_folder / checkpoint.MANIFEST).unlink()
+    train_run(tmp_path / "run", resume=True, health=rules, checkpoint={"every": 1, "keep": 9})
     assert fingerprint(tmp_path / "run") == expected
 
 
 def test_rules_do_not_change_training_and_may_change_on_resume(tmp_path):
-    run(tmp_path / "run", health={"rules": [{**ALWAYS, "for_steps": 2}], "stop": True})
-    assert run(tmp_path / "run", resume=True, health={"rules": []}).finished
-    run(tmp_path / "plain", health={"rules": []})
+    train_run(tmp_path / "run", health={"rules": [{**ALWAYS_UNHEALTHY, "for_steps": 2}], "stop": True})
+    assert train_run(tmp_path / "run", resume=True, health={"rules": []}).finished
+    train_run(tmp_path / "plain", health={"rules": []})
     assert fingerprint(tmp_path / "run")[0] == fingerprint(tmp_path / "plain")[0]
     assert fingerprint(tmp_path / "run")[2] == fingerprint(tmp_path / "plain")[2]
     assert (tmp_path / "plain" / HEALTH).read_bytes() == b""
 
 
 def test_a_rule_that_stops_in_the_last_step_leaves_a_finished_run(tmp_path):
-    summary = run(tmp_path / "run", steps=2, health={"rules": [{**ALWAYS, "for_steps": 2, "action": "stop"}]})
+    summary = train_run(
+        tmp_path / "run", steps=2, health={"rules": [{**ALWAYS_UNHEALTHY, "for_steps": 2, "action": "stop"}]}
+    )
     assert (summary.steps, summary.finished) == (2, True)
     assert json.loads((tmp_path / "run" / HEALTH).read_text())["step"] == 2
 
 
 @pytest.mark.parametrize(
-    ("rule", "values", "value", "words"),
+    ("rule", "values", "value", "message"),
     [
-        (START, [10.0] * 5, 25.0, "x is 25 at step 6: above 20"),
-        (BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2"),
+        (TIMES_START, [10.0] * 5, 25.0, "x is 25 at step 6: above 20"),
+        (TIMES_BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2"),
     ],
 )
-def test_first_and_best_values_are_restored_from_the_metrics(rule, values, value, words):
-    lines = [{"step": step, "x": past} for step, past in enumerate(values, 1)]
+def test_first_and_best_values_are_restored_from_the_metrics(rule, values, value, message):
+    lines = [{"step": step, "x": recorded_value} for step, recorded_value in enumerate(values, 1)]
     (event,) = monitor({**rule, "above": 2.0}, lines=lines).observe(len(values) + 1, {"x": value})
-    assert words in event.message and not event.stops
+    assert message in event.message and not event.stops
 
 
-def test_growing_replies_and_equal_groups_are_warned_of():
-    events = warnings_of(
-        {**USUAL, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0} for step in range(1, 41)
+def test_growing_replies_and_equal_groups_give_warnings():
+    events = events_of_default_rules(
+        {**HEALTHY_METRICS, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0}
+        for step in range(1, 41)
     )
-    assert warnings_of([USUAL] * 40) == []  # no groups, and nothing said about it
+    assert events_of_default_rules([HEALTHY_METRICS] * 40) == []  # healthy metrics without groups give no event
     assert [(event.metric, event.step, event.stops) for event in events] == [
         ("group_equal_share", 20, False),
         ("reply_tokens", 30, False),
@@ -359,8 +377,11 @@ def test_growing_replies_and_equal_groups_are_warned_of():
     assert "larger rollout.group_size" in events[0].message and "rollout.max_new_tokens" in events[1].message
 
 
-def test_lasting_rises_of_exploitability_are_warned_of_by_default():
-    for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
+def test_a_lasting_rise_of_exploitability_gives_a_warning_by_default():
+    for values, expected in ((COLLAPSING_NASH_CONV, ["nash_conv/kuhn_poker"]), (FALLING_NASH_CONV, [])):
         assert [
-            event.metric for event in warnings_of(({**USUAL, "nash_conv/kuhn_poker": value} for value in values), 12)
+            event.metric
+            for event in events_of_default_rules(
+                ({**HEALTHY_METRICS, "nash_conv/kuhn_poker": value} for value in values), 12
+            )
         ] == expected

@@ -1,8 +1,8 @@
-"""A run of `sparring train` that is killed anywhere and resumed ends with the bytes of an uninterrupted run.
+"""A run of `sparring train` that is killed at any moment and resumed ends with the bytes of an uninterrupted run.
 
-Each life of a run is a process that calls the command line. It ends by ``os._exit`` at the k-th call that changes the disk,
-without ``finally`` or flush; a write writes half of its data first. Or it ends by SIGKILL at a random time. Then the run
-goes on with `--resume`, or with the first command again if no run exists yet.
+Each part of a run is a process that calls the command line. It ends by ``os._exit`` at the k-th call that changes the disk,
+without ``finally`` or flush; a write writes half of its data first. Or the process ends by SIGKILL at a random time.
+Then the run continues with `--resume`, or with the first command again if no run exists yet.
 """
 
 import os
@@ -22,7 +22,7 @@ from sparring.core import files
 from sparring.run import checkpoint, events
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from tests.run.builders import FORK, SMALL_RUN, arguments, exit_code_of_life
+from tests.run.builders import FORK, SMALL_RUN, cli_arguments, exit_code_of_life
 
 RECIPE = {
     **SMALL_RUN,
@@ -38,15 +38,15 @@ RECIPE = {
     "checkpoint": {"every": 1, "keep": 1},
     "store": {"every": 2},
 }
-KILLED = 9
-CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # of os; writes are counted as well
+KILLED_EXIT_CODE = 9
+COUNTED_CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # functions of os; writes are counted too
 
 
 class TearingFile:
-    """A file whose write number ``at`` is cut in half by the end of the process."""
+    """A file that writes only half of its data before it ends the process, if ``should_end`` says so."""
 
-    def __init__(self, stream, ends):
-        self.stream, self.ends = stream, ends
+    def __init__(self, stream, should_end):
+        self.stream, self.should_end = stream, should_end
 
     def __enter__(self):
         return self
@@ -58,56 +58,56 @@ class TearingFile:
         return getattr(self.stream, name)
 
     def write(self, data):
-        if self.ends():
+        if self.should_end():
             self.stream.write(data[: len(data) // 2])
             self.stream.flush()
-            os._exit(KILLED)
+            os._exit(KILLED_EXIT_CODE)
         self.stream.write(data)
 
 
-def mine_the_disk(at, calls):
-    """Let this process end at its call number ``at`` that touches the disk; count the calls of the main thread."""
+def exit_at_call(call_number, calls):
+    """Make this process end at its call number ``call_number`` that changes the disk; count the calls of the main thread."""
 
-    def ends():
+    def count_call():
         if threading.current_thread() is threading.main_thread():
             calls.value += 1
-        return calls.value == at
+        return calls.value == call_number
 
-    def mined(function):
-        def call(*args, **kwargs):
-            if ends():
-                os._exit(KILLED)
+    def exit_or_call(function):
+        def counted_call(*args, **kwargs):
+            if count_call():
+                os._exit(KILLED_EXIT_CODE)
             return function(*args, **kwargs)
 
-        return call
+        return counted_call
 
-    for name in CALLS:
-        setattr(os, name, mined(getattr(os, name)))
+    for name in COUNTED_CALLS:
+        setattr(os, name, exit_or_call(getattr(os, name)))
     for module in (files, events):
-        module.open = lambda *args, **kwargs: TearingFile(open(*args, **kwargs), ends)  # noqa: SIM115
+        module.open = lambda *args, **kwargs: TearingFile(open(*args, **kwargs), count_call)  # noqa: SIM115
 
 
-def life(recipe, path, *, at=0, seconds=None):
-    calls = FORK.Value("q", 0, lock=False)  # a process that is killed would keep the lock
-    return exit_code_of_life(recipe, path, mine_the_disk, at, calls, seconds=seconds), calls.value
+def run_until_killed(recipe, path, *, call_number=0, seconds=None):
+    num_calls = FORK.Value("q", 0, lock=False)  # a process that is killed would keep the lock
+    return exit_code_of_life(recipe, path, exit_at_call, call_number, num_calls, seconds=seconds), num_calls.value
 
 
-def finish(recipe, path):
-    code, _ = life(recipe, path)
+def resume_to_the_end(recipe, path):
+    code, _ = run_until_killed(recipe, path)
     assert code == 0, path.with_suffix(".log").read_text()
 
 
 def fingerprint(path):
-    """Return everything a run leaves that must be a function of (config, seed, code); check the rest of the folder."""
+    """Return the files of a run that depend only on config, seed and code; check the rest of the folder."""
     assert [line["step"] for line in read_lines(path / "timing.jsonl")] == [1, 2, 3]
     assert (path / "report.html").is_file()
     for folder in ("checkpoints", "episodes"):
         assert not list((path / folder).glob(".*"))
-    latest = checkpoint.load_latest(path)
-    assert latest.notes == ()
-    latest_files = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
-    parts = {file.name: file.read_bytes() for file in sorted((path / "episodes").iterdir())}
-    return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), latest_files, parts
+    newest = checkpoint.load_latest(path)
+    assert newest.notes == ()
+    latest_files = {file.name: file.read_bytes() for file in sorted(newest.path.iterdir())}
+    episode_files = {file.name: file.read_bytes() for file in sorted((path / "episodes").iterdir())}
+    return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), latest_files, episode_files
 
 
 @pytest.fixture(scope="module")
@@ -120,25 +120,27 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def uninterrupted_run(tmp_path_factory, recipe):
     folder = tmp_path_factory.mktemp("whole")
-    # what is imported late is imported once, for all forks
-    cli.app(arguments(recipe, folder / "here"), standalone_mode=False)
+    # a run in this process imports all modules once, for all forks
+    cli.app(cli_arguments(recipe, folder / "here"), standalone_mode=False)
     path, start_time = folder / "run", time.monotonic()
-    code, calls = life(recipe, path)
-    assert code == 0, path.with_suffix(".log").read_text()
+    exit_code, num_calls = run_until_killed(recipe, path)
+    assert exit_code == 0, path.with_suffix(".log").read_text()
     assert fingerprint(path) == fingerprint(folder / "here")
-    return fingerprint(path), calls, time.monotonic() - start_time
+    return fingerprint(path), num_calls, time.monotonic() - start_time
 
 
-@pytest.mark.parametrize("few", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, uninterrupted_run, places, few):
+@pytest.mark.parametrize(
+    "stride", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)]
+)
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, uninterrupted_run, places, stride):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
-    expected, total, _ = uninterrupted_run
-    assert total > 100
-    for at in range(1, total + 1, few) if few else places(1, total + 1):
-        path = tmp_path / str(at)
-        assert life(recipe, path, at=at)[0] == KILLED
-        finish(recipe, path)
-        assert fingerprint(path) == expected, f"killed at call {at} of {total}"
+    expected, num_calls, _ = uninterrupted_run
+    assert num_calls > 100
+    for call_number in range(1, num_calls + 1, stride) if stride else places(1, num_calls + 1):
+        path = tmp_path / str(call_number)
+        assert run_until_killed(recipe, path, call_number=call_number)[0] == KILLED_EXIT_CODE
+        resume_to_the_end(recipe, path)
+        assert fingerprint(path) == expected, f"killed at call {call_number} of {num_calls}"
 
 
 def test_a_killed_run_of_two_policies_ends_with_the_same_bytes(tmp_path):
@@ -147,79 +149,84 @@ def test_a_killed_run_of_two_policies_ends_with_the_same_bytes(tmp_path):
     recipe.write_text(
         yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
     )
-    code, total = life(recipe, tmp_path / "whole")
-    assert code == 0, (tmp_path / "whole.log").read_text()
+    exit_code, num_calls = run_until_killed(recipe, tmp_path / "whole")
+    assert exit_code == 0, (tmp_path / "whole.log").read_text()
     expected = fingerprint(tmp_path / "whole")
     assert {"leader-optimizer.safetensors", "past-helper-000003.safetensors"} <= set(expected[2])
-    for at in range(total // 5, total, total // 3):
-        path = tmp_path / str(at)
-        assert life(recipe, path, at=at)[0] == KILLED
-        finish(recipe, path)
-        assert fingerprint(path) == expected, f"killed at call {at} of {total}"
+    for call_number in range(num_calls // 5, num_calls, num_calls // 3):
+        path = tmp_path / str(call_number)
+        assert run_until_killed(recipe, path, call_number=call_number)[0] == KILLED_EXIT_CODE
+        resume_to_the_end(recipe, path)
+        assert fingerprint(path) == expected, f"killed at call {call_number} of {num_calls}"
 
 
 @pytest.fixture(scope="module")
-def old(tmp_path_factory, recipe):
+def old_run(tmp_path_factory, recipe):
     path = tmp_path_factory.mktemp("old") / "run"
     cli.app(["train", str(recipe), "seed=1", "--run", str(path)], standalone_mode=False)
     return path
 
 
-@pytest.mark.parametrize("few", [61, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [61, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_run_killed_while_it_replaces_another_ends_with_the_same_bytes(
-    tmp_path, recipe, uninterrupted_run, old, places, few
+    tmp_path, recipe, uninterrupted_run, old_run, places, stride
 ):
-    calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
+    num_calls = run_until_killed(recipe, Path(shutil.copytree(old_run, tmp_path / "over")))[1]
     assert fingerprint(tmp_path / "over") == uninterrupted_run[0]
-    states = set()
-    for at in range(1, calls + 1, few) if few else places(1, calls + 1, 3):
-        path = Path(shutil.copytree(old, tmp_path / f"over{at}"))
-        assert life(recipe, path, at=at)[0] == KILLED
-        config = RunFolder.open(path).config()  # what any next command does first
-        states.add(config["seed"])
+    seeds = set()
+    for call_number in range(1, num_calls + 1, stride) if stride else places(1, num_calls + 1, 3):
+        path = Path(shutil.copytree(old_run, tmp_path / f"over{call_number}"))
+        assert run_until_killed(recipe, path, call_number=call_number)[0] == KILLED_EXIT_CODE
+        config = RunFolder.open(path).config()  # the first step of every further command
+        seeds.add(config["seed"])
         if config["seed"] == 1:
-            assert fingerprint(path) == fingerprint(old), f"killed at call {at} of {calls}"
+            assert fingerprint(path) == fingerprint(old_run), f"killed at call {call_number} of {num_calls}"
         else:
-            assert checkpoint.load_latest(path).step >= 1, f"killed at call {at} of {calls}"
-        finish(recipe, path)
-        assert fingerprint(path) == uninterrupted_run[0], f"killed at call {at} of {calls}"
+            assert checkpoint.load_latest(path).step >= 1, f"killed at call {call_number} of {num_calls}"
+        resume_to_the_end(recipe, path)
+        assert fingerprint(path) == uninterrupted_run[0], f"killed at call {call_number} of {num_calls}"
         assert not list(path.glob(".repl*"))
-    assert states == {0, 1}
+    assert seeds == {0, 1}
 
 
 @pytest.mark.slow
 def test_a_run_killed_again_while_resuming_ends_with_the_same_bytes(tmp_path, recipe, uninterrupted_run):
-    expected, total, _ = uninterrupted_run
-    chance = random.Random(0)
+    expected, num_calls, _ = uninterrupted_run
+    generator = random.Random(0)
     for number in range(10):
-        path, lives = tmp_path / str(number), 0
-        while lives < 8 and life(recipe, path, at=chance.randint(1, total // 2))[0] == KILLED:
-            lives += 1
-        finish(recipe, path)
-        assert fingerprint(path) == expected, f"run {number}, killed {lives} times"
+        path, num_kills = tmp_path / str(number), 0
+        while (
+            num_kills < 8
+            and run_until_killed(recipe, path, call_number=generator.randint(1, num_calls // 2))[0] == KILLED_EXIT_CODE
+        ):
+            num_kills += 1
+        resume_to_the_end(recipe, path)
+        assert fingerprint(path) == expected, f"run {number}, killed {num_kills} times"
 
 
 @pytest.mark.slow
 def test_a_run_killed_at_random_times_ends_with_the_same_bytes(tmp_path, recipe, uninterrupted_run):
     expected, _, lifetime = uninterrupted_run
-    chance = random.Random(1)
+    generator = random.Random(1)
     for number in range(20):
-        path, seconds = tmp_path / str(number), lifetime * chance.random()
-        life(recipe, path, seconds=seconds)
-        finish(recipe, path)
+        path, seconds = tmp_path / str(number), lifetime * generator.random()
+        run_until_killed(recipe, path, seconds=seconds)
+        resume_to_the_end(recipe, path)
         assert fingerprint(path) == expected, f"killed after {seconds:.3f} s"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mark", ["config.yaml", "metrics.jsonl", "checkpoints/step_000001", "checkpoints/step_000002"])
-def test_the_installed_command_is_killed_and_resumed(tmp_path, recipe, uninterrupted_run, mark):
+@pytest.mark.parametrize(
+    "file_to_wait_for", ["config.yaml", "metrics.jsonl", "checkpoints/step_000001", "checkpoints/step_000002"]
+)
+def test_the_installed_command_is_killed_and_resumed(tmp_path, recipe, uninterrupted_run, file_to_wait_for):
     path = tmp_path / "run"
-    entry = [sys.executable, "-c", "from sparring.cli import main; main()"]
+    command = [sys.executable, "-c", "from sparring.cli import main; main()"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*entry, *arguments(recipe, path)], **options)
-    while process.poll() is None and not (path / mark).exists():
+    process = subprocess.Popen([*command, *cli_arguments(recipe, path)], **options)
+    while process.poll() is None and not (path / file_to_wait_for).exists():
         time.sleep(0.001)
     process.kill()
     process.wait()
-    subprocess.run([*entry, *arguments(recipe, path)], check=True, **options)
+    subprocess.run([*command, *cli_arguments(recipe, path)], check=True, **options)
     assert fingerprint(path) == uninterrupted_run[0]

@@ -41,65 +41,69 @@ RECIPE = {
     "evaluation": {"every": 99, "exact": False},
     "checkpoint": {"every": 1, "keep": 2},
 }
-WRITTEN, LINKED = "written", "linked"
+WRITTEN_FILE, LINKED_FILE = "written", "linked"
 
 
-def killed_now():
+def kill_this_process():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def mine_members(what, at):
-    """Let this process be killed at the member's file number ``at`` that is written, half of it, or linked."""
-    num_calls, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
+def kill_at_member_file(file_kind, file_number):
+    """Kill this process at the file of a member with this number, when half of it is written, or before it is linked."""
+    num_calls, save_file, link = (
+        {WRITTEN_FILE: 0, LINKED_FILE: 0},
+        safetensors.torch.save_file,
+        weight_files.link_or_copy,
+    )
 
-    def count_call(kind):
-        num_calls[kind] += 1
-        return kind == what and num_calls[kind] == at
+    def count_file(counted_kind):
+        num_calls[counted_kind] += 1
+        return counted_kind == file_kind and num_calls[counted_kind] == file_number
 
-    def save(tensors, path):
-        if Path(path).name.startswith("past-") and count_call(WRITTEN):
+    def save_or_kill(tensors, path):
+        if Path(path).name.startswith("past-") and count_file(WRITTEN_FILE):
             data = safetensors.torch.save(tensors)
             Path(path).write_bytes(data[: len(data) // 2])
-            killed_now()
+            kill_this_process()
         save_file(tensors, path)
 
-    def link_or_die(earlier, path):
-        if count_call(LINKED):
-            killed_now()
+    def link_or_kill(earlier, path):
+        if count_file(LINKED_FILE):
+            kill_this_process()
         return link(earlier, path)
 
-    safetensors.torch.save_file, weight_files.link_or_copy = save, link_or_die
+    safetensors.torch.save_file, weight_files.link_or_copy = save_or_kill, link_or_kill
 
 
-def life(recipe, path, what="", at=0, seconds=None):
-    return exit_code_of_life(recipe, path, mine_members, what, at, seconds=seconds)
+def run_until_killed(recipe, path, file_kind="", file_number=0, seconds=None):
+    return exit_code_of_life(recipe, path, kill_at_member_file, file_kind, file_number, seconds=seconds)
 
 
 def fingerprint(path):
-    latest = checkpoint.load_latest(path)
-    assert latest.notes == () and not list((path / "checkpoints").glob(".*"))
-    files = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    newest = checkpoint.load_latest(path)
+    assert newest.notes == () and not list((path / "checkpoints").glob(".*"))
+    files = {file.name: file.read_bytes() for file in sorted(newest.path.iterdir())}
     return (path / "metrics.jsonl").read_bytes(), files, (path / "league.jsonl").read_bytes()
 
 
-def written(folder, **changes):
+def write_recipe(folder, **changes):
     path = folder / "killed.yaml"
     path.write_text(yaml.safe_dump({**RECIPE, **changes}))
     return path
 
 
-def whole(recipe, path):
-    began = time.monotonic()
-    assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
-    return fingerprint(path), time.monotonic() - began
+def run_uninterrupted(recipe, path):
+    start_time = time.monotonic()
+    assert run_until_killed(recipe, path) == 0, path.with_suffix(".log").read_text()
+    return fingerprint(path), time.monotonic() - start_time
 
 
-def finish(recipe, path, expected, how):
-    assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
-    assert fingerprint(path) == expected, how
+def check_resumed_run(recipe, path, expected, description):
+    assert run_until_killed(recipe, path) == 0, path.with_suffix(".log").read_text()
+    assert fingerprint(path) == expected, description
 
 
-SIDES = {
+WITH_TWO_SIDES = {
     "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
     "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
     "league": {"every": 1, "keep": 30, "start": True, "plays": 18, "answer": "nash"},
@@ -107,35 +111,46 @@ SIDES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "at", "figures"), [({}, 9, 1), (SIDES, 7, 3)], ids=["learners", "sides"])
-def test_a_kill_while_a_member_is_written_or_linked_changes_no_byte(tmp_path, changes, at, figures):
-    recipe = written(tmp_path, steps=3, **changes)
-    expected, _ = whole(recipe, tmp_path / "whole")
+@pytest.mark.parametrize(
+    ("changes", "file_number", "num_nash_conv_values"), [({}, 9, 1), (WITH_TWO_SIDES, 7, 3)], ids=["learners", "sides"]
+)
+def test_a_kill_while_a_member_is_written_or_linked_changes_no_byte(
+    tmp_path, changes, file_number, num_nash_conv_values
+):
+    recipe = write_recipe(tmp_path, steps=3, **changes)
+    expected, _ = run_uninterrupted(recipe, tmp_path / "whole")
     members = {name for name in expected[1] if name.startswith("past-")}
     assert changes or ({"past-000000.safetensors", "past-third-000003.safetensors"} <= members and len(members) >= 10)
     assert (
-        len({line.get("nash_conv/kuhn_poker") for line in read_lines(tmp_path / "whole" / "metrics.jsonl")}) == figures
+        len({line.get("nash_conv/kuhn_poker") for line in read_lines(tmp_path / "whole" / "metrics.jsonl")})
+        == num_nash_conv_values
     )
     path = tmp_path / "run"
-    assert life(recipe, path, WRITTEN, at) == -signal.SIGKILL
+    assert run_until_killed(recipe, path, WRITTEN_FILE, file_number) == -signal.SIGKILL
     assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))
-    assert life(recipe, path, LINKED, 5) == -signal.SIGKILL
-    finish(recipe, path, expected, "killed twice")
+    assert run_until_killed(recipe, path, LINKED_FILE, 5) == -signal.SIGKILL
+    check_resumed_run(recipe, path, expected, "killed twice")
 
 
 @pytest.mark.slow
 def test_a_league_of_thirty_killed_many_times_ends_with_the_same_bytes(tmp_path):
-    recipe, chance = written(tmp_path), random.Random(0)
-    expected, lifetime = whole(recipe, tmp_path / "whole")
+    recipe, generator = write_recipe(tmp_path), random.Random(0)
+    expected, lifetime = run_uninterrupted(recipe, tmp_path / "whole")
     assert sum(name.startswith("past-") for name in expected[1]) >= 30
     book = Payoffs.from_json(json.loads(expected[1]["state.json"])["payoffs"])
     assert len({row.player for row in book.rows}) >= 30
     assert len(read_lines(tmp_path / "whole" / "metrics.jsonl")) == RECIPE["steps"]
     for number in range(2):
-        path, killed = tmp_path / str(number), 0
+        path, num_kills = tmp_path / str(number), 0
         for _ in range(3):
-            killed += life(recipe, path, seconds=lifetime * chance.uniform(0.05, 0.3)) == -signal.SIGKILL
-            what, at = (WRITTEN, chance.randint(1, 9)) if chance.random() < 0.5 else (LINKED, chance.randint(1, 120))
-            killed += life(recipe, path, what, at) == -signal.SIGKILL
-        assert killed >= 3
-        finish(recipe, path, expected, f"run {number}, killed {killed} times")
+            num_kills += (
+                run_until_killed(recipe, path, seconds=lifetime * generator.uniform(0.05, 0.3)) == -signal.SIGKILL
+            )
+            file_kind, file_number = (
+                (WRITTEN_FILE, generator.randint(1, 9))
+                if generator.random() < 0.5
+                else (LINKED_FILE, generator.randint(1, 120))
+            )
+            num_kills += run_until_killed(recipe, path, file_kind, file_number) == -signal.SIGKILL
+        assert num_kills >= 3
+        check_resumed_run(recipe, path, expected, f"run {number}, killed {num_kills} times")

@@ -1,4 +1,4 @@
-"""`scale.lag`: step s is played with the weights of step s - lag, on any workers and after any interruption."""
+"""`scale.lag`: step s is played with the weights of step s - lag, with any workers and after any interruption."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ BASE = {
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
 ONE_PROCESS = {**PROCESSES, "workers": 1}
-SIMULATED = {**PROCESSES, "workers": 3}  # simulated ones: see run
+SIMULATED = {**PROCESSES, "workers": 3}  # these workers are simulated, see train_run
 VARIANTS = {
     "league": {},
     "replay": {"replay": {"name": "r3"}},
@@ -68,65 +68,68 @@ def config_of(lag=0, scale=(), **changes):
     return resolve({**BASE, **changes, "scale": {"lag": lag, **dict(scale)}})
 
 
-def run(path, config, resume=False):
+def train_run(path, config, resume=False):
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
-    simulated = config.scale.workers == SIMULATED["workers"]
-    with folder, simulated_workers() if simulated else nullcontext(), run_workers(engine, path):
+    is_simulated = config.scale.workers == SIMULATED["workers"]
+    with folder, simulated_workers() if is_simulated else nullcontext(), run_workers(engine, path):
         train(config, engine, folder, resume=resume)
-    return bytes_of(path)
+    return read_run_files(path)
 
 
-def bytes_of(path):
-    figures, latest, records = fingerprint(path)
+def read_run_files(path):
+    metrics, newest_files, records = fingerprint(path)
     return (
-        {name: data for name, data in latest.items() if name.endswith(".safetensors")},
+        {name: data for name, data in newest_files.items() if name.endswith(".safetensors")},
         records,
-        figures,
-        json.loads(latest["state.json"]),
+        metrics,
+        json.loads(newest_files["state.json"]),
     )
 
 
-def stored(path):
+def stored_episodes(path):
     return list(EpisodeStore(path / "episodes").episodes())
 
 
-def versions(path):
-    by_step = {}
-    for step, episode in stored(path):
-        of_learner = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
-        by_step.setdefault(step, set()).update(of_learner)
-    return by_step
+def learner_versions_by_step(path):
+    versions_by_step = {}
+    for step, episode in stored_episodes(path):
+        learner_versions = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
+        versions_by_step.setdefault(step, set()).update(learner_versions)
+    return versions_by_step
 
 
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("lag") / "run"
-    return path, run(path, config_of(2))
+    return path, train_run(path, config_of(2))
 
 
 def test_each_step_is_played_with_the_weights_of_lag_steps_before(finished_run):
     path, _ = finished_run
-    after_warmup = 1
-    assert versions(path) == {step: {after_warmup + max(0, step - 1 - 2)} for step in range(1, 6)}
-    lines = read_lines(path / "metrics.jsonl")
-    assert [line["lag"] for line in lines] == [0, 1, 2, 2, 2]
+    warmup_updates = 1
+    assert learner_versions_by_step(path) == {step: {warmup_updates + max(0, step - 1 - 2)} for step in range(1, 6)}
+    rows = read_lines(path / "metrics.jsonl")
+    assert [row["lag"] for row in rows] == [0, 1, 2, 2, 2]
 
 
-def test_snapshots_are_those_at_the_opening_of_the_step(finished_run):
+def test_opponents_are_the_snapshots_that_existed_when_the_step_was_opened(finished_run):
     path, _ = finished_run
     snapshots = {}
-    for step, episode in stored(path):
+    for step, episode in stored_episodes(path):
         snapshots.setdefault(step, set()).update(player.step for player in episode.players if player.step is not None)
-    assert snapshots[1] == snapshots[2] == snapshots[3] == set()  # opened before anything was learnt
+    assert snapshots[1] == snapshots[2] == snapshots[3] == set()  # steps 1 to 3 were opened before the first update
     assert snapshots[4] == {1} and snapshots[5] <= {1, 2} and snapshots[5]
 
 
 @pytest.mark.always
 @pytest.mark.slow
 def test_lag_0_equals_a_run_without_lag(tmp_path):
-    without_workers, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))
-    assert without_workers == workers
+    without_workers, with_workers = (
+        train_run(tmp_path / "a", config_of()),
+        train_run(tmp_path / "b", config_of(0, PROCESSES)),
+    )
+    assert without_workers == with_workers
     assert "open" not in without_workers[3]
 
 
@@ -134,12 +137,12 @@ def test_lag_0_equals_a_run_without_lag(tmp_path):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_workers_change_no_byte(tmp_path, variant):
     changes = {**VARIANTS[variant], "steps": 4}
-    one_process = run(tmp_path / "here", config_of(2, **changes))
-    assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == one_process
+    one_process = train_run(tmp_path / "here", config_of(2, **changes))
+    assert train_run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == one_process
 
 
 @pytest.mark.parametrize(
-    ("after", "scale"),
+    ("last_step", "scale"),
     [
         (1, {}),
         (3, {}),
@@ -147,17 +150,17 @@ def test_workers_change_no_byte(tmp_path, variant):
         *(pytest.param(3, workers, marks=pytest.mark.slow) for workers in (ONE_PROCESS, PROCESSES)),
     ],
 )
-def test_a_resumed_run_plays_the_open_steps_again(tmp_path, finished_run, after, scale):
+def test_a_resumed_run_plays_the_open_steps_again(tmp_path, finished_run, last_step, scale):
     path, expected = finished_run
     copy = tmp_path / "run"
     shutil.copytree(path, copy)
     for step in checkpoint.steps(copy):
-        if step > after:
+        if step > last_step:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    assert run(copy, config_of(2, scale), resume=True) == expected
+    assert train_run(copy, config_of(2, scale), resume=True) == expected
 
 
-def checkpoints_of(path):
+def checkpoint_files(path):
     return {
         str(file.relative_to(path)): file.read_bytes()
         for file in sorted((path / "checkpoints").rglob("*"))
@@ -176,14 +179,14 @@ def test_a_resumed_run_with_minibatches_writes_the_same_checkpoints(tmp_path):
         matchmaker={"name": "mirror"},
     )
     path, copy = tmp_path / "whole", tmp_path / "resumed"
-    run(path, config)
-    expected = checkpoints_of(path)
+    train_run(path, config)
+    expected = checkpoint_files(path)
     shutil.copytree(path, copy)
     for step in checkpoint.steps(copy):
         if step > 2:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    run(copy, config, resume=True)
-    resumed_checkpoints = checkpoints_of(copy)
+    train_run(copy, config, resume=True)
+    resumed_checkpoints = checkpoint_files(copy)
     assert [
         name for name in expected if resumed_checkpoints.get(name) != expected[name]
     ] == [] and resumed_checkpoints.keys() == expected.keys()
@@ -232,14 +235,14 @@ def test_a_run_may_resume_with_other_workers_but_not_another_lag(finished_run):
         check_same(folder, config_of(1).model_dump(mode="json"))
 
 
-CORRECT = {
+CORRECTING_LOSSES = {
     *("aepo_clip", "cispo", "clip_cov", "etr", "gmpo", "gspo", "hapo_clip", "kl_cov", "log_ratio_clip"),
     *("magnetic_mirror_descent", "masked_is", "neurd", "ppo_clip", "sapo", "truncated_is"),
 }
 
 
 def test_losses_declare_whether_they_correct_staleness():
-    assert {name for name in names("losses") if load("losses", name).declarations.CORRECTS} == CORRECT
+    assert {name for name in names("losses") if load("losses", name).declarations.CORRECTS} == CORRECTING_LOSSES
 
 
 @pytest.mark.parametrize("name", ["policy_gradient", "self_imitation", "dpo"])
@@ -274,16 +277,16 @@ def test_two_policies_have_the_same_lag_on_workers(tmp_path):
         "credit": {"name": "mars"},
         "steps": 4,
     }
-    one_process = run(tmp_path / "here", config_of(2, **two_policies))
-    assert run(tmp_path / "workers", config_of(2, SIMULATED, **two_policies)) == one_process
+    one_process = train_run(tmp_path / "here", config_of(2, **two_policies))
+    assert train_run(tmp_path / "workers", config_of(2, SIMULATED, **two_policies)) == one_process
     line = read_lines(tmp_path / "here" / "metrics.jsonl")[-1]
     assert all(line[f"{name}/logprob_difference_max"] < 1e-4 for name in "ab")
 
 
 def test_log_probability_differences_are_of_the_playing_weights(finished_run, tmp_path):
-    lines = read_lines(finished_run[0] / "metrics.jsonl")
-    assert all(0 <= line["logprob_difference_max"] < 1e-4 for line in lines)
-    run(tmp_path / "fast", config_of(2, learner={"learning_rate": 0.3}))
+    rows = read_lines(finished_run[0] / "metrics.jsonl")
+    assert all(0 <= row["logprob_difference_max"] < 1e-4 for row in rows)
+    train_run(tmp_path / "fast", config_of(2, learner={"learning_rate": 0.3}))
     last_metrics = read_lines(tmp_path / "fast" / "metrics.jsonl")[-1]
     assert last_metrics["ratio_p99"] > 1.5 and last_metrics["logprob_difference_max"] < 1e-4
 
@@ -305,19 +308,19 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
     )
     config = types.SimpleNamespace(scale=types.SimpleNamespace(lag=lag), steps=steps)
 
-    def fake(config, engine, methods, inputs):
+    def fake_request(config, engine, methods, inputs):
         return types.SimpleNamespace(inputs=inputs)
         yield
 
-    original_request, pipeline.request_plays = pipeline.request_plays, fake
+    original_request, pipeline.request_plays = pipeline.request_plays, fake_request
     try:
-        source, state = Prefetch(config, engine, None), RunState()
+        prefetch, state = Prefetch(config, engine, None), RunState()
         for step in range(steps):
             if step in restarts:
-                source = Prefetch(config, engine, None)
-            step_inputs = source.episodes_of(state).inputs
+                prefetch = Prefetch(config, engine, None)
+            step_inputs = prefetch.episodes_of(state).inputs
             assert (step_inputs.step, step_inputs.learnt) == (step, max(0, step - lag))
-            state = state.after(**json.loads(json.dumps(source.state())))
-            assert len(source.state().get("open", {})) == min(lag, steps - step - 1)
+            state = state.after(**json.loads(json.dumps(prefetch.state())))
+            assert len(prefetch.state().get("open", {})) == min(lag, steps - step - 1)
     finally:
         pipeline.request_plays = original_request

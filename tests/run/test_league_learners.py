@@ -1,4 +1,4 @@
-"""Several policies that learn in one league, with populations and mixtures of their own."""
+"""Several policies that learn in one league, each with its own population and mixture."""
 
 import json
 from pathlib import Path
@@ -41,13 +41,13 @@ BASE = {
     "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
     "learner": {"average": 0.9},
 }
-TWO = {
+TWO_LEARNERS = {
     "main": {},
     "counter": {"tag": "exploiter", "matchmaker": {"name": "by_tag", "live": {"main": 1.0}}, "restart": 1.0},
 }
 
 
-def config_of(learners=TWO, *, more=None, **league):
+def league_config(learners=TWO_LEARNERS, *, more=None, **league):
     return resolve(
         {
             **BASE,
@@ -57,7 +57,7 @@ def config_of(learners=TWO, *, more=None, **league):
     )
 
 
-def weights(model):
+def weights_vector(model):
     return np.concatenate([tensor.numpy().ravel() for tensor in model.tensors().values()])
 
 
@@ -67,20 +67,20 @@ def episodes_of(path, step):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained_league(tmp_path_factory):
     path = tmp_path_factory.mktemp("league") / "run"
-    return path, run(path, config_of())
+    return path, run(path, league_config())
 
 
-def test_each_learner_has_members_of_its_own(trained):
-    _, engine = trained
+def test_each_learner_has_members_of_its_own(trained_league):
+    _, engine = trained_league
     steps = (0, 2, 4)
     assert set(engine.members) == {snapshot(step, name) for step in steps for name in ("main", "counter")}
     assert [member.step for member in engine.members] == sorted(steps * 2)
 
 
-def test_parents_and_tags_of_members_are_stored(trained):
-    league = json.loads(last(trained[0])[1])["league"]
+def test_parents_and_tags_of_members_are_stored(trained_league):
+    league = json.loads(last(trained_league[0])[1])["league"]
     assert league["members"] == {
         "past-000002": {"parent": "past-000000", "tag": "main"},
         "past-000004": {"parent": "past-000002", "tag": "main"},
@@ -90,72 +90,77 @@ def test_parents_and_tags_of_members_are_stored(trained):
     assert league["anew"] == ["counter"]
 
 
-def test_the_payoff_book_has_separate_learners(trained):
-    book = Payoffs.from_json(json.loads(last(trained[0])[1])["payoffs"])
+def test_the_payoff_book_has_separate_learners(trained_league):
+    book = Payoffs.from_json(json.loads(last(trained_league[0])[1])["payoffs"])
     counter = ref("learner-counter")
-    against = book.results(counter, LEARNER)
-    assert against.games > 0 and against.returns == pytest.approx(-book.results(LEARNER, counter).returns)
-    # it meets the main alone
+    counter_against_main = book.results(counter, LEARNER)
+    assert counter_against_main.games > 0 and counter_against_main.returns == pytest.approx(
+        -book.results(LEARNER, counter).returns
+    )
+    # the counter plays only against the main learner
     assert book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
     assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # plays among members
 
 
-def test_each_episode_trains_the_learner_of_its_state(trained):
-    path, _ = trained
+def test_each_episode_trains_the_learner_of_its_state(trained_league):
+    path, _ = trained_league
     episodes = [episode for step in (1, 2, 3, 4) for episode in episodes_of(path, step)]
-    learning = {}
+    episodes_by_learner = {}
     for episode in episodes:
-        who = {str(player) for player, is_trained in zip(episode.players, episode.trained, strict=True) if is_trained}
-        assert len(who) == 1
-        learning.setdefault(who.pop(), []).append(episode)
-    assert {name: len(episodes_of_learner) for name, episodes_of_learner in learning.items()} == {
+        trained_players = {
+            str(player) for player, is_trained in zip(episode.players, episode.trained, strict=True) if is_trained
+        }
+        assert len(trained_players) == 1
+        episodes_by_learner.setdefault(trained_players.pop(), []).append(episode)
+    assert {name: len(episodes_of_learner) for name, episodes_of_learner in episodes_by_learner.items()} == {
         "learner": 48,
         "learner-counter": 48,
     }
-    for episode in learning["learner-counter"]:
+    for episode in episodes_by_learner["learner-counter"]:
         assert sorted(map(str, episode.players)) == ["learner", "learner-counter"]
-    sides = [str(episode.players[0]) for episode in learning["learner-counter"]]
-    assert sides.count("learner-counter") == 24
+    first_players = [str(episode.players[0]) for episode in episodes_by_learner["learner-counter"]]
+    assert first_players.count("learner-counter") == 24
 
 
-def test_both_learn_and_the_counter_began_anew(trained):
-    path, engine = trained
-    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    assert all({"loss", "counter/loss"} <= line.keys() for line in lines if line.get("step"))
+def test_both_learners_train_and_the_counter_restarts_at_each_snapshot(trained_league):
+    path, engine = trained_league
+    rows = [json.loads(row) for row in (path / "metrics.jsonl").read_text().splitlines()]
+    assert all({"loss", "counter/loss"} <= row.keys() for row in rows if row.get("step"))
     counter, main = engine.policies["counter"], engine.policies["main"]
     distance_from_snapshot, distance_from_start = (
-        np.abs(weights(counter.past[4].model) - weights(counter.past[step].model)).max() for step in (0, 2)
+        np.abs(weights_vector(counter.past[4].model) - weights_vector(counter.past[step].model)).max()
+        for step in (0, 2)
     )
     # two steps from its start; four from its first snapshot and back
     assert 0 < distance_from_snapshot < distance_from_start
-    assert not np.array_equal(weights(main.past[0].model), weights(counter.past[0].model))
+    assert not np.array_equal(weights_vector(main.past[0].model), weights_vector(counter.past[0].model))
     assert (
-        np.abs(weights(main.past[4].model) - weights(main.past[2].model)).max()
-        < np.abs(weights(main.past[4].model) - weights(main.past[0].model)).max()
+        np.abs(weights_vector(main.past[4].model) - weights_vector(main.past[2].model)).max()
+        < np.abs(weights_vector(main.past[4].model) - weights_vector(main.past[0].model)).max()
     )
 
 
-def test_the_main_learner_is_evaluated(trained):
-    _, engine = trained
+def test_the_main_learner_is_evaluated(trained_league):
+    _, engine = trained_league
     game = engine.environments[0][0]
     assert engine.seats(game) == (("main", True),) * 2
     assert str(engine.agent("policy").name) == "policy" and str(engine.agent("policy-counter").name) == "policy-counter"
 
 
-@pytest.mark.parametrize("until", [1, 2, 3])
-def test_a_resumed_league_equals_an_uninterrupted_one(tmp_path, trained, until):
-    config = config_of()
-    run(tmp_path / "parts", config, until=until)
+@pytest.mark.parametrize("num_steps", [1, 2, 3])
+def test_a_resumed_league_equals_an_uninterrupted_one(tmp_path, trained_league, num_steps):
+    config = league_config()
+    run(tmp_path / "parts", config, until=num_steps)
     run(tmp_path / "parts", config, resume=True)
-    assert last(trained[0]) == last(tmp_path / "parts")
+    assert last(trained_league[0]) == last(tmp_path / "parts")
 
 
-def test_workers_change_no_byte_of_a_league(tmp_path, trained):
-    config = config_of()
+def test_workers_change_no_byte_of_a_league(tmp_path, trained_league):
+    config = league_config()
     workers = {"fleet": "processes", "workers": 3, "unit_games": 4}
     with simulated_workers():
         run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
-    assert last(trained[0]) == last(tmp_path / "workers")
+    assert last(trained_league[0]) == last(tmp_path / "workers")
 
 
 def test_a_league_of_one_learner_equals_a_plain_run(tmp_path):
@@ -164,19 +169,19 @@ def test_a_league_of_one_learner_equals_a_plain_run(tmp_path):
     alone = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": {**league, "learners": {"main": {}}}})
     for name, config in (("plain", plain), ("alone", alone)):
         run(tmp_path / name, config)
-    first, second = last(tmp_path / "plain"), last(tmp_path / "alone")
-    assert first[0] == second[0] and first[2] == second[2]
-    assert json.loads(first[1])["payoffs"] == json.loads(second[1])["payoffs"]
+    plain_files, alone_files = last(tmp_path / "plain"), last(tmp_path / "alone")
+    assert plain_files[0] == alone_files[0] and plain_files[2] == alone_files[2]
+    assert json.loads(plain_files[1])["payoffs"] == json.loads(alone_files[1])["payoffs"]
 
 
 def test_learners_can_be_trained_one_after_another(tmp_path):
-    config = config_of({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
+    config = league_config({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
     engine = run(tmp_path / "run", config)
     learners = [
         {
-            str(p)
-            for e in episodes_of(tmp_path / "run", step)
-            for p, is_trained in zip(e.players, e.trained, strict=True)
+            str(player)
+            for episode in episodes_of(tmp_path / "run", step)
+            for player, is_trained in zip(episode.players, episode.trained, strict=True)
             if is_trained
         }
         for step in range(1, 7)
@@ -194,38 +199,38 @@ def test_learners_can_be_trained_one_after_another(tmp_path):
     assert last(tmp_path / "run") == last(tmp_path / "parts")
 
 
-def test_a_learner_may_have_its_schedule_and_random_restarts(tmp_path):
+def test_a_learner_can_have_its_own_schedule_and_random_restarts(tmp_path):
     gate = {"name": "gate", "against": "learners", "rate": 0.01, "least": 1}
     learners = {
         "main": {"schedule": {"name": "plateau", "window": 2, "longest": 6}},
         "counter": {"schedule": gate, "restart": 0.5, "share": 2.0},
     }
-    engine = run(tmp_path / "run", config_of(learners, every=1, keep=12, more={"steps": 8}))
+    engine = run(tmp_path / "run", league_config(learners, every=1, keep=12, more={"steps": 8}))
     league = json.loads(last(tmp_path / "run")[1])["league"]
     steps = {name: [member.step for member in engine.members if (member.name or "main") == name] for name in learners}
-    assert steps["counter"] == [0, 2, 4, 6, 8]  # never met by the main, so that the gate opens at the latest
+    assert steps["counter"] == [0, 2, 4, 6, 8]  # the main never plays against it, so the gate opens at the latest step
     assert set(steps["main"]) <= {0, 4, 5, 6, 7, 8} and len(steps["main"]) >= 2
     assert len(league["returns"]["main"]) == 8 - max(steps["main"]) == league["age"].get("main")
     parents = [league["members"][f"past-counter-00000{step}"]["parent"] for step in (4, 6, 8)]
-    assert len({parent == "past-counter-000000" for parent in parents}) == 2  # with this seed both happen
+    assert len({parent == "past-counter-000000" for parent in parents}) == 2  # with this seed both parents occur
 
 
-def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
+def test_league_jsonl_lists_every_snapshot_with_its_step(tmp_path):
     learners = {
         "main": {
             "schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}
-        },  # as soon as there are two windows: at 4 and 8
+        },  # at the end of two windows: steps 4 and 8
         "counter": {
             "tag": "exploiter",
             "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0},
             "restart": 1.0,
-        },  # at the latest: 6
+        },  # at the latest step: 6
     }
-    config = config_of(learners, more={"steps": 8}, keep=2, plays=0)
+    config = league_config(learners, more={"steps": 8}, keep=2, plays=0)
     run(tmp_path, config, until=5)
     assert [line["step"] for line in read_lines(tmp_path / "league.jsonl")] == [4]
-    with open(tmp_path / "league.jsonl", "a") as stream:
-        stream.write('{"member": "past-000006", "step": 6}\n{"torn')  # of a step that was killed
+    with open(tmp_path / "league.jsonl", "a") as file:
+        file.write('{"member": "past-000006", "step": 6}\n{"torn')  # as if the run was killed while it wrote
     engine = run(tmp_path, config, resume=True)
     assert read_lines(tmp_path / "league.jsonl") == [
         {"step": 4, "member": "past-000004", "parent": "past-000000", "tag": "main"},
@@ -237,7 +242,7 @@ def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
 
 def test_a_league_works_with_a_lag(tmp_path):
     learners = {"main": {}, "counter": {"matchmaker": {"name": "by_tag", "past": {"main": 1.0}}}}
-    config = config_of(
+    config = league_config(
         learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}}
     )
     with simulated_workers():
@@ -255,17 +260,17 @@ def test_a_league_works_with_a_lag(tmp_path):
         ({"main": {}, "counter": {}}, {"policies": {"counter": {"frozen": True}}}, "'counter' is frozen"),
         ({"main": {}, "counter": {}}, {"roles": {"first": "main", "second": "counter"}}, "leave out roles"),
         ({"main": {"matchmaker": "pfps"}}, {}, "league.learners.main: .*pfsp"),
-        (TWO, {"scale": {"lag": 1}}, "lag: 0"),
+        (TWO_LEARNERS, {"scale": {"lag": 1}}, "lag: 0"),
         ({"main": {}, "a/b": {}}, {}, "a/b"),
     ],
 )
 def test_wrong_options_of_a_league_are_refused(learners, more, message):
     with pytest.raises(ConfigError, match=message):
-        config_of(learners, more=more)
+        league_config(learners, more=more)
 
 
-# a league in which each role has a population of its own: two policies for two roles, and sides that are weighed apart
-CONFIG = {
+# A league in which each role has its own population: two policies for two roles, and separate weights per side.
+TWO_ROLES = {
     "steps": 3,
     "threads": 1,
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
@@ -284,15 +289,15 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def trained_roles(tmp_path_factory):
     path = tmp_path_factory.mktemp("roles") / "run"
-    train_in(path, resolve(CONFIG))
+    train_in(path, resolve(TWO_ROLES))
     return path
 
 
-def book_of(path, step):
+def payoffs_at_step(path, step):
     return Payoffs.from_json(checkpoint.load_step(path, step).state["payoffs"])
 
 
-def test_opponents_in_a_role_are_of_its_population(trained_roles):
+def test_opponents_in_a_role_belong_to_its_population(trained_roles):
     seats = [
         (episode.trained.index(True), episode.players)
         for _, episode in EpisodeStore(trained_roles / "episodes").episodes()
@@ -306,134 +311,143 @@ def test_opponents_in_a_role_are_of_its_population(trained_roles):
 
 def test_members_meet_in_all_pairs_of_the_sides(trained_roles):
     members = [snapshot(step) for step in (0, 1, 2)]
-    game = side_payoffs(book_of(trained_roles, 3), members, "kuhn_poker", (0, 1), opposed=True)
+    game = side_payoffs(payoffs_at_step(trained_roles, 3), members, "kuhn_poker", (0, 1), opposed=True)
     assert (game.counts > 0).all() and game.counts.diagonal().min() >= 1
-    assert not np.allclose(game.payoffs[0], -game.payoffs[0].T)  # the roles are not alike
+    assert not np.allclose(
+        game.payoffs[0], -game.payoffs[0].T
+    )  # the roles differ, so the payoffs are not antisymmetric
 
 
 def test_a_role_meets_the_meta_strategy_of_the_other_side(trained_roles, monkeypatch):
     from sparring.league.meta_solvers.base import MetaStrategy
 
-    def odd(_, game):
-        return MetaStrategy(sides=tuple(np.eye(size)[place] for size, place in zip(game.shape, (0, -1), strict=True)))
+    def solve_first_and_last(_, game):
+        return MetaStrategy(sides=tuple(np.eye(size)[index] for size, index in zip(game.shape, (0, -1), strict=True)))
 
-    monkeypatch.setattr(meta_strategy, "solve_meta_game", odd)
+    monkeypatch.setattr(meta_strategy, "solve_meta_game", solve_first_and_last)
     meta_strategy._solve_apart.cache_clear()
     path = trained_roles.parent / "odd"
-    train_in(path, resolve({**CONFIG, "steps": 2}))
+    train_in(path, resolve({**TWO_ROLES, "steps": 2}))
     opponents = {}
     for step, episode in EpisodeStore(path / "episodes").episodes():
-        other = 1 - episode.trained.index(True)
-        opponents.setdefault((step, other), set()).add(episode.players[other].step)
+        opponent_seat = 1 - episode.trained.index(True)
+        opponents.setdefault((step, opponent_seat), set()).add(episode.players[opponent_seat].step)
     assert opponents == {(1, 0): {0}, (1, 1): {0}, (2, 0): {0}, (2, 1): {1}}
 
 
 def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_roles):
-    run = sparring.load_run(trained_roles)
-    mixture, seated = run.answer("uniform"), []
-    inner = mixture._agent_of
-    mixture._agent_of = lambda who: spied(inner(who), seated)
+    trained_run = sparring.load_run(trained_roles)
+    mixture, agents_by_seat = trained_run.answer("uniform"), []
+    original_agent_of = mixture._agent_of
+    mixture._agent_of = lambda reference: record_seats(original_agent_of(reference), agents_by_seat)
     game = make_game("kuhn_poker", options={"style": "brief"})
     episodes = sparring.play_episodes(game, [mixture, mixture], plays=40)
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
-    assert {(seat, agent.name) for seat, agent in seated} == {
+    assert {(seat, agent.name) for seat, agent in agents_by_seat} == {
         (seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)
     }
-    person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
-    while person.pending is not None:
-        person.submit_reply(person.legal[0])
+    session = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
+    while session.pending is not None:
+        session.submit_reply(session.legal[0])
     assert (
-        person.episode.agents == ("person-you", "mixture-answer")
-        and ref(person.drawn_members["second"]) in mixture.members
+        session.episode.agents == ("person-you", "mixture-answer")
+        and ref(session.drawn_members["second"]) in mixture.members
     )
-    assert person.record(person.episode).agents == ("person-you", person.drawn_members["second"])
+    assert session.record(session.episode).agents == ("person-you", session.drawn_members["second"])
 
 
-ANSWERED = {
-    **CONFIG,
-    "league": {**CONFIG["league"], "plays": "exact", "answer": "nash"},
+WITH_ANSWER = {
+    **TWO_ROLES,
+    "league": {**TWO_ROLES["league"], "plays": "exact", "answer": "nash"},
     "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},
     "checkpoint": {"every": 1},
 }
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory):
+def run_with_answer(tmp_path_factory):
     path = tmp_path_factory.mktemp("answered") / "run"
-    run_with_members.run(path, resolve(ANSWERED))
+    run_with_members.run(path, resolve(WITH_ANSWER))
     return path
 
 
-def test_a_run_is_evaluated_by_its_pair_of_mixtures(answered):
-    game = configured_game(resolve(ANSWERED).environments[0])
+def test_a_run_is_evaluated_by_its_pair_of_mixtures(run_with_answer):
+    game = configured_game(resolve(WITH_ANSWER).environments[0])
     states = enumerate_info_states(game)
-    answer = sparring.load_run(answered).answer()
-    meta = side_payoffs(book_of(answered, 3), [snapshot(step) for step in range(4)], "kuhn_poker", (0, 1), opposed=True)
-    sides = bind("league.meta_solvers", "nash")(meta).sides
+    answer = sparring.load_run(run_with_answer).answer()
+    meta_game = side_payoffs(
+        payoffs_at_step(run_with_answer, 3), [snapshot(step) for step in range(4)], "kuhn_poker", (0, 1), opposed=True
+    )
+    sides = bind("league.meta_solvers", "nash")(meta_game).sides
     assert [list(shares.values()) for shares in answer.sides] == [
         [weight for weight in side.tolist() if weight > 0] for side in sides
     ]
     assert answer.sides[0] != answer.sides[1]  # in this run
     table = {}
     for seat, shares in enumerate(answer.sides):
-        alone = MemberMixture(shares, answer.agent)
-        rows = query_policy(alone, states)[0]
+        mixture = MemberMixture(shares, answer.agent)
+        rows = query_policy(mixture, states)[0]
         table |= {
-            (seat, query.key): dict(zip(query.legal_actions, rows[n], strict=True))
-            for n, query in enumerate(states.queries)
+            (seat, query.key): dict(zip(query.legal_actions, rows[index], strict=True))
+            for index, query in enumerate(states.queries)
             if query.seat == seat
         }
-    (last_metrics,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
+    (last_metrics,) = [line for line in read_lines(run_with_answer / "metrics.jsonl") if line["step"] == 3]
     assert last_metrics["nash_conv/kuhn_poker"] == pytest.approx(
         nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9
     )
-    whole = MemberMixture(answer.sides[0], answer.agent)
-    assert last_metrics["nash_conv/kuhn_poker"] != pytest.approx(nash_conv(game, states, whole).nash_conv, abs=1e-6)
-
-
-def test_a_stopped_and_resumed_run_has_the_same_bytes(answered, tmp_path):
-    run_with_members.run(tmp_path / "run", resolve(ANSWERED), until=2)
-    run_with_members.run(tmp_path / "run", resolve(ANSWERED), resume=True)
-    assert run_with_members.last(tmp_path / "run") == run_with_members.last(answered)
-
-
-def test_evaluation_and_suites_measure_the_pair(answered):
-    report = measure(answered, None, answer="nash", games_per_seat=2, judged=False)
-    answer = sparring.load_run(answered).answer("nash")
-    assert report["answer"] == f"mixture of {answer}" and " in the first side; " in report["answer"]
-    (last_metrics,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
-    assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last_metrics["nash_conv/kuhn_poker"])
-    player = run_player(answered, None, None, answer="nash")
-    assert player.about["sides"] == "apart" and "sides" not in run_player(answered, None, None, answer="policy").about
-    bench = PieceRunner(
-        {"rows": [], "seed": 0, "player": player.data, "answers": str(answered.parent / "answers.json")}
+    first_mixture = MemberMixture(answer.sides[0], answer.agent)
+    assert last_metrics["nash_conv/kuhn_poker"] != pytest.approx(
+        nash_conv(game, states, first_mixture).nash_conv, abs=1e-6
     )
-    assert bench.agent().sides == answer.sides
-    assert bench.agent().agent(answer_member(answer, 1)).name == str(answer_member(answer, 1))
 
 
-def test_the_opponent_of_a_person_is_drawn_by_its_side(answered):
-    lobby = Lobby(answered, answer="nash")
-    game, answer = lobby.game(None), sparring.load_run(answered).answer("nash")
-    opposite = lobby.opponent(game, None)
+def test_an_interrupted_and_resumed_run_has_the_same_bytes(run_with_answer, tmp_path):
+    run_with_members.run(tmp_path / "run", resolve(WITH_ANSWER), until=2)
+    run_with_members.run(tmp_path / "run", resolve(WITH_ANSWER), resume=True)
+    assert run_with_members.last(tmp_path / "run") == run_with_members.last(run_with_answer)
+
+
+def test_evaluation_and_suites_measure_the_pair(run_with_answer):
+    report = measure(run_with_answer, None, answer="nash", games_per_seat=2, judged=False)
+    answer = sparring.load_run(run_with_answer).answer("nash")
+    assert report["answer"] == f"mixture of {answer}" and " in the first side; " in report["answer"]
+    (last_metrics,) = [line for line in read_lines(run_with_answer / "metrics.jsonl") if line["step"] == 3]
+    assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last_metrics["nash_conv/kuhn_poker"])
+    player = run_player(run_with_answer, None, None, answer="nash")
+    assert (
+        player.about["sides"] == "apart"
+        and "sides" not in run_player(run_with_answer, None, None, answer="policy").about
+    )
+    runner = PieceRunner(
+        {"rows": [], "seed": 0, "player": player.data, "answers": str(run_with_answer.parent / "answers.json")}
+    )
+    assert runner.agent().sides == answer.sides
+    assert runner.agent().agent(first_member_of_side(answer, 1)).name == str(first_member_of_side(answer, 1))
+
+
+def test_the_opponent_of_a_person_is_drawn_by_its_side(run_with_answer):
+    lobby = Lobby(run_with_answer, answer="nash")
+    game, answer = lobby.game(None), sparring.load_run(run_with_answer).answer("nash")
+    opponent = lobby.opponent(game, None)
     for seat, role in enumerate(("first", "second")):
-        sittings = [InteractiveSession(game, 1 - seat, opposite, seed) for seed in range(40)]
-        opponents = [ref(sitting.drawn_members[role]) for sitting in sittings]
+        sessions = [InteractiveSession(game, 1 - seat, opponent, seed) for seed in range(40)]
+        members = [ref(session.drawn_members[role]) for session in sessions]
         for member in map(snapshot, range(4)):
-            assert opponents.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)
-        assert set(opponents) <= set(answer.sides[seat])
+            assert members.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)
+        assert set(members) <= set(answer.sides[seat])
 
 
-def answer_member(answer, side):
+def first_member_of_side(answer, side):
     return next(iter(answer.sides[side]))
 
 
-def test_the_exported_pair_equals_that_of_the_run(answered, tmp_path):
-    run = sparring.load_run(answered)
-    run.export(tmp_path / "pair", answer="nash")
-    answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
+def test_the_exported_pair_equals_that_of_the_run(run_with_answer, tmp_path):
+    trained_run = sparring.load_run(run_with_answer)
+    trained_run.export(tmp_path / "pair", answer="nash")
+    answer, data = trained_run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
     assert data["version"] == 2 and data["sides"] == [
-        {str(who.for_policy(name)): pytest.approx(weight) for who, weight in shares.items()}
+        {str(reference.for_policy(name)): pytest.approx(weight) for reference, weight in shares.items()}
         for name, shares in zip(("one", "two"), answer.sides, strict=True)
     ]
     assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {
@@ -444,25 +458,30 @@ def test_the_exported_pair_equals_that_of_the_run(answered, tmp_path):
         "| member | weight in the first side | weight in the second side |" in card
         and "by its weight in the team's side" in card
     )
-    alone, game = exported(folder=str(tmp_path / "pair")), configured_game(resolve(ANSWERED).environments[0])
+    exported_player, game = (
+        exported(folder=str(tmp_path / "pair")),
+        configured_game(resolve(WITH_ANSWER).environments[0]),
+    )
     states = enumerate_info_states(game)
-    for row, other in zip(alone.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True):
-        assert row == pytest.approx(other, abs=1e-5)
+    for row, expected_row in zip(
+        exported_player.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True
+    ):
+        assert row == pytest.approx(expected_row, abs=1e-5)
     replies = [
-        [turn.reply for play in sparring.play_episodes(game, [agent, agent], plays=30) for turn in play.turns]
-        for agent in (alone, answer)
+        [turn.reply for episode in sparring.play_episodes(game, [agent, agent], plays=30) for turn in episode.turns]
+        for agent in (exported_player, answer)
     ]
     assert replies[0] == replies[1]
-    run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
+    trained_run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
     assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [
-        {str(who): pytest.approx(weight) for who, weight in shares.items()} for shares in answer.sides
+        {str(reference): pytest.approx(weight) for reference, weight in shares.items()} for shares in answer.sides
     ]
 
 
-def test_the_weights_of_each_side_are_shown(answered, capsys):
-    cli.app(["show", str(answered), "--league"], standalone_mode=False)
+def test_the_weights_of_each_side_are_shown(run_with_answer, capsys):
+    cli.app(["show", str(run_with_answer), "--league"], standalone_mode=False)
     stdout = capsys.readouterr().out
-    answer = sparring.load_run(answered).answer("nash")
+    answer = sparring.load_run(run_with_answer).answer("nash")
     rows = [
         [str(snapshot(step)), *(f"{shares.get(snapshot(step), 0):.3f}" for shares in answer.sides)] for step in range(4)
     ]
@@ -471,15 +490,15 @@ def test_the_weights_of_each_side_are_shown(answered, capsys):
         lines[2].split() == ["member", "weight", "as", "first", "side", "weight", "as", "second", "side"]
         and [line.split() for line in lines[3:7]] == rows
     )
-    cli.app(["show", str(answered), "--league", "--json"], standalone_mode=False)
+    cli.app(["show", str(run_with_answer), "--league", "--json"], standalone_mode=False)
     weights = json.loads(capsys.readouterr().out)["weights"]
     assert weights["source"] == "league.answer" and [
         shares.get(snapshot(0), 0) for shares in answer.sides
     ] == pytest.approx(weights["members"][0]["sides"])
 
 
-def test_a_pair_of_mixtures_as_a_bot_plays_by_side(answered, tmp_path):
-    sparring.load_run(answered).export(tmp_path / "pair", answer="nash")
+def test_a_pair_of_mixtures_as_a_bot_plays_by_side(run_with_answer, tmp_path):
+    sparring.load_run(run_with_answer).export(tmp_path / "pair", answer="nash")
     bots = {"pair": {"name": "exported", "folder": str(tmp_path / "pair")}}
     changes = {
         "bots": bots,
@@ -489,7 +508,7 @@ def test_a_pair_of_mixtures_as_a_bot_plays_by_side(answered, tmp_path):
         "league": {},
         "steps": 1,
     }
-    sparring.train({**CONFIG, **changes}, run=tmp_path / "run")
+    sparring.train({**TWO_ROLES, **changes}, run=tmp_path / "run")
     bots_by_seat = {
         (seat, Path(str(player)).name.split("-")[1])
         for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()
@@ -499,9 +518,9 @@ def test_a_pair_of_mixtures_as_a_bot_plays_by_side(answered, tmp_path):
     assert bots_by_seat == {(0, "one"), (1, "two")}
 
 
-def spied(team, seated):
-    def at(game, seat):
-        seated.append((seat, team.agent_of_seat(game, seat)))
-        return seated[-1][1]
+def record_seats(mixture, agents_by_seat):
+    def agent_at(game, seat):
+        agents_by_seat.append((seat, mixture.agent_of_seat(game, seat)))
+        return agents_by_seat[-1][1]
 
-    return Team(team.name, at)
+    return Team(mixture.name, agent_at)

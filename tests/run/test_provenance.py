@@ -10,7 +10,7 @@ from sparring import cli
 from sparring.run import provenance
 from sparring.run.provenance import PROVENANCE, note_start, starts
 
-QUICK = [
+QUICK_OVERRIDES = [
     "steps=1",
     "rollout.games_per_step=8",
     "model.hidden_size=8",
@@ -18,24 +18,24 @@ QUICK = [
     "model.heads=1",
     "evaluation.exact=false",
 ]
-QUICK += ["checkpoint.every=1", "threads=1"]
+QUICK_OVERRIDES += ["checkpoint.every=1", "threads=1"]
 
 
-def call(*words):
-    outcome = CliRunner().invoke(cli.app, [str(word) for word in words])
-    assert outcome.exit_code == 0, outcome.output
+def run_cli(*arguments):
+    result = CliRunner().invoke(cli.app, [str(word) for word in arguments])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def resumed_run(tmp_path_factory):
     path = tmp_path_factory.mktemp("provenance") / "run"
-    call("train", "kuhn-tiny", *QUICK, "--run", path)
-    call("train", "--run", path, "--resume", "steps=2")
+    run_cli("train", "kuhn-tiny", *QUICK_OVERRIDES, "--run", path)
+    run_cli("train", "--run", path, "--resume", "steps=2")
     return path
 
 
-def test_every_start_of_a_run_is_stored(run):
-    first_start, second_start = starts(run)
+def test_every_start_of_a_run_is_stored(resumed_run):
+    first_start, second_start = starts(resumed_run)
     assert (first_start["after_step"], second_start["after_step"]) == (0, 1)
     for start in (first_start, second_start):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", start["date"])
@@ -50,7 +50,15 @@ def test_the_determinism_of_replies_is_stored(tmp_path, threads, replies, monkey
     monkeypatch.setenv("CC", "none")
     threads_before = torch.get_num_threads()
     try:
-        call("train", "kuhn-tiny", *QUICK, "model.hidden_size=16", f"threads={threads}", "--run", tmp_path / "run")
+        run_cli(
+            "train",
+            "kuhn-tiny",
+            *QUICK_OVERRIDES,
+            "model.hidden_size=16",
+            f"threads={threads}",
+            "--run",
+            tmp_path / "run",
+        )
     finally:
         torch.set_num_threads(threads_before)
     (start,) = starts(tmp_path / "run")
@@ -61,29 +69,29 @@ def test_the_determinism_of_replies_is_stored(tmp_path, threads, replies, monkey
     assert f"<td>{replies}</td>" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_provenance_is_in_no_other_file(run, monkeypatch):
+def test_provenance_is_in_no_other_file(resumed_run, monkeypatch):
     monkeypatch.setattr(provenance.socket, "gethostname", lambda: "a-host-of-its-own")
-    call("train", "--run", run, "--resume", "steps=3")
-    assert starts(run)[-1]["host"] == "a-host-of-its-own"
-    others = [
+    run_cli("train", "--run", resumed_run, "--resume", "steps=3")
+    assert starts(resumed_run)[-1]["host"] == "a-host-of-its-own"
+    other_files = [
         path
-        for path in run.rglob("*")
+        for path in resumed_run.rglob("*")
         if path.is_file() and path.name not in (PROVENANCE, "report.html", ".lock-holder")
     ]
-    assert len(others) > 5
-    for path in others:
+    assert len(other_files) > 5
+    for path in other_files:
         assert b"a-host-of-its-own" not in path.read_bytes(), path
-    assert "a-host-of-its-own" in (run / "report.html").read_text()
+    assert "a-host-of-its-own" in (resumed_run / "report.html").read_text()
 
 
 def test_a_replaced_run_has_new_provenance(tmp_path):
     for _ in range(2):
-        call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run", "--overwrite")
+        run_cli("train", "kuhn-tiny", *QUICK_OVERRIDES, "--run", tmp_path / "run", "--overwrite")
     assert len(starts(tmp_path / "run")) == 1
 
 
 @pytest.mark.parametrize(
-    ("first_value", "second_value", "warned"),
+    ("first_value", "second_value", "has_warning"),
     [
         ("compiled", "torch: CC=none", True),
         ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
@@ -95,13 +103,13 @@ def test_a_replaced_run_has_new_provenance(tmp_path):
         (["compiled"], "torch", False),
     ],
 )
-def test_a_resume_with_other_numerics_is_warned_of(tmp_path, caplog, first_value, second_value, warned):
+def test_a_resume_with_other_numerics_gives_a_warning(tmp_path, caplog, first_value, second_value, has_warning):
     note_start(tmp_path, ["sparring"], after_step=0, invariant=True, decoding=first_value, weights="live weights")
     assert caplog.text == ""
     note_start(tmp_path, ["sparring"], after_step=4, invariant=True, decoding=second_value, weights="live weights")
     expected = f"{first_value!r} up to step 4, and by"
-    assert (expected in caplog.text and "the run's numbers change" in caplog.text) == warned
-    assert warned or caplog.text == ""
+    assert (expected in caplog.text and "the run's numbers change" in caplog.text) == has_warning
+    assert has_warning or caplog.text == ""
 
 
 def test_a_start_without_a_checkpoint_is_not_compared(tmp_path, caplog):
@@ -114,9 +122,9 @@ def test_a_start_without_a_checkpoint_is_not_compared(tmp_path, caplog):
 
 
 def test_a_run_resumes_without_the_compiler_with_a_warning(tmp_path, monkeypatch, caplog):
-    call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+    run_cli("train", "kuhn-tiny", *QUICK_OVERRIDES, "--run", tmp_path / "run")
     monkeypatch.setenv("CC", "none")
-    call("train", "--run", tmp_path / "run", "--resume", "steps=2")
+    run_cli("train", "--run", tmp_path / "run", "--resume", "steps=2")
     assert "computed by 'compiled' up to step 1, and by 'torch: CC=none' from here on" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Stopping and resuming changes no byte of a run, for every estimator, loss, opponent and selection."""
+"""Interrupting and resuming changes no byte of a run, for every estimator, loss, opponent and selection."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from sparring.run.step import Methods, play_round
 from tests.estimators import asked_of, played_for
 from tests.run.builders import fingerprint, train_in
 
-BASE = {
+BASE_CONFIG = {
     "steps": 4,
     "threads": 1,
     "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
@@ -34,10 +34,10 @@ BASE = {
     "store": {"every": 1},
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
-CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
-# illegal replies are replaced at random, so games differ from the first step
-RANDOM = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}
-RUNS = {
+ESTIMATORS = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
+# illegal replies are replaced by random actions, so episodes differ from the first step
+RANDOM_ILLEGAL = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}
+OTHER_RUNS = {
     "all losses": {
         "credit": {"name": "gae"},
         "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")],
@@ -54,7 +54,7 @@ RUNS = {
         "rollout": {"games_per_step": 8, "group_size": 2, "refills": 2},
     },
     "replay r3": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "replay": {"name": "r3", "number": 2},
         "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
         "rollout": {"games_per_step": 8, "group_size": 1},
@@ -64,9 +64,9 @@ RUNS = {
         "selection": {"name": "equal_groups", "policy": "drop"},
         "credit": {"name": "grpo"},
     },
-    "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
+    "replay prioritised": {**RANDOM_ILLEGAL, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
     "reward model": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "credit": {"name": "oprl", "beta": 0.5},
         "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},
         "warmup": {"updates": 1, "games": 4},
@@ -76,13 +76,13 @@ RUNS = {
         "warmup": {"updates": 2, "games": 4},
     },
     "a reference that credit reads, an average and a warm-up": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "credit": {"name": "oprl", "preset": "policy"},
         "learner": {"average": 0.9},
         "warmup": {"updates": 2, "games": 4},
     },
     "several policies": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "policies": {
             "leader": {"credit": {"name": "rae"}, "learner": {"average": 0.9}},
             "main": {
@@ -97,13 +97,13 @@ RUNS = {
         "warmup": {"updates": 1, "games": 4},
     },
     "a frozen policy": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "policies": {"leader": {}, "helper": {"frozen": True}},
         "roles": {"first": "leader", "second": "helper"},
         "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
     },
     "tree of games": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "credit": {"name": "spo_tree"},
         "rollout": {
             "games_per_step": 8,
@@ -113,7 +113,7 @@ RUNS = {
         },
     },
     "branches, fixed starts, refills and replay": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "credit": {"name": "branch_grpo"},
         "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
         "selection": {"name": "equal_groups", "policy": "drop"},
@@ -170,14 +170,14 @@ RUNS = {
     },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
     "league by results": {
-        **RANDOM,
+        **RANDOM_ILLEGAL,
         "matchmaker": {"name": "pfsp", "past": 0.9},
         "league": {"every": 1, "keep": 2, "keeping": {"name": "newest"}},
         "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 8, "group_size": 2, "refills": 1},
     },
     "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
-    "search, two games": {
+    "search in two environments": {
         "environments": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],
         "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"mcts": 0.7}},
         "evaluation": {
@@ -187,38 +187,41 @@ RUNS = {
         },
     },
 }
-# option of each estimator that names a reward of turns
-PROCESS = {
+# by estimator: the option that names a reward of turns
+REWARD_OPTION = {
     "ppr": "process",
     "ssl": "component",
     "spae": "accuracy",
     "vpr": "process",
 }
-CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
+ALL_RUNS = {
+    **{f"{credit['name']}-{credit['preset'] or 'plain'}": {"credit": credit} for credit in ESTIMATORS},
+    **OTHER_RUNS,
+}
 
 
 # every second case runs in make test-slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(CASES)]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(ALL_RUNS)]
 )
 def test_resuming_from_any_checkpoint_gives_the_same_run(tmp_path, name):
-    changes = dict(CASES[name])
+    changes = dict(ALL_RUNS[name])
     if "critic" in registry.required_services(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
-    if "credit" in changes and name not in RUNS:
+    if "credit" in changes and name not in OTHER_RUNS:
         extra_rollout = asked_of(changes["credit"]["name"], changes["credit"]["preset"])
-        changes["rollout"] = {**BASE.get("rollout", {}), **extra_rollout}
+        changes["rollout"] = {**BASE_CONFIG.get("rollout", {}), **extra_rollout}
         if "candidates" in extra_rollout:
             changes["rewards"] = [{"name": "format_bonus"}]
-        if (extra_changes := played_for(changes["credit"]["name"], changes["credit"]["preset"])) is not None:
+        if (environment_name := played_for(changes["credit"]["name"], changes["credit"]["preset"])) is not None:
             changes |= {
-                "environments": [{"name": extra_changes, "illegal": {"rule": "random"}}],
-                "model": {**BASE["model"], "context": 1024},
+                "environments": [{"name": environment_name, "illegal": {"rule": "random"}}],
+                "model": {**BASE_CONFIG["model"], "context": 1024},
             }
-    if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
-        changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
+    if (credit := changes.get("credit", {"name": ""}))["name"] in REWARD_OPTION:
+        changes["credit"] = {**credit, REWARD_OPTION[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]
-    config = resolve({**BASE, "checkpoint": {"every": 1, "keep": 9}, **changes})
+    config = resolve({**BASE_CONFIG, "checkpoint": {"every": 1, "keep": 9}, **changes})
     assert train_in(tmp_path / "whole", config).finished
     expected = fingerprint(tmp_path / "whole")
     if "replay" in changes:
@@ -233,11 +236,11 @@ def test_resuming_from_any_checkpoint_gives_the_same_run(tmp_path, name):
                 (later_checkpoint / checkpoint.MANIFEST).unlink()
         assert checkpoint.load_latest(tmp_path / "whole").step == step
         train_in(tmp_path / "whole", config, resume=True)
-        assert fingerprint(tmp_path / "whole") == expected, f"gone on from step {step}"
+        assert fingerprint(tmp_path / "whole") == expected, f"resumed from step {step}"
 
 
 def test_files_of_steps_after_the_checkpoint_are_removed(tmp_path):
-    config = resolve({**BASE, "checkpoint": {"every": 3}})
+    config = resolve({**BASE_CONFIG, "checkpoint": {"every": 3}})
     train_in(tmp_path / "run", config)
     (checkpoint.load_latest(tmp_path / "run").path / checkpoint.MANIFEST).unlink()
     with RunFolder.open(tmp_path / "run") as folder, GracefulStop() as stop:
@@ -251,15 +254,15 @@ def test_files_of_steps_after_the_checkpoint_are_removed(tmp_path):
 
 
 def test_a_run_beyond_its_number_of_steps_is_finished(tmp_path):
-    train_in(tmp_path / "run", resolve(BASE))
+    train_in(tmp_path / "run", resolve(BASE_CONFIG))
     files_before = fingerprint(tmp_path / "run")
-    summary = train_in(tmp_path / "run", resolve({**BASE, "steps": 2}), resume=True)
+    summary = train_in(tmp_path / "run", resolve({**BASE_CONFIG, "steps": 2}), resume=True)
     assert (summary.steps, summary.finished) == (4, True)
     assert fingerprint(tmp_path / "run") == files_before
 
 
-# the state of a run: one value passed from step to step, of which each owner writes a part
-BASE_STATE = {
+# The state of a run is passed from step to step; each owner writes one part of it.
+STATE_CONFIG = {
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "steps": 4,
     "threads": 1,
@@ -271,9 +274,9 @@ BASE_STATE = {
 }
 
 
-def rounds(config, number, state=None):
+def states_after_rounds(config, num_rounds, state=None):
     engine, methods, states = LocalEngine(config), Methods.of(config), [state or RunState()]
-    while len(states) <= number:
+    while len(states) <= num_rounds:
         states.append(play_round(config, engine, methods, states[-1]).state)
     return states
 
@@ -285,7 +288,7 @@ def save_state(state, folder):
 
 
 def test_the_state_accumulates_over_steps(tmp_path):
-    states = rounds(resolve(BASE_STATE), 3)
+    states = states_after_rounds(resolve(STATE_CONFIG), 3)
     assert [state.step for state in states] == [0, 1, 2, 3]
     assert states[0].owners == {}
     for state in states[1:]:
@@ -293,13 +296,13 @@ def test_the_state_accumulates_over_steps(tmp_path):
         assert state.json("credit")
         records = [record for arm in state.json("curriculum").values() for record in arm]
         assert len(records) == 4 * state.step  # one record per group
-    sizes = [len(state.replay.stored) for state in states]
-    assert sizes[0] == 0 < sizes[1] < sizes[3]
+    buffer_sizes = [len(state.replay.stored) for state in states]
+    assert buffer_sizes[0] == 0 < buffer_sizes[1] < buffer_sizes[3]
 
 
 def test_a_step_does_not_change_the_previous_state(tmp_path):
-    config = resolve(BASE_STATE)
-    state_before, state_after = rounds(config, 2)[1:]
+    config = resolve(STATE_CONFIG)
+    state_before, state_after = states_after_rounds(config, 2)[1:]
     first_files = save_state(state_before, tmp_path / "first")
     second_state = play_round(config, (engine := LocalEngine(config)), Methods.of(config), state_before).state
     assert save_state(state_before, tmp_path / "second") == first_files
@@ -308,7 +311,7 @@ def test_a_step_does_not_change_the_previous_state(tmp_path):
 
 
 def test_a_saved_state_is_restored(tmp_path):
-    state = rounds(resolve(BASE_STATE), 2)[-1]
+    state = states_after_rounds(resolve(STATE_CONFIG), 2)[-1]
     files = save_state(state, tmp_path / "one")
     assert set(files) == {"state.json", "replay.parquet", "replay.json"}
     restored = RunState.restored(tmp_path / "one", state.step, json.loads(files["state.json"]))
@@ -348,7 +351,7 @@ def test_a_malformed_state_is_refused(tmp_path, damage):
 
 
 def test_a_truncated_state_file_is_refused(tmp_path):
-    state = rounds(resolve(BASE_STATE), 1)[-1]
+    state = states_after_rounds(resolve(STATE_CONFIG), 1)[-1]
     files = save_state(state, tmp_path / "one")
     (tmp_path / "one" / "replay.parquet").write_bytes(files["replay.parquet"][:-20])
     with pytest.raises(CheckpointError, match="replay buffer"):
@@ -361,46 +364,46 @@ def test_the_returned_json_of_a_state_is_a_copy():
     assert state.json("credit") == {"mean": 1.0}
 
 
-# run folders of earlier versions can be read, evaluated, exported, reported and resumed
-OLD = Path(__file__).parent.parent / "data"
-RUNS_OLD = sorted(path.name for path in OLD.glob("run_*"))
+# Run folders of earlier versions can be read, evaluated, exported, reported and resumed.
+DATA_FOLDER = Path(__file__).parent.parent / "data"
+OLD_RUNS = sorted(path.name for path in DATA_FOLDER.glob("run_*"))
 
 
-@pytest.fixture(params=RUNS_OLD)
-def run_old(request, tmp_path):
-    shutil.copytree(OLD / request.param, tmp_path / "run")
+@pytest.fixture(params=OLD_RUNS)
+def old_run(request, tmp_path):
+    shutil.copytree(DATA_FOLDER / request.param, tmp_path / "run")
     return tmp_path / "run"
 
 
-def call(*words):
-    outcome = CliRunner().invoke(app, list(map(str, words)))
-    assert outcome.exit_code == 0, outcome.output
-    return outcome.output
+def run_cli(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
-def test_an_old_run_is_read(run_old):
-    loaded = sparring.load_run(run_old)
+def test_an_old_run_is_read(old_run):
+    loaded = sparring.load_run(old_run)
     assert loaded.step == 2 and len(loaded.metrics()) == 2
     episodes = loaded.episodes()
     assert [step for step, _ in episodes] == [1] * 4 + [2] * 4
     assert len(sparring.turn_table([episode for _, episode in episodes]).reward)
 
 
-def test_an_old_run_is_evaluated_exported_and_reported(run_old, tmp_path):
-    assert "NashConv" in call("evaluate", run_old, "--games", 2, "--opponent", "random")
-    call("export", run_old, tmp_path / "model")
+def test_an_old_run_is_evaluated_exported_and_reported(old_run, tmp_path):
+    assert "NashConv" in run_cli("evaluate", old_run, "--games", 2, "--opponent", "random")
+    run_cli("export", old_run, tmp_path / "model")
     assert (tmp_path / "model" / "config.json").is_file()
-    call("report", run_old)
-    assert (run_old / "report.html").stat().st_size > 1000
+    run_cli("report", old_run)
+    assert (old_run / "report.html").stat().st_size > 1000
 
 
-def test_an_old_run_resumes_beside_its_old_files(run_old):
-    text = (run_old / "config.yaml").read_text()
-    call("train", run_old / "config.yaml", "steps=3", "--run", run_old, "--resume")
-    config_after = (run_old / "config.yaml").read_text()
+def test_an_old_run_resumes_and_keeps_its_old_files(old_run):
+    text = (old_run / "config.yaml").read_text()
+    run_cli("train", old_run / "config.yaml", "steps=3", "--run", old_run, "--resume")
+    config_after = (old_run / "config.yaml").read_text()
     assert "steps: 2" in text and "steps: 3" in config_after
     assert "keep" not in yaml.safe_load(text)["store"] and yaml.safe_load(config_after)["store"]["keep"] == 0, (
-        "nothing stored is removed"
+        "no stored step is removed"
     )
-    episodes = sparring.load_run(run_old).episodes()
+    episodes = sparring.load_run(old_run).episodes()
     assert {step: episode.environment is not None for step, episode in episodes} == {1: False, 2: False, 3: True}

@@ -20,18 +20,18 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.run.builders import train_in
 
-# their weights are too small to reach the bound
-JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}
+# rewards that need an oracle; their weights are too small to reach the bound
+REWARDS_WITH_ORACLE = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}
 # these two need an endpoint and a puzzle
-NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]
+REWARD_NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]
 # not available here: entropies of an oracle, a lead, and episodes with parts
-UNKNOWN = {
+ABSTAINING_REWARDS = {
     "information_gain",
     "spawn",
     "subtasks_finished",
     "contribution",
 }
-EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
+ALL_REWARDS = [{"name": name, "weight": 1e-6 if name in REWARDS_WITH_ORACLE else 0.5} for name in REWARD_NAMES]
 BASE = {
     "steps": 2,
     "threads": 1,
@@ -43,11 +43,11 @@ BASE = {
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 2, "exact": False},
     "store": {"every": 1},
-    "rewards": EVERY,
+    "rewards": ALL_REWARDS,
 }
 
 
-def one_round(**changes):
+def play_step(**changes):
     config = resolve({**BASE, **changes})
     engine, turn_tables = LocalEngine(config), []
     methods = Methods.of(config)
@@ -62,34 +62,36 @@ def one_round(**changes):
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
     config = resolve(BASE)
     assert train_in(tmp_path / "run", config).finished
-    names = {f"reward/{reward['name']}" for reward in EVERY}
+    names = {f"reward/{reward['name']}" for reward in ALL_REWARDS}
     for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
-        assert all(line.get("metrics", line)[f"abstained/{name}"] == 1 for name in UNKNOWN)
+        assert all(line.get("metrics", line)[f"abstained/{name}"] == 1 for name in ABSTAINING_REWARDS)
         assert names | {"bounded_share"} <= set(line.get("metrics", line))
     for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
         for turn in episode.turns:
-            assert set(turn.rewards) - {"illegal"} == {"game", *NAMES} - UNKNOWN
+            assert set(turn.rewards) - {"illegal"} == {"game", *REWARD_NAMES} - ABSTAINING_REWARDS
             assert turn.rewards["format_bonus"] == (0.025 if turn.event == "ok" else 0.0)
 
 
 def test_credit_gets_shaped_rewards_and_metrics_use_plain_returns():
-    bonus = [{"name": "format_bonus", "bonus": 0.01, "penalty": 0.02}]
-    (outcome, turns), (plain_outcome, plain_turns) = one_round(rewards=bonus), one_round(rewards=[])
+    rewards = [{"name": "format_bonus", "bonus": 0.01, "penalty": 0.02}]
+    (outcome, turns), (plain_outcome, plain_turns) = play_step(rewards=rewards), play_step(rewards=[])
     expected = [0.01 if turn.event == "ok" else -0.02 for _, turn in ordered_turns(outcome.episodes)]
     assert (turns.reward - plain_turns.reward).tolist() == pytest.approx(expected)
     assert outcome.metrics["reward/format_bonus"] == pytest.approx(sum(expected) / len(expected))
-    shared = {name for name in plain_outcome.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))}
-    assert shared and all(plain_outcome.metrics[name] == outcome.metrics[name] for name in shared)
+    shared_names = {
+        name for name in plain_outcome.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))
+    }
+    assert shared_names and all(plain_outcome.metrics[name] == outcome.metrics[name] for name in shared_names)
     assert not any(name.startswith("reward/") for name in plain_outcome.metrics)
 
 
 def test_penalties_within_a_game_never_reorder_outcomes():
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random", "penalty": 3.0}}]
-    for lifted, largest in ((False, 0.49), (True, math.inf)):
-        outcome, turns = one_round(environments=games, rewards=[], reorder_outcomes=lifted)
+    for is_unbounded, bound in ((False, 0.49), (True, math.inf)):
+        outcome, turns = play_step(environments=games, rewards=[], reorder_outcomes=is_unbounded)
         sums = np.bincount(turns.trajectory, weights=turns.components["illegal"])
-        assert outcome.metrics["legal_rate"] < 1 and outcome.metrics["bounded_share"] == (0.0 if lifted else 1.0)
-        assert -largest - 1e-9 <= sums.min() < (-2.9 if lifted else -0.4)
+        assert outcome.metrics["legal_rate"] < 1 and outcome.metrics["bounded_share"] == (0.0 if is_unbounded else 1.0)
+        assert -bound - 1e-9 <= sums.min() < (-2.9 if is_unbounded else -0.4)
 
 
 def test_credit_gets_scaled_payoffs_and_metrics_use_the_original():
@@ -98,7 +100,7 @@ def test_credit_gets_scaled_payoffs_and_metrics_use_the_original():
         {"name": "tic_tac_toe", "illegal": {"rule": "random"}},
     )
     (plain_outcome, plain_turns), (scaled_outcome, turns) = (
-        one_round(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5)
+        play_step(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5)
     )
     factor = np.array([2.5 if turns.game_names[game] == "kuhn_poker" else 1.0 for game in turns.game])
     assert turns.reward.tolist() == (plain_turns.reward * factor).tolist()
@@ -111,20 +113,20 @@ def test_exact_values_are_scaled_with_the_payoffs():
     game = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
     sections = {"rewards": [], "credit": {"name": "difference_rewards"}}
     (_, unscaled_turns), (_, turns) = (
-        one_round(environments=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0)
+        play_step(environments=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0)
     )
     for name in ("action_value", "default_value", "reward"):
         assert getattr(turns, name) == pytest.approx(2.0 * getattr(unscaled_turns, name))
     assert np.abs(turns.action_value).max() > 0
 
 
-def test_the_paper_s_games_pay_at_most_four():
+def test_the_scaled_payoffs_of_the_mars_paper_are_at_most_4():
     config = resolve(load_recipe("mars/multi-game-paper"))
-    largest = [configured_game(section).max_utility * section.scale for section in config.environments]
-    assert largest == [4.0, 4.0, 4.0]
+    max_payoffs = [configured_game(section).max_utility * section.scale for section in config.environments]
+    assert max_payoffs == [4.0, 4.0, 4.0]
 
 
-def total(episode, seat):
+def format_reward_of_seat(episode, seat):
     return sum(
         value
         for turn in episode.turns
@@ -135,7 +137,7 @@ def total(episode, seat):
 
 
 @pytest.mark.parametrize(
-    ("changes", "largest"),
+    ("changes", "bound"),
     [
         ({}, 0.49),
         ({"reorder_outcomes": True}, 50.0),
@@ -143,25 +145,25 @@ def total(episode, seat):
         ({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "forfeit", "payoff": "spiral"}}]}, 0.245),
     ],
 )
-def test_the_bound_comes_from_the_game_unless_given_or_removed(changes, largest):
+def test_the_bound_comes_from_the_game_unless_given_or_removed(changes, bound):
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}]
-    penal = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
-    outcome, _ = one_round(**{"environments": games, "rewards": penal, **changes})
+    large_rewards = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
+    outcome, _ = play_step(**{"environments": games, "rewards": large_rewards, **changes})
     totals = [
-        abs(total(episode, seat))
+        abs(format_reward_of_seat(episode, seat))
         for episode in outcome.episodes
         for seat in (0, 1)
-        if any(t.seat == seat for t in episode.turns)
+        if any(turn.seat == seat for turn in episode.turns)
     ]
     if "reorder_outcomes" in changes:
         assert outcome.metrics["bounded_share"] == 0.0 and all(value % 10.0 == 0.0 for value in totals)
     else:
-        assert outcome.metrics["bounded_share"] == 1.0 and max(totals) == pytest.approx(largest)
-    assert max(totals) <= largest + 1e-9
+        assert outcome.metrics["bounded_share"] == 1.0 and max(totals) == pytest.approx(bound)
+    assert max(totals) <= bound + 1e-9
 
 
 def test_every_metric_of_shaping_is_documented():
-    outcome, _ = one_round()
+    outcome, _ = play_step()
     documented = glossary()
     for name in outcome.metrics:
         assert any(matches(pattern, name) for pattern in documented), name

@@ -39,7 +39,7 @@ from tests.estimators import asked_of
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
 
-def setting(**changes):
+def step_config(**changes):
     defaults = {
         "environments": [{"name": "kuhn_poker"}],
         "steps": 4,
@@ -49,13 +49,13 @@ def setting(**changes):
     return resolve({**defaults, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
 
 
-def methods(config, **changes):
+def methods_with(config, **changes):
     original = Methods.of(config)
     names = ("matchmaker", "curriculum", "selection", "credit")
     return Methods(**{name: changes.get(name, getattr(original, name)) for name in names})
 
 
-def weights(engine):
+def copy_weights(engine):
     return {name: tensor.clone() for name, tensor in engine.model.tensors().items()}
 
 
@@ -66,33 +66,33 @@ def test_a_step_with_no_selected_turns_changes_no_weights(name):
     credit = {"name": name, **dict.fromkeys(parts, "game")}
     rollout = {"games_per_step": 16, "group_size": 4, **asked_of(name)}
     rewards = [{"name": "format_bonus"}] if "candidates" in rollout else []
-    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout, rewards=rewards)
+    config = step_config(credit=credit, losses=LOSSES if critic else LOSSES[:1], rollout=rollout, rewards=rewards)
     engine = LocalEngine(config)
-    weights_before = weights(engine)
+    weights_before = copy_weights(engine)
     outcome = play_round(
         config,
         engine,
-        methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)),
+        methods_with(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)),
         RunState(),
     )
-    assert all((tensor == weights_before[key]).all() for key, tensor in weights(engine).items())
+    assert all((tensor == weights_before[key]).all() for key, tensor in copy_weights(engine).items())
     assert (outcome.metrics["kept_share"], outcome.metrics["advantage_std"], len(outcome.episodes)) == (0.0, 0.0, 16)
 
 
 def test_the_estimator_gets_selected_turns_and_metrics_use_all():
-    config, turns_seen = setting(), []
-    engine, original = LocalEngine(config), Methods.of(config)
+    config, turns_seen = step_config(), []
+    engine, original_methods = LocalEngine(config), Methods.of(config)
 
     def selection(turns, stream, progress):
         return turns.episode < 6
 
     def credit(turns, state, progress):
         turns_seen.append((set(turns.episode.tolist()), dict(state), progress))
-        return original.credit["main"](turns, {"count": state.get("count", 0) + 1}, progress=progress)
+        return original_methods.credit["main"](turns, {"count": state.get("count", 0) + 1}, progress=progress)
 
     state = RunState()
     for _ in range(2):
-        outcome = play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), state)
+        outcome = play_round(config, engine, methods_with(config, selection=selection, credit={"main": credit}), state)
         state = outcome.state
     assert turns_seen[0] == (set(range(6)), {}, 0.0)
     assert turns_seen[1] == (set(), {"count": 1}, 0.25)  # the episodes of step 1 are numbered from 16
@@ -100,8 +100,8 @@ def test_the_estimator_gets_selected_turns_and_metrics_use_all():
     assert [episode.episode_id for episode in outcome.episodes] == list(range(16, 32))
 
 
-def test_if_no_game_can_be_played_it_is_an_error(monkeypatch):
-    config = setting()
+def test_a_step_in_which_every_game_fails_is_an_error(monkeypatch):
+    config = step_config()
     engine = LocalEngine(config)
     monkeypatch.setattr(engine, "play", lambda specs, judging: Rollout([], RolloutCounts()))
     with pytest.raises(RolloutError, match="the log says why"):
@@ -109,66 +109,68 @@ def test_if_no_game_can_be_played_it_is_an_error(monkeypatch):
 
 
 def test_failed_games_are_counted_and_their_groups_dropped(monkeypatch):
-    config = setting(rollout={"games_per_step": 16, "group_size": 4, "retries": 1})
+    config = step_config(rollout={"games_per_step": 16, "group_size": 4, "retries": 1})
     engine = LocalEngine(config)
     game, _ = engine.environments[0]
-    original, calls = game.reset, [0]
+    original_reset, calls = game.reset, [0]
 
-    def sometimes(*args, **kwargs):
-        state = original(*args, **kwargs)
+    def reset_or_fail(*args, **kwargs):
+        state = original_reset(*args, **kwargs)
         calls[0] += 1
         if calls[0] == 3 or calls[0] > 16:  # the third game and all later starts
             state._position = None
         return state
 
-    monkeypatch.setattr(type(game), "reset", lambda self, *args, **kwargs: sometimes(*args, **kwargs))
+    monkeypatch.setattr(type(game), "reset", lambda self, *args, **kwargs: reset_or_fail(*args, **kwargs))
     outcome = play_round(config, engine, Methods.of(config), RunState())
     assert (outcome.metrics["retried_games"], outcome.metrics["dropped_groups"]) == (1.0, 1.0)
     assert [episode.group_id for episode in outcome.episodes] == [1] * 4 + [2] * 4 + [3] * 4
 
 
 def test_games_that_selection_drops_are_replaced():
-    config = setting(
+    config = step_config(
         rollout={"games_per_step": 16, "group_size": 4, "refills": 3},
         selection={"name": "equal_groups", "policy": "drop"},
     )
-    engine, keys = LocalEngine(config), []
+    engine, stream_keys = LocalEngine(config), []
 
     def drop_half(turns, stream, progress):
-        keys.append(stream.key)
-        return (turns.group % 4 < 2) if len(keys) < 3 else np.ones(len(turns.group), dtype=bool)
+        stream_keys.append(stream.key)
+        return (turns.group % 4 < 2) if len(stream_keys) < 3 else np.ones(len(turns.group), dtype=bool)
 
-    outcome = play_round(config, engine, methods(config, selection=drop_half), RunState(step=1))
+    outcome = play_round(config, engine, methods_with(config, selection=drop_half), RunState(step=1))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"], len(outcome.episodes)) == (1.0, 0.5, 32)
     assert len({episode.episode_id for episode in outcome.episodes}) == 32
-    assert len(set(keys)) == 2
-    outcome = play_round(config, engine, methods(config, selection=drop_half), RunState(step=2))
+    assert len(set(stream_keys)) == 2
+    outcome = play_round(config, engine, methods_with(config, selection=drop_half), RunState(step=2))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"]) == (0.0, 1.0)
-    nothing = methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
-    assert play_round(config, engine, nothing, RunState(step=3)).metrics["refills"] == 3.0
+    without_turns = methods_with(
+        config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool)
+    )
+    assert play_round(config, engine, without_turns, RunState(step=3)).metrics["refills"] == 3.0
 
 
 @pytest.mark.parametrize(
-    ("selection", "plays"),
+    ("selection", "group_sizes"),
     [
-        (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # 6 groups are left
+        (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # the step takes 4 of the 6 groups
         (
             lambda turns, stream, progress: turns.episode % 4 < 3,
             [3] * 6,
         ),  # game 16 is the first of the sixth group of three
     ],
 )
-def test_refills_keep_whole_groups_and_nearly_the_size_of_a_step(selection, plays):
+def test_refills_keep_whole_groups_and_nearly_the_size_of_a_step(selection, group_sizes):
     games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-    config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
+    config = step_config(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
     engine, turns_seen = LocalEngine(config), []
 
     def credit(turns, state, progress):
         turns_seen.append([len(np.unique(turns.episode[turns.group == group])) for group in np.unique(turns.group)])
         return Methods.of(config).credit["main"](turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), RunState())
-    assert turns_seen == [plays]
+    play_round(config, engine, methods_with(config, selection=selection, credit={"main": credit}), RunState())
+    assert turns_seen == [group_sizes]
 
 
 def test_a_batch_has_the_fewest_sufficient_first_groups():
@@ -176,66 +178,76 @@ def test_a_batch_has_the_fewest_sufficient_first_groups():
         SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])
     ]
 
-    def numbers(size):
-        return [episode.number for episode in _first_groups(episodes, size)]
+    def first_numbers(num_games):
+        return [episode.number for episode in _first_groups(episodes, num_games)]
 
-    assert numbers(3) == [0, 1, 2]
-    assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # game 4 is the first of its group
-    assert numbers(7) == numbers(9) == numbers(20) == list(range(9))
+    assert first_numbers(3) == [0, 1, 2]
+    assert first_numbers(4) == first_numbers(6) == [0, 1, 2, 3, 4, 5]  # game 4 is the first of its group
+    assert first_numbers(7) == first_numbers(9) == first_numbers(20) == list(range(9))
     mixed_order = [episodes[index] for index in (0, 3, 1, 6, 2, 4)]  # the group of the second game ends with the batch
     assert [episode.number for episode in _first_groups(mixed_order, 2)] == [0, 3, 1, 2, 4]
 
 
-def test_metrics_of_several_parts_are_weighted_by_games():
-    parts = [(3, {"a": 1.0, "b": 4.0}), (1, {"a": 5.0, "c": 7.0}), (4, {"a": 0.0, "c": 2.0})]
-    metrics = _mean_metrics(parts)
-    assert metrics == {"a": pytest.approx(8 / 8), "b": pytest.approx(4.0), "c": pytest.approx((7 + 8) / 5)}
+def test_metrics_of_several_batches_are_weighted_by_games():
+    batches = [(3, {"a": 1.0, "b": 4.0}), (1, {"a": 5.0, "c": 7.0}), (4, {"a": 0.0, "c": 2.0})]
+    metrics = _mean_metrics(batches)
+    assert metrics == {
+        "a": pytest.approx((3 * 1 + 1 * 5 + 4 * 0) / 8),
+        "b": pytest.approx(4.0),
+        "c": pytest.approx((1 * 7 + 4 * 2) / 5),
+    }
 
 
 def test_metrics_of_a_step_weight_its_batches_by_games(monkeypatch):
-    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
-    engine, sizes = LocalEngine(config), iter([4, 12])
-    original = engine.play
+    config = step_config(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
+    engine, batch_sizes = LocalEngine(config), iter([4, 12])
+    original_play = engine.play
     monkeypatch.setattr(
-        engine, "play", lambda specs, judging: Rollout(original(specs).episodes[: next(sizes)], RolloutCounts())
+        engine,
+        "play",
+        lambda specs, judging: Rollout(original_play(specs).episodes[: next(batch_sizes)], RolloutCounts()),
     )
 
-    def all_of_the_first_batch(turns, stream, progress):
+    def select_first_batch(turns, stream, progress):
         return turns.episode < 16
 
-    outcome = play_round(config, engine, methods(config, selection=all_of_the_first_batch), RunState())
+    outcome = play_round(config, engine, methods_with(config, selection=select_first_batch), RunState())
     assert len(outcome.episodes) == 16
     assert outcome.metrics["kept_share"] == pytest.approx((4 * 1.0 + 12 * 0.0) / 16)
 
 
 def test_selection_has_a_new_stream_for_every_step_and_refill():
-    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
-    engine, streams = LocalEngine(config), []
+    config = step_config(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
+    engine, stream_keys = LocalEngine(config), []
 
-    def nothing(turns, stream, progress):
-        streams.append(stream.key)
+    def select_nothing(turns, stream, progress):
+        stream_keys.append(stream.key)
         return np.zeros(len(turns.group), dtype=bool)
 
     for step in (0, 1):
-        play_round(config, engine, methods(config, selection=nothing), RunState(step=step))
+        play_round(config, engine, methods_with(config, selection=select_nothing), RunState(step=step))
     root = engine.root.child("selection")
-    assert streams == [root.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
-    assert len(set(streams)) == 4
+    assert stream_keys == [root.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
+    assert len(set(stream_keys)) == 4
 
 
 @pytest.mark.parametrize("refills", [0, 2])
 def test_the_seconds_of_the_oracle_include_only_judging(monkeypatch, refills):
-    config = setting(
+    config = step_config(
         environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}],
         rollout={"games_per_step": 4, "group_size": 4, "refills": refills},
     )
     engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # the clock starts above 0, as on a running machine
-    original = Methods.of(config, [game for game, _ in engine.environments])
-    others = {name: getattr(original, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
-    nothing = Methods(**others, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
+    original_methods = Methods.of(config, [game for game, _ in engine.environments])
+    other_methods = {
+        name: getattr(original_methods, name) for name in ("matchmaker", "curriculum", "credit", "oracles")
+    }
+    without_turns = Methods(
+        **other_methods, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool)
+    )
     for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    timing = play_round(config, engine, nothing, RunState()).timing
+    timing = play_round(config, engine, without_turns, RunState()).timing
     # the clock is read before and after each batch
     assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
@@ -243,15 +255,15 @@ def test_the_seconds_of_the_oracle_include_only_judging(monkeypatch, refills):
 
 def test_games_are_truncated_at_max_turns():
     limit = {"schedule": "staircase", "values": [2, 5], "at": [0.5]}
-    config = setting(
+    config = step_config(
         environments=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
         rollout={"games_per_step": 4, "max_turns": limit},
     )
     engine = LocalEngine(config)
-    for step, turns in ((0, 2), (2, 5)):
+    for step, num_turns in ((0, 2), (2, 5)):
         episodes = play_round(config, engine, Methods.of(config), RunState(step=step)).episodes
-        assert {len(episode.turns) for episode in episodes} == {turns}
-        if turns == 2:
+        assert {len(episode.turns) for episode in episodes} == {num_turns}
+        if num_turns == 2:
             assert {episode.returns for episode in episodes} == {(0.0, 0.0)}
 
 
@@ -366,14 +378,14 @@ def test_environment_metrics_are_means_over_trained_seats_by_hand():
     specs = [
         EpisodeSpec(
             game=game,
-            episode_id=n,
-            group_id=n,
-            deal=root.child(n),
-            stream=root.child("play").child(n),
+            episode_id=number,
+            group_id=number,
+            deal=root.child(number),
+            stream=root.child("play").child(number),
             seats=seats,
             trained=trained,
         )
-        for n in range(40)
+        for number in range(40)
     ]
     batch = play(specs, {str(seats[0]): RandomAgent("random")})
     understood, clear = [], []
@@ -406,7 +418,7 @@ def test_entropy_is_estimated_from_the_sampled_tokens():
     assert "sampled_entropy" not in rollout_metrics([episode(0, [turn(0, 0)._replace(segments=())], (0.0, 0.0))])
 
 
-def rewarded(number, group, first_rewards, second_rewards):
+def episode_with_rewards(number, group, first_rewards, second_rewards):
     turns = [
         turn(0, 0)._replace(rewards={"outcome": first_rewards}),
         turn(1, 0)._replace(rewards={"outcome": second_rewards - 1.0, "bonus": 1.0}),
@@ -416,14 +428,23 @@ def rewarded(number, group, first_rewards, second_rewards):
 
 def test_the_reward_spread_is_within_groups_and_roles():
     """Group 0: first seat (1, -1), second (2, 2); group 1: first (3, 3), second (0, 4)."""
-    table = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 0, -1, 2), rewarded(2, 1, 3, 0), rewarded(3, 1, 3, 4)])
+    table = turn_table(
+        [
+            episode_with_rewards(0, 0, 1, 2),
+            episode_with_rewards(1, 0, -1, 2),
+            episode_with_rewards(2, 1, 3, 0),
+            episode_with_rewards(3, 1, 3, 4),
+        ]
+    )
     assert group_metrics(table) == {"group_deviation": pytest.approx((1 + 0 + 0 + 2) / 4), "group_equal_share": 1 / 2}
 
 
 def test_groups_of_one_and_an_empty_table_have_no_spread():
-    assert group_metrics(turn_table([rewarded(0, 0, 1, 2), rewarded(1, 1, -1, 2)])) == {}
+    assert group_metrics(turn_table([episode_with_rewards(0, 0, 1, 2), episode_with_rewards(1, 1, -1, 2)])) == {}
     assert group_metrics(turn_table([])) == {}
-    with_single = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 1, -1, 2), rewarded(2, 1, 1, 2)])
+    with_single = turn_table(
+        [episode_with_rewards(0, 0, 1, 2), episode_with_rewards(1, 1, -1, 2), episode_with_rewards(2, 1, 1, 2)]
+    )
     assert group_metrics(with_single) == {"group_deviation": pytest.approx(0.5), "group_equal_share": 1 / 2}
 
 
@@ -456,13 +477,13 @@ def test_kuhn_poker_improves_from_random_weights():
     engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
     evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
     first_metrics = evaluator.measure(engine.agent("policy"), engine.root)
-    difference = 0.0
+    max_difference = 0.0
     while state.step < config.steps:
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
-        difference = max(difference, outcome.metrics["logprob_difference_max"])
+        max_difference = max(max_difference, outcome.metrics["logprob_difference_max"])
     last_metrics = evaluator.measure(engine.agent("policy"), engine.root)
     assert outcome.metrics["legal_rate"] > 0.98
     assert first_metrics["illegal_mass/kuhn_poker"] > 0.5 > 0.05 > last_metrics["illegal_mass/kuhn_poker"]
     assert last_metrics["nash_conv/kuhn_poker"] < 0.35 < first_metrics["nash_conv/kuhn_poker"]
-    assert difference < 1e-4
+    assert max_difference < 1e-4

@@ -10,7 +10,7 @@ import sparring
 from sparring.play.players.biased import BiasedAgent
 from tests.run.builders import KillSignal
 
-TINY = [
+SMALL_OVERRIDES = [
     "threads=1",
     "model.hidden_size=8",
     "model.layers=1",
@@ -18,21 +18,21 @@ TINY = [
     "rollout.games_per_step=12",
     "rollout.group_size=4",
 ]
-TINY += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]
+SMALL_OVERRIDES += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]
 
 
-def learnt(tmp_path, credit):
-    run = sparring.train("context/trial-reflections", *TINY, f"credit={credit}", run=tmp_path / "run")
+def train_and_read_rows(tmp_path, credit):
+    trained = sparring.train("context/trial-reflections", *SMALL_OVERRIDES, f"credit={credit}", run=tmp_path / "run")
     keys = ["step", "episode_id", "seat", "turn_index"]
-    return run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=keys)
+    return trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=keys)
 
 
 def test_stored_turns_give_the_same_credit(tmp_path):
-    rows = learnt(tmp_path, "{name: mage, per_opponent: true, preset: as_released}")
+    rows = train_and_read_rows(tmp_path, "{name: mage, per_opponent: true, preset: as_released}")
     assert rows["note"].any() and rows["attempt"].max() == 2
     rows = rows.sort_values(["episode_id", "seat", "turn_index"])
-    names = np.array([agents[1 - seat] for agents, seat in zip(rows["agents"], rows["seat"], strict=True)])
-    assert len(set(names)) > 1
+    opponent_names = np.array([agents[1 - seat] for agents, seat in zip(rows["agents"], rows["seat"], strict=True)])
+    assert len(set(opponent_names)) > 1
     turns = sparring.turn_table(
         reward=rows["reward"],
         episode=rows["episode_id"],
@@ -42,11 +42,11 @@ def test_stored_turns_give_the_same_credit(tmp_path):
         view=rows["view"].tolist(),
         attempt=rows["attempt"],
         note=rows["note"],
-        opponents=pd.factorize(names)[0],
+        opponents=pd.factorize(opponent_names)[0],
         components={
             "game": [
-                dict(zip(n, v, strict=True)).get("game", 0.0)
-                for n, v in zip(rows["reward_names"], rows["reward_values"], strict=True)
+                dict(zip(names_of_rewards, values_of_rewards, strict=True)).get("game", 0.0)
+                for names_of_rewards, values_of_rewards in zip(rows["reward_names"], rows["reward_values"], strict=True)
             ]
         },
     )
@@ -55,8 +55,8 @@ def test_stored_turns_give_the_same_credit(tmp_path):
     assert np.abs(recomputed).max() > 0.1
 
 
-ROCK = [
-    *(change for change in TINY if not change.startswith(("steps", "evaluation"))),
+ROCK_OVERRIDES = [
+    *(change for change in SMALL_OVERRIDES if not change.startswith(("steps", "evaluation"))),
     "steps=4",
     "checkpoint.every=2",
     "evaluation.every=4",
@@ -64,7 +64,9 @@ ROCK = [
 
 
 def test_a_run_killed_within_a_trial_resumes_with_the_same_bytes(tmp_path, monkeypatch):
-    uninterrupted_run = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "whole")
+    uninterrupted_run = sparring.train(
+        "mage/rock-tiny", *ROCK_OVERRIDES, "evaluation.opponents=[]", run=tmp_path / "whole"
+    )
     choose, attempts = BiasedAgent.choose, []
 
     def raise_in_trial(agent, state, seat, stream):
@@ -75,12 +77,12 @@ def test_a_run_killed_within_a_trial_resumes_with_the_same_bytes(tmp_path, monke
 
     monkeypatch.setattr(BiasedAgent, "choose", raise_in_trial)
     with pytest.raises(KillSignal):
-        sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves")
+        sparring.train("mage/rock-tiny", *ROCK_OVERRIDES, "evaluation.opponents=[]", run=tmp_path / "halves")
     monkeypatch.undo()
     lines = (tmp_path / "halves" / "metrics.jsonl").read_text().splitlines()
     assert 0 < len(lines) < 4
     resumed_run = sparring.train(
-        "mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves", resume=True
+        "mage/rock-tiny", *ROCK_OVERRIDES, "evaluation.opponents=[]", run=tmp_path / "halves", resume=True
     )
     for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors"):
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -88,10 +90,10 @@ def test_a_run_killed_within_a_trial_resumes_with_the_same_bytes(tmp_path, monke
 
 
 def test_a_trial_beyond_the_context_is_truncated_and_counted(tmp_path):
-    changes = [*TINY, "model.context=20", "evaluation.opponents=[]"]
-    run = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
-    (figures,) = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    assert 0 < figures["overlong_rate"] < 1 and figures["overlong_rate"] <= figures["truncated_rate"]
-    assert np.isfinite(figures["loss"]) and figures["attempt/trial/1"] is not None
-    rows = run.table("episodes").to_pandas()
-    assert rows["attempt"].max() == 2, "a reply at random is played in its place, as the rule for illegal replies says"
+    changes = [*SMALL_OVERRIDES, "model.context=20", "evaluation.opponents=[]"]
+    trained = sparring.train("mage/rock-tiny", *changes, run=tmp_path / "run")
+    (metrics,) = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    assert 0 < metrics["overlong_rate"] < 1 and metrics["overlong_rate"] <= metrics["truncated_rate"]
+    assert np.isfinite(metrics["loss"]) and metrics["attempt/trial/1"] is not None
+    rows = trained.table("episodes").to_pandas()
+    assert rows["attempt"].max() == 2, "a random action replaces an unparsable reply, so all three attempts are played"

@@ -28,11 +28,11 @@ CALLS = itertools.count()
 
 
 def short_replies(episode, *, most: int = 3):
-    """Pay every reply of at most ``most`` characters 1."""
+    """Give a reward of 1 to every reply of at most ``most`` characters."""
     return [float(len(turn.reply) <= most) for turn in episode.turns]
 
 
-def changing_the_episode(episode):
+def reward_that_changes_the_episode(episode):
     for turn in episode.turns:
         turn.rewards["game"] = 0.0
     return [0.0 for turn in episode.turns]
@@ -50,7 +50,7 @@ BAD_REWARDS = [
         AssertionError,
         "must return equal rewards for equal episodes",
     ),
-    (changing_the_episode, AssertionError, "changed the episode"),
+    (reward_that_changes_the_episode, AssertionError, "changed the episode"),
     (lambda episode: 1.0, PluginError, ""),
     (lambda episode: [1 / 0 for turn in episode.turns], PluginError, ""),
 ]
@@ -74,41 +74,41 @@ def credit_with_targets(advantages, turns, state):
     return Credit(advantages=advantages, state=state, value_targets=turns.reward)
 
 
-def with_critic(turns, state):
+def estimator_with_targets(turns, state):
     return credit_with_targets(turns.reward - turns.value, turns, dict(state))
 
 
-def without_targets(turns, state):
+def estimator_without_targets(turns, state):
     return Credit(advantages=turns.reward - turns.value, state=dict(state))
 
 
-def reading_an_undeclared_column(turns, state):
+def estimator_of_an_undeclared_column(turns, state):
     return credit_with_targets(turns.reward - turns.action_value, turns, dict(state))
 
 
-def per_trajectory(turns, state):
+def estimator_per_trajectory(turns, state):
     return credit_with_targets(turns.reward[turns.done], turns, dict(state))
 
 
-def not_finite(turns, state):
+def estimator_with_infinities(turns, state):
     return credit_with_targets(turns.reward / 0.0, turns, dict(state))
 
 
-def changing_the_state(turns, state):
+def estimator_that_changes_its_state(turns, state):
     state["steps"] = state.get("steps", 0) + 1
     return credit_with_targets(turns.reward, turns, state)
 
 
-def changing_a_column(turns, state):
+def estimator_that_changes_a_column(turns, state):
     turns.reward[:] = 0.0
     return credit_with_targets(turns.reward, turns, dict(state))
 
 
-def random_advantages(turns, state):
+def estimator_with_random_advantages(turns, state):
     return credit_with_targets(turns.reward + random.random(), turns, dict(state))
 
 
-def state_of_tuples(turns, state):
+def estimator_with_tuples_as_state(turns, state):
     lengths = state.get("seen", ())
     return credit_with_targets(
         turns.reward, turns, {"seen": (*lengths, len(turns.reward)) if isinstance(lengths, tuple) else ()}
@@ -118,18 +118,22 @@ def state_of_tuples(turns, state):
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
-        (without_targets, AssertionError, "must return value_targets"),
-        (changing_the_state, AssertionError, "changed the state"),
-        (changing_a_column, AssertionError, "changed the column 'reward'"),
-        (random_advantages, AssertionError, "other advantages for the same table|other advantages after its state"),
-        (state_of_tuples, AssertionError, "another state after its state was written as JSON"),
-        (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
-        (not_finite, PluginError, "must be finite"),
+        (estimator_without_targets, AssertionError, "must return value_targets"),
+        (estimator_that_changes_its_state, AssertionError, "changed the state"),
+        (estimator_that_changes_a_column, AssertionError, "changed the column 'reward'"),
         (
-            reading_an_undeclared_column,
+            estimator_with_random_advantages,
+            AssertionError,
+            "other advantages for the same table|other advantages after its state",
+        ),
+        (estimator_with_tuples_as_state, AssertionError, "another state after its state was written as JSON"),
+        (estimator_per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
+        (estimator_with_infinities, PluginError, "must be finite"),
+        (
+            estimator_of_an_undeclared_column,
             PluginError,
             "as an array of numbers|TypeError",
-        ),  # it reads a column that it did not ask for, which is not there
+        ),  # NEEDS does not declare the column that it reads
     ],
 )
 def test_a_bad_estimator_is_refused_as_in_a_run(estimator, error, message):
@@ -261,7 +265,7 @@ def test_plug_ins_that_keep_their_contract_pass():
     for options in ({}, {"most": 5}):
         check_reward(short_replies, **options)
     check_reward(lambda episode: tuple(0.5 for turn in episode.turns))
-    check_estimator(with_critic)
+    check_estimator(estimator_with_targets)
     check_matchmaker(lambda request: seating_of(*(str(request.learner),) * request.num_seats))
     check_keeping(newest)
     check_keeping(spread)

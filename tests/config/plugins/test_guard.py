@@ -13,7 +13,7 @@ from sparring.config.plugins import guard
 from sparring.config.plugins.guard import CallWatch, PluginCall
 from sparring.core.errors import ConfigError, HungError, PluginError
 
-SHORT_LIMIT = {"seconds": 0.5}
+HALF_A_SECOND = {"seconds": 0.5}
 
 
 def loop_forever():
@@ -22,17 +22,18 @@ def loop_forever():
 
 
 @pytest.mark.parametrize(
-    "hang", [loop_forever, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()]
+    "hanging_function",
+    [loop_forever, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()],
 )
-def test_a_call_that_does_not_return_is_interrupted(hang):
+def test_a_call_that_does_not_return_is_interrupted(hanging_function):
     start_time = time.monotonic()
     message = r"The oracle 'slow' \(environments.N.oracle\) has not returned for 0.5 seconds.*call_seconds"
     with (
-        CallWatch(**SHORT_LIMIT),
+        CallWatch(**HALF_A_SECOND),
         pytest.raises(HungError, match=message),
         PluginCall("oracle 'slow' (environments.N.oracle)"),
     ):
-        hang()
+        hanging_function()
     assert time.monotonic() - start_time < 20
     assert guard._calls == []
 
@@ -54,7 +55,7 @@ def test_calls_that_return_in_time_are_not_interrupted():
 
 
 def test_the_innermost_watch_sets_the_limit():
-    with CallWatch(**SHORT_LIMIT):
+    with CallWatch(**HALF_A_SECOND):
         assert guard.call_limit_seconds() == 0.5
         with CallWatch(60.0), PluginCall("game 'x'"):
             assert guard.call_limit_seconds() == 60.0
@@ -67,13 +68,13 @@ def test_the_innermost_watch_sets_the_limit():
 def test_other_threads_are_not_interrupted():
     finished_calls = []
 
-    def work():
+    def call_plugin():
         with PluginCall("game 'x'"):
             time.sleep(0.8)
             finished_calls.append(True)
 
-    with CallWatch(**SHORT_LIMIT):
-        thread = threading.Thread(target=work)
+    with CallWatch(**HALF_A_SECOND):
+        thread = threading.Thread(target=call_plugin)
         thread.start()
         thread.join()
     assert finished_calls == [True]
@@ -83,11 +84,11 @@ def test_an_error_in_a_plug_in_names_the_plug_in():
     with (
         pytest.raises(
             PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: "
-        ) as caught,
+        ) as error_info,
         PluginCall("reward 'mine' (rewards.N)"),
     ):
         _ = 1 // 0
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert isinstance(error_info.value.__cause__, ZeroDivisionError)
     for error in (ConfigError("as it is"), KeyboardInterrupt()):
         with pytest.raises(type(error)), PluginCall("reward 'mine'"):
             raise error
@@ -100,7 +101,7 @@ def start_python(code, **options):
     )
 
 
-IGNORES_EXCEPTIONS = """
+CODE_THAT_IGNORES_EXCEPTIONS = """
 guard.GRACE_SECONDS = 0.3
 with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
     while True:
@@ -109,7 +110,7 @@ with CallWatch(0.2), PluginCall("agent 'deaf' (bots)"):
         except Exception:
             pass
 """
-HOLDS_THE_LOCK = """
+CODE_THAT_HOLDS_THE_LOCK = """
 guard.GRACE_SECONDS = 0.2
 with CallWatch(2.0), PluginCall("game 'in C'"):
     time.sleep(1.0)  # until the watch has noticed the call
@@ -120,8 +121,8 @@ with CallWatch(2.0), PluginCall("game 'in C'"):
 @pytest.mark.parametrize(
     ("code", "exit_code", "message"),
     [
-        (IGNORES_EXCEPTIONS, guard.EXIT_CODE, "The agent 'deaf' (bots) has not returned for 0.2 seconds"),
-        (HOLDS_THE_LOCK, 1, "Timeout"),
+        (CODE_THAT_IGNORES_EXCEPTIONS, guard.EXIT_CODE, "The agent 'deaf' (bots) has not returned for 0.2 seconds"),
+        (CODE_THAT_HOLDS_THE_LOCK, 1, "Timeout"),
     ],
     ids=["goes on", "holds the lock"],
 )

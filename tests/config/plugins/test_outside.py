@@ -19,8 +19,8 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.solvers import has_reference, reference_of, solver_of
 
-REWARD = '''
-"""Rewards of our own."""
+REWARD_MODULE = '''
+"""Rewards for a test."""
 SLOT = "rewards"
 
 
@@ -41,7 +41,7 @@ from os import system
 
 PLUGINS = ("nothing", "system")
 '''
-ESTIMATOR = '''
+ESTIMATOR_MODULE = '''
 import numpy as np
 from sparring.core.records import Credit
 
@@ -52,7 +52,7 @@ def ours(turns, state, *, scale: float = 1.0):
     """The reward of each turn."""
     return Credit(advantages=scale * turns.reward, state=state)
 '''
-MATCHMAKER = """
+MATCHMAKER_MODULE = """
 SLOT = "league.matchmakers"
 
 
@@ -61,7 +61,7 @@ def selfish(*args, **options):
 
     return mirror(*args)
 """
-GAME = '''
+GAME_MODULE = '''
 SLOT = "environments"
 
 
@@ -71,7 +71,7 @@ def our_kuhn():
 
     return kuhn_poker()
 '''
-SOLVER = '''
+SOLVER_MODULE = '''
 from sparring.core.records import SolverResult
 
 ORACLE = "posterior"
@@ -99,7 +99,7 @@ def no_plugins_loaded():
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch, request):
+def write_package(tmp_path, monkeypatch, request):
     name = f"own_{abs(hash(request.node.name)) % 10**8}"
     folder = tmp_path / "path" / name
     folder.mkdir(parents=True)
@@ -116,15 +116,15 @@ def package(tmp_path, monkeypatch, request):
         del sys.modules[module]
 
 
-def install_entry_points(monkeypatch, points):
+def install_entry_points(monkeypatch, installed):
     def entry_points(*, group):
-        return [point for point in points if point.group == group]
+        return [point for point in installed if point.group == group]
 
     monkeypatch.setattr(outside, "metadata", SimpleNamespace(**{**vars(metadata), "entry_points": entry_points}))
 
 
-def test_plug_ins_are_loaded_by_module_name_from_any_package(package, tmp_path):
-    name = package(short_replies=REWARD)
+def test_plug_ins_are_loaded_by_module_name_from_any_package(write_package, tmp_path):
+    name = write_package(short_replies=REWARD_MODULE)
     by_module, by_function = (registry.load("rewards", f"{name}.short_replies{suffix}") for suffix in ("", ".nothing"))
     assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
     assert by_module.module is by_function.module and set(by_module.options) == {"most"}
@@ -132,19 +132,19 @@ def test_plug_ins_are_loaded_by_module_name_from_any_package(package, tmp_path):
     assert registry.is_known("rewards", f"{name}.short_replies") and not registry.is_known("rewards", "short_replies")
     with pytest.raises(UnknownNameError, match="option of rewards"):
         registry.bind("rewards", f"{name}.short_replies", {"least": 5})
-    name = package()
-    (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD)
+    name = write_package()
+    (tmp_path / "path" / f"{name}_alone.py").write_text(REWARD_MODULE)
     assert registry.load("rewards", f"{name}_alone.nothing").function.__name__ == "nothing"
-    name = package()
+    name = write_package()
     (tmp_path / "path" / name / "__init__.py").unlink()
     (tmp_path / "path" / name / "deeper").mkdir()
-    (tmp_path / "path" / name / "deeper" / "short_replies.py").write_text(REWARD)
+    (tmp_path / "path" / name / "deeper" / "short_replies.py").write_text(REWARD_MODULE)
     assert registry.load("rewards", f"{name}.deeper.short_replies").options.keys() == {"most"}
 
 
 @pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
-def test_only_listed_functions_of_a_module_are_plug_ins(package, function):
-    name = package(short_replies=REWARD)
+def test_only_listed_functions_of_a_module_are_plug_ins(write_package, function):
+    name = write_package(short_replies=REWARD_MODULE)
     with pytest.raises(
         ConfigError,
         match=f"'{function}' is not a plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'",
@@ -152,8 +152,8 @@ def test_only_listed_functions_of_a_module_are_plug_ins(package, function):
         registry.load("rewards", f"{name}.short_replies.{function}")
 
 
-def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
-    name = package()
+def test_the_solver_in_the_folder_of_a_game_is_found(write_package, tmp_path):
+    name = write_package()
     folder = tmp_path / "path" / name / "our_urn"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -162,18 +162,18 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
     game = make_game(f"{name}.our_urn")
     # the solver belongs to the rules, which are those of urn
     assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"
-    (folder / "solver.py").write_text(SOLVER)
+    (folder / "solver.py").write_text(SOLVER_MODULE)
     registry.clear_caches()
     game = make_game(f"{name}.our_urn")
     oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
     assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
     assert f"{name}.our_urn.solver" in outside.loaded_modules()
-    rewarded = {
+    config_with_reward = {
         "environments": [{"name": f"{name}.our_urn"}],
         "rewards": [{"name": "reference_match"}],
         "reorder_outcomes": True,
     }
-    assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).environments[0].name == f"{name}.our_urn"
+    assert resolve({**load_recipe("kuhn-tiny"), **config_with_reward}).environments[0].name == f"{name}.our_urn"
     with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
         registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
 
@@ -181,23 +181,23 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
 @pytest.mark.parametrize(
     "line", ["SLOT = 'rewards'", "SLOT: Final = 'rewards'", 'SLOT: Final[str]="rewards"  # a reward']
 )
-def test_a_module_declares_its_slot_in_one_line(package, line):
-    name = package(good=f"from typing import Final\n\n{line}\n\n\ndef good(episode): ...\n")
+def test_a_module_declares_its_slot_in_one_line(write_package, line):
+    name = write_package(good=f"from typing import Final\n\n{line}\n\n\ndef good(episode): ...\n")
     assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
 
 
-def test_the_slot_is_read_from_the_source_without_importing_it(package, tmp_path):
-    name = package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
+def test_the_slot_is_read_from_the_source_without_importing_it(write_package, tmp_path):
+    name = write_package(bad='"""How to:\n\nSLOT = "rewards"\n"""\nraise SystemExit("imported")\n')
     with pytest.raises(ConfigError, match="is not a plug-in"):
         registry.load("rewards", f"{name}.bad")
-    name = package()
+    name = write_package()
     (tmp_path / "path" / name / "bad.py").write_bytes("SLOT = 'rewards'  # é".encode("latin-1"))
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         registry.load("rewards", f"{name}.bad")
-    name = package(both=REWARD.replace("short_replies", "both"))
-    (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
+    name = write_package(both=REWARD_MODULE.replace("short_replies", "both"))
+    (tmp_path / "path" / name / "__init__.py").write_text(REWARD_MODULE.replace("short_replies", "both"))
     assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
-    name = package()
+    name = write_package()
     (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
     with pytest.raises(ConfigError, match="there is no module"):
         registry.load("rewards", f"{name}.sub.missing")
@@ -210,21 +210,21 @@ def test_the_slot_is_read_from_the_source_without_importing_it(package, tmp_path
         ("def bad(episode, *, k: 'Nope' = 1): ...", "annotations of its function cannot be read: NameError"),
     ],
 )
-def test_an_option_without_a_readable_annotation_is_refused(package, text, message):
-    name = package(bad=f"SLOT = 'rewards'\n{text}\n")
+def test_an_option_without_a_readable_annotation_is_refused(write_package, text, message):
+    name = write_package(bad=f"SLOT = 'rewards'\n{text}\n")
     with pytest.raises(ConfigError, match=message):
         registry.bind("rewards", f"{name}.bad", {"k": 2})
 
 
 def test_a_broken_entry_point_breaks_neither_lists_nor_runs(monkeypatch, caplog):
-    points = [
+    entry_points = [
         metadata.EntryPoint(name="broken", value="no_such_package_here", group="sparring.losses"),
         metadata.EntryPoint(name="odd", value="my package!", group="sparring.losses"),
     ]
-    install_entry_points(monkeypatch, points)
+    install_entry_points(monkeypatch, entry_points)
     registry.clear_caches()
-    outcome = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
-    assert outcome.exit_code == 0 and "ppo_clip" in outcome.output and "broken" not in outcome.output
+    result = CliRunner().invoke(app, ["list", "losses"], catch_exceptions=False)
+    assert result.exit_code == 0 and "ppo_clip" in result.output and "broken" not in result.output
     assert "importing 'no_such_package_here' failed" in caplog.text
     assert CliRunner().invoke(app, ["train", "kuhn-tiny", "--dry-run"]).exit_code == 0
     with pytest.raises(ConfigError, match="an entry point: importing"):
@@ -256,8 +256,8 @@ def test_a_module_without_a_slot_is_not_imported(name, monkeypatch):
         ("SLOT = 'rewards'\ndef bad(:\n", r"failed.*SyntaxError"),
     ],
 )
-def test_a_broken_plug_in_is_refused_with_one_line(package, text, message):
-    name = package(bad=text)
+def test_a_broken_plug_in_is_refused_with_one_line(write_package, text, message):
+    name = write_package(bad=text)
     with pytest.raises(ConfigError, match=message) as error:
         registry.load("rewards", f"{name}.bad")
     assert "\n" not in str(error.value)
@@ -283,16 +283,16 @@ def test_a_missing_module_is_refused_with_how_to_install_it():
     )
 
 
-def test_entry_points_are_listed_by_name_but_built_in_names_win(package, monkeypatch):
-    name = package(short_replies=REWARD.replace('SLOT = "rewards"', ""), format_bonus=REWARD)
+def test_entry_points_are_listed_by_name_but_built_in_names_win(write_package, monkeypatch):
+    name = write_package(short_replies=REWARD_MODULE.replace('SLOT = "rewards"', ""), format_bonus=REWARD_MODULE)
     group = "sparring.rewards"
-    points = [
+    entry_points = [
         metadata.EntryPoint(name="brief", value=f"{name}.short_replies:short_replies", group=group),
         metadata.EntryPoint(name="short_replies", value=f"{name}.short_replies", group=group),
         metadata.EntryPoint(name=registry.built_in("rewards")[0], value=f"{name}.format_bonus:nothing", group=group),
         metadata.EntryPoint(name="not a name", value="os:system", group=group),
     ]
-    install_entry_points(monkeypatch, points)
+    install_entry_points(monkeypatch, entry_points)
     registry.clear_caches()
     try:
         assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
@@ -302,17 +302,19 @@ def test_entry_points_are_listed_by_name_but_built_in_names_win(package, monkeyp
         )
         built_in_name = registry.built_in("rewards")[0]
         assert registry.load("rewards", built_in_name).module.__name__ == f"sparring.methods.rewards.{built_in_name}"
-        broken = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
+        broken_entry_point = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
         with pytest.raises(
             ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"
         ):
-            outside.from_entry_point(broken, "reward")
+            outside.from_entry_point(broken_entry_point, "reward")
     finally:
         registry.clear_caches()
 
 
-def test_a_run_with_outside_plug_ins_trains_resumes_and_evaluates(package, tmp_path, monkeypatch):
-    name = package(short_replies=REWARD, ours=ESTIMATOR, selfish=MATCHMAKER, our_kuhn=GAME)
+def test_a_run_with_outside_plug_ins_trains_resumes_and_evaluates(write_package, tmp_path, monkeypatch):
+    name = write_package(
+        short_replies=REWARD_MODULE, ours=ESTIMATOR_MODULE, selfish=MATCHMAKER_MODULE, our_kuhn=GAME_MODULE
+    )
     recipe = {
         "extends": "kuhn-tiny",
         "name": "own",
@@ -326,20 +328,20 @@ def test_a_run_with_outside_plug_ins_trains_resumes_and_evaluates(package, tmp_p
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
     monkeypatch.chdir(tmp_path)
 
-    def call(*words):
+    def run_cli(*arguments):
         registry.clear_caches()
-        outcome = CliRunner().invoke(app, list(words), catch_exceptions=False)
-        assert outcome.exit_code == 0, outcome.output
-        return outcome.output
+        result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
 
-    call("train", "own.yaml", "--run", "run", "threads=1")
-    call("train", "--run", "run", "--resume", "steps=3")
-    assert json.loads(call("evaluate", "run", "--games", "2", "--json"))
-    call("report", "run")
-    call("export", "run", "exported")
-    explained = call("explain", f"{name}.short_replies")
+    run_cli("train", "own.yaml", "--run", "run", "threads=1")
+    run_cli("train", "--run", "run", "--resume", "steps=3")
+    assert json.loads(run_cli("evaluate", "run", "--games", "2", "--json"))
+    run_cli("report", "run")
+    run_cli("export", "run", "exported")
+    explained = run_cli("explain", f"{name}.short_replies")
     assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
-    assert f"{name}.ours" in call(
+    assert f"{name}.ours" in run_cli(
         "credit",
         "compare",
         "--environment",

@@ -14,7 +14,7 @@ from sparring.config.plugins import plugin, registry
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.environments.options import entry_of
 
-RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
+LINEAR_SCHEDULE = {"schedule": "linear", "start": 0.4, "end": 0.2}
 EVERY_PLUGIN = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
 
 
@@ -250,14 +250,14 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
         registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"]
         == 3.0
     )
-    bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
+    bound = registry.bind("credit", "sample", {"share": LINEAR_SCHEDULE, "kind": "fancy"})
     assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
     assert bound([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound.options
-    assert registry.bind("credit", "sample", {"cap": RAMP}).at(0.5)["cap"] == pytest.approx(0.3)
+    assert registry.bind("credit", "sample", {"cap": LINEAR_SCHEDULE}).at(0.5)["cap"] == pytest.approx(0.3)
     bound = registry.bind(
         "losses",
         "ppo_clip",
-        {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}},
+        {"clip_high": LINEAR_SCHEDULE, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}},
         preset="dapo",
     )
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})

@@ -13,21 +13,21 @@ from sparring.engine.run_processes import run_workers
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from tests.engine.fleet.faulty_runs import before_the_fleet
+from tests.engine.fleet.faulty_runs import wrapped_fleet
 
-SMALL = (
+SMALL_OVERRIDES = (
     *("threads=1", "warmup.updates=0", "rollout.games_per_step=64", "evaluation.exact=false", "scale.unit_games=8"),
     *("model.hidden_size=16", "model.layers=1", "model.heads=2"),
 )
 
 
-def _run(path, *changes, through=None):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
+def train_kuhn(path, *overrides, wrap_fleet=None):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL_OVERRIDES, *overrides]))
     engine = LocalEngine(config)
     with (
         RunFolder.create(path, to_yaml(config)) as folder,
         CallWatch(config.call_seconds),
-        before_the_fleet(through),
+        wrapped_fleet(wrap_fleet),
         run_workers(engine, path),
     ):
         train(config, engine, folder)
@@ -37,5 +37,5 @@ def _run(path, *changes, through=None):
 
 
 @pytest.fixture(scope="session")
-def kuhn():
-    return _run
+def train_kuhn_run():
+    return train_kuhn

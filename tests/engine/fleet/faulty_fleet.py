@@ -1,4 +1,4 @@
-"""A test double that injects faults into a fleet: killed and stopped workers, and delayed, repeated or corrupted answers.
+"""A test double that injects faults into a fleet: killed and paused workers, and delayed, repeated or corrupted answers.
 
 The faults of an answer depend only on the seed and the numbers of its units, so a unit that is sent again has the same delay.
 """
@@ -22,7 +22,7 @@ from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
 from sparring.engine.workers.units import numbers_of
 from tests.engine.fleet.network_model import lognormal, other_bytes
 
-FATE, WHEN, TIME, AGAIN = range(4)  # counters of the draws for a message
+FATE_COUNTER, TIME_OF_FAULT_COUNTER, SECONDS_COUNTER, REPEAT_COUNTER = range(4)  # counters of the draws for a message
 CHECK_SECONDS = 0.05  # seconds between checks for workers to kill
 DEFAULT_SECONDS = 0.5  # assumed seconds per message before the first answer
 
@@ -38,11 +38,11 @@ class FaultPlan:
     chance: float = 0.3  # probability to kill or stop a worker after a message, until the totals are reached
     twice: float = 0.0  # probability that an answer is delivered twice
     rubbish: float = 0.0  # probability that an answer is replaced by other bytes
-    most: int = 2  # workers that may be lost with one unit; a run gives up a unit after three
+    most: int = 2  # largest number of workers lost with one unit; a run gives up a unit after five
 
 
 @dataclass(slots=True)
-class HarmCounts:
+class FaultCounts:
     killed: int = 0
     stopped: int = 0
     held_back: int = 0
@@ -54,7 +54,7 @@ class _Due(NamedTuple):
     time: float
     order: int
     worker: int
-    life: int  # number of the start of the worker that it belongs to
+    life: int  # number of the worker's start to which it belongs
     payload: bytes | signal.Signals
 
 
@@ -73,7 +73,7 @@ class FaultyFleet:
         if faults.hangs and not hasattr(fleet, "pids"):
             raise ConfigError("Only worker processes can be stopped; leave out --hangs.")
         self.workers, self.has_processes, self.elastic = fleet.workers, fleet.has_processes, fleet.elastic
-        self.faults, self.done = faults, HarmCounts()
+        self.faults, self.done = faults, FaultCounts()
         self._fleet, self._root = fleet, Stream.from_seed(seed).child("chaos")
         self._order, self._seconds_per_message = itertools.count(), DEFAULT_SECONDS
         self._lock = threading.Lock()  # guards the attributes below
@@ -106,17 +106,17 @@ class FaultyFleet:
         self._fleet.tell(message)
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        end = self.now() + seconds
+        deadline = self.now() + seconds
         while True:
             with self._lock:
-                patience = min([end, *(due.time for due in self._due[:1])]) - self.now()
+                seconds_to_wait = min([deadline, *(due.time for due in self._due[:1])]) - self.now()
                 if sum(self._remaining.values()):
-                    patience = min(patience, CHECK_SECONDS)
-            messages = self._fleet.poll(max(patience, 0.0))
+                    seconds_to_wait = min(seconds_to_wait, CHECK_SECONDS)
+            messages = self._fleet.poll(max(seconds_to_wait, 0.0))
             with self._lock:
-                released = [message for came in messages for message in self._handle(came)] + self._take()
-            if released or self.now() >= end:
-                return released
+                messages_now = [message for arrived in messages for message in self._handle(arrived)] + self._take_due()
+            if messages_now or self.now() >= deadline:
+                return messages_now
 
     def end(self, worker: int) -> None:
         with self._lock:
@@ -132,15 +132,15 @@ class FaultyFleet:
     def counts(self) -> dict[str, int]:
         return asdict(self.done)
 
-    def _plan_fault(self, worker: int, life: _Worker) -> None:
+    def _plan_fault(self, worker: int, worker_life: _Worker) -> None:
         self._sent[worker] += 1
         stream = self._root.child(worker).child(self._sent[worker])
-        for sig in (signal.SIGKILL, signal.SIGSTOP):
-            fate = stream.child(int(sig))
-            if self._remaining[sig] and fate.uniform(FATE) < self.faults.chance:
-                self._remaining[sig] -= 1
-                delay = 2 * self._seconds_per_message * fate.uniform(WHEN)
-                self._schedule(self.now() + delay, worker, life.life, sig)
+        for signal_number in (signal.SIGKILL, signal.SIGSTOP):
+            fault_stream = stream.child(int(signal_number))
+            if self._remaining[signal_number] and fault_stream.uniform(FATE_COUNTER) < self.faults.chance:
+                self._remaining[signal_number] -= 1
+                delay = 2 * self._seconds_per_message * fault_stream.uniform(TIME_OF_FAULT_COUNTER)
+                self._schedule(self.now() + delay, worker, worker_life.life, signal_number)
                 return
 
     def _schedule(self, time: float, worker: int, life: int, payload: bytes | signal.Signals) -> None:
@@ -159,12 +159,12 @@ class FaultyFleet:
         answered_at, units = self.now(), life.units
         self._seconds_per_message = answered_at - life.since
         stream = self._root.child("answer").child(units[0] if units else 0)
-        if stream.uniform(FATE) < self.faults.rubbish and not self._is_spared(life):
+        if stream.uniform(FATE_COUNTER) < self.faults.rubbish and not self._is_spared(life):
             message = other_bytes(message, stream)
             self.done.spoilt += 1
         times = [answered_at + sum(map(self._seconds, units))]
-        if stream.uniform(AGAIN) < self.faults.twice:
-            times.append(times[0] + 2 * self._seconds_per_message * stream.uniform(WHEN))
+        if stream.uniform(REPEAT_COUNTER) < self.faults.twice:
+            times.append(times[0] + 2 * self._seconds_per_message * stream.uniform(TIME_OF_FAULT_COUNTER))
             self.done.given_twice += 1
         self.done.held_back += times[0] > answered_at
         for time in times:
@@ -175,9 +175,9 @@ class FaultyFleet:
         if not self.faults.mean:
             return 0.0
         stream = self._root.child("unit").child(unit)
-        return lognormal(stream, TIME, self.faults.mean, self.faults.sigma)
+        return lognormal(stream, SECONDS_COUNTER, self.faults.mean, self.faults.sigma)
 
-    def _take(self) -> list[WorkerMessage]:
+    def _take_due(self) -> list[WorkerMessage]:
         messages: list[WorkerMessage] = []
         while self._due and self._due[0].time <= self.now():
             due = heapq.heappop(self._due)
@@ -193,9 +193,9 @@ class FaultyFleet:
                 messages += self._send_signal(due.worker, due.payload)
         return messages
 
-    def _send_signal(self, worker: int, sig: signal.Signals) -> list[WorkerMessage]:
+    def _send_signal(self, worker: int, signal_number: signal.Signals) -> list[WorkerMessage]:
         pids: Mapping[int, int] | None = getattr(self._fleet, "pids", None)
-        if sig == signal.SIGSTOP:
+        if signal_number == signal.SIGSTOP:
             self.done.stopped += 1
         else:
             self.done.killed += 1
@@ -204,7 +204,7 @@ class FaultyFleet:
             self._fleet.end(worker)
             return [WorkerMessage(worker, None)]
         if worker in pids:
-            os.kill(pids[worker], sig)  # the fleet has to notice the death itself
+            os.kill(pids[worker], signal_number)  # the fleet has to notice the death itself
         return []
 
     def _forget_worker(self, worker: int) -> None:

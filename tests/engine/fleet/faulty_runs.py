@@ -21,7 +21,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 
-RESTARTS = 100_000  # allowed restarts per hour, so that killed workers are always started again
+MAX_RESTARTS = 100_000  # largest number of restarts per hour, so that killed workers are always started again
 COUNT_NAMES = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
@@ -36,15 +36,17 @@ class FaultyRun:
         return bool(self.accounts) and all(account.is_balanced for account in self.accounts)
 
 
-def train_with_faults(config: RunConfig, folder: Path, faults: FaultPlan, *, count: int, seed: int = 0) -> FaultyRun:
+def train_with_faults(
+    config: RunConfig, folder: Path, faults: FaultPlan, *, num_workers: int, seed: int = 0
+) -> FaultyRun:
     """Train in fresh order on worker processes with injected faults, in the subfolder ``harmed``."""
     path, fleets = folder / "harmed", list[FaultyFleet]()
 
-    def wrap(fleet: Fleet) -> Fleet:
+    def wrap_fleet(fleet: Fleet) -> Fleet:
         fleets.append(FaultyFleet(fleet, seed, faults))
         return fleets[0]
 
-    train_run(with_fleet(config, "processes", count), path, wrap)
+    train_run(with_fleet(config, "processes", num_workers), path, wrap_fleet)
     counts = Counter[str]()
     for line in read_lines(path / TIMING):
         counts.update({name: int(line.get(name, 0)) for name in COUNT_NAMES})
@@ -59,21 +61,21 @@ def account_of(metrics: Any) -> EpisodeBudget:
     return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})
 
 
-def before_the_fleet(wrap: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
-    if wrap is None:
+def wrapped_fleet(wrap_fleet: Callable[[Fleet], Fleet] | None) -> AbstractContextManager[Any]:
+    if wrap_fleet is None:
         return nullcontext()
-    real = workers.fleet_of
-    return mock.patch.object(workers, "fleet_of", lambda config: wrap(real(config)))
+    original_fleet_of = workers.fleet_of
+    return mock.patch.object(workers, "fleet_of", lambda config: wrap_fleet(original_fleet_of(config)))
 
 
-def with_fleet(config: RunConfig, fleet: str, count: int) -> RunConfig:
+def with_fleet(config: RunConfig, fleet: str, num_workers: int) -> RunConfig:
     values: dict[str, Any] = config.model_dump(mode="json")
-    changes = {"fleet": fleet, "workers": count, "restarts": RESTARTS}
+    changes = {"fleet": fleet, "workers": num_workers, "restarts": MAX_RESTARTS}
     return resolve({**values, "threads": 1, "scale": {**values["scale"], **changes}})
 
 
-def train_run(config: RunConfig, path: Path, wrap: Callable[[Fleet], Fleet] | None = None) -> None:
+def train_run(config: RunConfig, path: Path, wrap_fleet: Callable[[Fleet], Fleet] | None = None) -> None:
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
-    with folder, before_the_fleet(wrap), workers.run_workers(engine, path):
+    with folder, wrapped_fleet(wrap_fleet), workers.run_workers(engine, path):
         train(config, engine, folder)

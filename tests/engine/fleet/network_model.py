@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sparring.core.rng import Stream
 
-_NORMAL = statistics.NormalDist()
-_HALF = 2.0**-54  # uniform draws are multiples of 2**-53, so adding half of it avoids 0
+_STANDARD_NORMAL = statistics.NormalDist()
+_HALF_STEP = 2.0**-54  # uniform draws are multiples of 2**-53; half a step more is never 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,10 +27,10 @@ class NetworkModel:
     twice: float = 0.0  # the answer arrives again later
     late: float = 0.0  # the answer arrives after the worker has been ended
     rubbish: float = 0.0  # other bytes arrive instead of the answer
-    most: int = 2  # workers that may be lost with one unit; a run gives up a unit after three
+    most: int = 2  # largest number of workers lost with one unit; a run gives up a unit after five
 
 
-STORM = NetworkModel(
+MANY_RARE_FAULTS = NetworkModel(
     mean=300.0,  # long units, so that few workers are lost per hour (scale.restarts)
     sigma=1.0,
     starting=20.0,
@@ -45,7 +45,7 @@ STORM = NetworkModel(
 
 
 def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
-    normal = _NORMAL.inv_cdf(stream.uniform(counter) + _HALF)
+    normal = _STANDARD_NORMAL.inv_cdf(stream.uniform(counter) + _HALF_STEP)
     return mean * math.exp(sigma * normal - sigma**2 / 2)
 
 

@@ -20,25 +20,27 @@ from sparring.engine import run_processes as workers
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.units import WeightsFile, news_of, numbers_of
 from sparring.engine.workers.worker import Worker, ready_message, task_answer
-from tests.engine.fleet.network_model import STORM, NetworkModel, lognormal, other_bytes
+from tests.engine.fleet.network_model import MANY_RARE_FAULTS, NetworkModel, lognormal, other_bytes
 
-FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
+FATE_COUNTER, DEATH_COUNTER, SECONDS_COUNTER, REPEAT_COUNTER, LATE_COUNTER, IDLE_DEATH_COUNTER, LATER_COUNTER = range(
+    7
+)  # counters of the draws for a message
 
 
-def weights_of(data):
+def weights_files_of(data):
     return (WeightsFile(*fields) for unit in parse_json(data)["units"] for fields in unit[2])
 
 
 @dataclass(slots=True)
 class _Task:
     message: bytes
-    begin: float
+    start_time: float
     seconds: float
-    spoilt: Stream | None  # draws the bytes that replace the answer, if it is replaced
+    replacement: Stream | None  # draws the bytes that replace the answer, if it is replaced
     answer: bytes | None = None
 
     def time(self, call: int) -> float:
-        return self.begin + self.seconds * call / (call + 1)
+        return self.start_time + self.seconds * call / (call + 1)
 
 
 class _Event(NamedTuple):
@@ -47,7 +49,7 @@ class _Event(NamedTuple):
     worker: int
     life: int  # number of the start of the worker that it belongs to
     message: bytes | _Task | None
-    late: bool = False  # whether it arrives although that start has ended
+    is_late: bool = False  # whether it arrives although the worker has ended
 
 
 class SimulatedFleet:
@@ -61,7 +63,7 @@ class SimulatedFleet:
         workers: int,
         seed: int,
         *,
-        network: NetworkModel = STORM,
+        network: NetworkModel = MANY_RARE_FAULTS,
         memo: MutableMapping[bytes, bytes] | None = None,
     ) -> None:
         self.workers, self.network = workers, network
@@ -70,9 +72,9 @@ class SimulatedFleet:
         self._root = Stream.from_seed(seed).child("simulated")
         self._now, self._order = 0.0, itertools.count()
         self._events: list[_Event] = []  # a heap
-        self._lives: dict[int, int] = {}  # of the workers that are running
+        self._lives: dict[int, int] = {}  # start numbers of the running workers
         self._draws = Counter[int]()  # number of streams used by each worker
-        self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are running
+        self._playing: dict[int, tuple[int, ...]] = {}  # units of the running workers
         self._ended = Counter[int]()  # number of workers ended with each unit
         self._news: list[tuple[float, bytes]] = []  # messages of newer weights, and their times
         self._contents: dict[str, bytes] = {}  # contents of the weight files, by SHA-256
@@ -83,46 +85,46 @@ class SimulatedFleet:
     def start(self, worker: int) -> None:
         self._lives[worker] = next(self._order)
         stream, network = self._stream(worker), self.network
-        if stream.uniform(FATE) >= network.lost:
-            self._soon(worker, lognormal(stream, TIME, network.starting, network.sigma), ready_message())
+        if stream.uniform(FATE_COUNTER) >= network.lost:
+            self._schedule(worker, lognormal(stream, SECONDS_COUNTER, network.starting, network.sigma), ready_message())
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         if worker not in self._lives:
             return
         stream, network, units = self._stream(worker), self.network, numbers_of(message)
         self._playing[worker] = units
-        spared = self._is_spared(worker)
-        sigma = 0.0 if spared else network.sigma
-        seconds = len(units) * lognormal(stream, TIME, network.mean, sigma)
-        fate = "" if spared else self._fate(stream)
+        is_spared = self._is_spared(worker)
+        sigma = 0.0 if is_spared else network.sigma
+        seconds = len(units) * lognormal(stream, SECONDS_COUNTER, network.mean, sigma)
+        fate = "" if is_spared else self._fate(stream)
         if fate == "dies":
-            self._soon(worker, stream.uniform(WHEN) * seconds, None)
+            self._schedule(worker, stream.uniform(DEATH_COUNTER) * seconds, None)
         if fate in ("dies", "hangs", "lost"):
             return
-        spoilt = stream.child("rubbish") if fate == "rubbish" else None
-        late = stream.uniform(LATE) < network.late and spoilt is None
-        task = _Task(message, self._now, seconds, spoilt)
+        replacement = stream.child("rubbish") if fate == "rubbish" else None
+        is_late = stream.uniform(LATE_COUNTER) < network.late and replacement is None
+        task = _Task(message, self._now, seconds, replacement)
         if self._news:
-            self._read(weights_of(message))
+            self._read_weights(weights_files_of(message))
         answer = task if self._news else self._answer(task)
-        self._soon(worker, seconds, answer, late)
-        later = seconds + lognormal(stream, LATER, network.mean, network.sigma)
-        if stream.uniform(AGAIN) < network.twice:
-            self._soon(worker, later, answer, late)
-        if stream.uniform(IDLE) < network.dies_idle:
-            self._soon(worker, later, None)
+        self._schedule(worker, seconds, answer, is_late)
+        later_seconds = seconds + lognormal(stream, LATER_COUNTER, network.mean, network.sigma)
+        if stream.uniform(REPEAT_COUNTER) < network.twice:
+            self._schedule(worker, later_seconds, answer, is_late)
+        if stream.uniform(IDLE_DEATH_COUNTER) < network.dies_idle:
+            self._schedule(worker, later_seconds, None)
 
     def tell(self, message: bytes) -> None:
-        self._read(news_of(message))
+        self._read_weights(news_of(message))
         self._news.append((self._now, message))
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        end = self._now + seconds
-        while self._events and self._events[0].time <= end:
+        deadline = self._now + seconds
+        while self._events and self._events[0].time <= deadline:
             event = heapq.heappop(self._events)
             self._now = max(self._now, event.time)
-            alive = self._lives.get(event.worker) == event.life
-            if not (alive or event.late):
+            is_alive = self._lives.get(event.worker) == event.life
+            if not (is_alive or event.is_late):
                 continue
             if event.message is None and self._is_spared(event.worker):
                 continue
@@ -130,7 +132,7 @@ class SimulatedFleet:
                 self.end(event.worker)
             message = event.message
             return [WorkerMessage(event.worker, self._answer(message) if isinstance(message, _Task) else message)]
-        self._now = end
+        self._now = deadline
         return []
 
     def end(self, worker: int) -> None:
@@ -145,63 +147,63 @@ class SimulatedFleet:
         self._draws[worker] += 1
         return self._root.child(worker).child(self._draws[worker])
 
-    def _soon(self, worker: int, seconds: float, message: bytes | _Task | None, late: bool = False) -> None:
+    def _schedule(self, worker: int, seconds: float, message: bytes | _Task | None, is_late: bool = False) -> None:
         time, life = self._now + seconds, self._lives[worker]
-        heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
+        heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, is_late))
 
     def _is_spared(self, worker: int) -> bool:
         return any(self._ended[unit] >= self.network.most for unit in self._playing.get(worker, ()))
 
     def _fate(self, stream: Stream) -> str:
-        remaining_probability = stream.uniform(FATE)
+        remaining_probability = stream.uniform(FATE_COUNTER)
         for fate in ("dies", "hangs", "lost", "rubbish"):
             remaining_probability -= getattr(self.network, fate)
             if remaining_probability < 0:
                 return fate
         return ""
 
-    def _read(self, weights: Iterable[WeightsFile]) -> None:
+    def _read_weights(self, weights: Iterable[WeightsFile]) -> None:
         for file in weights:
             if file.digest not in self._contents:
                 self._contents[file.digest] = Path(file.file).read_bytes()
 
     def _answer(self, task: _Task) -> bytes:
         if task.answer is None:
-            task.answer = self._played(task)
-            if task.spoilt is not None:
-                task.answer = other_bytes(task.answer, task.spoilt)
+            task.answer = self._compute_answer(task)
+            if task.replacement is not None:
+                task.answer = other_bytes(task.answer, task.replacement)
         return task.answer
 
-    def _played(self, task: _Task) -> bytes:
+    def _compute_answer(self, task: _Task) -> bytes:
         memo = None if self._news else self._memo
         answer = None if memo is None else memo.get(task.message)
         if answer is None:
             if self._worker is None:  # uses the threads of this process
                 self._worker = Worker(self._config, threads=self._config["threads"])
-            hears = self._hearing(task, self._worker) if self._news else None
-            answer = task_answer(self._worker, task.message, self._contents, hears)
+            receive_weights = self._weights_receiver(task, self._worker) if self._news else None
+            answer = task_answer(self._worker, task.message, self._contents, receive_weights)
             if memo is not None:
                 memo[task.message] = answer
         return answer
 
-    def _hearing(self, task: _Task, worker: Worker) -> Callable[[], None]:
-        calls = itertools.count()
+    def _weights_receiver(self, task: _Task, worker: Worker) -> Callable[[], None]:
+        call_numbers = itertools.count()
 
-        def hears() -> None:
-            now = task.time(next(calls))
-            messages = [message for time, message in self._news if task.begin <= time <= now]
+        def receive_weights() -> None:
+            now = task.time(next(call_numbers))
+            messages = [message for time, message in self._news if task.start_time <= time <= now]
             if messages:
                 worker.renew(messages[-1], self._contents)
 
-        return hears
+        return receive_weights
 
 
 def simulated_workers(**options):
-    real = workers.fleet_of
+    original_fleet_of = workers.fleet_of
 
     def fleet_of(config):
         if config.scale.fleet != "processes":
-            return real(config)
+            return original_fleet_of(config)
         settings = config.model_dump(mode="json")
         return SimulatedFleet(settings, config.scale.count, config.seed, **options)
 

@@ -16,56 +16,62 @@ from sparring.engine.workers.fleet.processes import ProcessFleet
 from sparring.engine.workers.units import numbers_of
 
 WORKERS = ("scale.fleet=processes", "scale.workers=2")
-COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
+COUNT_NAMES = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 END_SECONDS = 10.0  # seconds until workers must have ended after the training process
-LISTENING = "0A"  # the code of a listening socket in /proc/net/tcp
-LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform: looks into /proc")
+LISTENING_CODE = "0A"  # the code of a listening socket in /proc/net/tcp
+LINUX_ONLY = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform: reads /proc")
 
 
 class FaultInjectingFleet:
     elastic, has_processes = False, True
 
     def __init__(self, fleet):
-        self.fleet, self.workers, self.harms = (
+        self.fleet, self.workers, self.faults = (
             fleet,
             fleet.workers,
             {8: "kill", 16: "stop", 24: "twice", 32: "rubbish", 40: "tear"},
         )
-        self.lies = {}  # by worker
+        self.answer_faults = {}  # by worker
         self.listening = set()
 
     def __getattr__(self, name):
         return getattr(self.fleet, name)
 
     def send(self, worker, message, files):
-        harm = self.harms.pop(numbers_of(message)[0], None)
+        fault = self.faults.pop(numbers_of(message)[0], None)
         pid = self.fleet.pids.get(worker)
-        self.listening |= listening([os.getpid(), *self.fleet.pids.values()]) if harm else set()
-        if harm == "stop":
+        self.listening |= listening_sockets([os.getpid(), *self.fleet.pids.values()]) if fault else set()
+        if fault == "stop":
             os.kill(pid, signal.SIGSTOP)
-        if harm == "tear":
+        if fault == "tear":
             for path in files.values():
                 path.write_bytes(path.read_bytes()[:-9])
-        if harm in ("twice", "rubbish"):
-            self.lies[worker] = harm
+        if fault in ("twice", "rubbish"):
+            self.answer_faults[worker] = fault
         self.fleet.send(worker, message, files)
-        if harm == "kill":
+        if fault == "kill":
             time.sleep(0.01)
             os.kill(pid, signal.SIGKILL)
 
     def poll(self, seconds):
         messages = []
         for message in self.fleet.poll(seconds):
-            lie = self.lies.pop(message.worker, None) if message.message and b'"units"' in message.message else None
+            answer_fault = (
+                self.answer_faults.pop(message.worker, None)
+                if message.message and b'"units"' in message.message
+                else None
+            )
             messages += (
-                [WorkerMessage(message.worker, b"what?")] if lie == "rubbish" else [message] * (1 + (lie == "twice"))
+                [WorkerMessage(message.worker, b"what?")]
+                if answer_fault == "rubbish"
+                else [message] * (1 + (answer_fault == "twice"))
             )
         return messages
 
 
-def listening(pids):
+def listening_sockets(pids):
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
-    inodes = {f"socket:[{fields[9]}]" for fields in lines if fields[3] == LISTENING}
+    inodes = {f"socket:[{fields[9]}]" for fields in lines if fields[3] == LISTENING_CODE}
     sockets = set()
     for pid in pids:
         for link in Path(f"/proc/{pid}/fd").glob("*"):
@@ -84,26 +90,26 @@ def is_alive(pid):
 
 
 def wait_until_gone(pids):
-    end = time.monotonic() + END_SECONDS
-    while any(map(is_alive, pids)) and time.monotonic() < end:
+    deadline = time.monotonic() + END_SECONDS
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not any(map(is_alive, pids))
 
 
 @pytest.mark.slow
-@LINUX
-def test_kills_stops_repeats_corruption_and_truncation_change_no_byte(tmp_path, kuhn):
+@LINUX_ONLY
+def test_kills_stops_repeats_corruption_and_truncation_change_no_byte(tmp_path, train_kuhn_run):
     fleets = []
 
-    def through(fleet):
+    def wrap_fleet(fleet):
         fleets.append(FaultInjectingFleet(fleet))
         return fleets[0]
 
-    run_without_workers = kuhn(tmp_path / "alone", "steps=7")
+    run_without_workers = train_kuhn_run(tmp_path / "alone", "steps=7")
     changes = ("steps=7", *WORKERS, "scale.timeout=3")
-    workers = kuhn(tmp_path / "workers", *changes, through=through)
-    assert workers.bytes == run_without_workers.bytes and not fleets[0].harms and not fleets[0].listening
-    counts = [{name: line[name] for name in COUNTS if line[name]} for line in workers.timing]
+    run_with_workers = train_kuhn_run(tmp_path / "workers", *changes, wrap_fleet=wrap_fleet)
+    assert run_with_workers.bytes == run_without_workers.bytes and not fleets[0].faults and not fleets[0].listening
+    counts = [{name: line[name] for name in COUNT_NAMES if line[name]} for line in run_with_workers.timing]
     assert counts[0] == counts[6] == {}
     assert counts[1] == {"lost_workers": 1, "resent_units": counts[1]["resent_units"]}
     num_resent = counts[2]["resent_units"]
@@ -114,7 +120,7 @@ def test_kills_stops_repeats_corruption_and_truncation_change_no_byte(tmp_path, 
     assert not (tmp_path / "workers" / "weights").exists() and not fleets[0].fleet.pids
 
 
-BUSY = """
+BUSY_WORKER_SCRIPT = """
 import os, sys, time
 from sparring.engine.workers.fleet import processes
 work = "processes.end_with_parent(); os.write({write_fd}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
@@ -127,9 +133,9 @@ time.sleep(120)
 """
 
 
-@LINUX
+@LINUX_ONLY
 def test_a_busy_worker_does_not_outlive_the_training_process():
-    parent = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", BUSY_WORKER_SCRIPT], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
     assert is_alive(pid)
     parent.kill()
@@ -137,11 +143,11 @@ def test_a_busy_worker_does_not_outlive_the_training_process():
     assert wait_until_gone([pid])
 
 
-LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{read_fd}} {{write_fd}}"
+LIGHT_WORKER_CODE = "import os, sys, time; {body} # {{path!r}} {{module}} {{read_fd}} {{write_fd}}"
 
 
 def use_light_worker(monkeypatch, body):
-    monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{write_fd}")))
+    monkeypatch.setattr(processes, "CODE", LIGHT_WORKER_CODE.format(body=body.replace("SAY", "{write_fd}")))
 
 
 @pytest.fixture
@@ -152,14 +158,14 @@ def fleet():
 
 
 def messages_until_end(fleet, seconds=20.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         if messages := fleet.poll(0.2):
             return messages
     return []
 
 
-@LINUX
+@LINUX_ONLY
 def test_a_death_is_noticed_although_a_child_holds_the_pipe(monkeypatch, fleet, tmp_path):
     path = tmp_path / "child"
     use_light_worker(
@@ -215,7 +221,7 @@ def test_sending_to_a_dead_worker_is_no_error_and_close_ends_all(monkeypatch, fl
     assert wait_until_gone([pid])
 
 
-DEADLY = '''
+ORACLE_MODULE = '''
 import os
 import time
 
@@ -224,7 +230,7 @@ PLUGINS = ("{name}",)
 from sparring.methods.oracles.base import CachedOracle
 
 
-class Mine(CachedOracle):
+class FailingOracle(CachedOracle):
     def covers(self, game):
         return ""
 
@@ -233,39 +239,39 @@ class Mine(CachedOracle):
 
 
 def {name}():
-    """An oracle of one's own."""
-    return Mine("{name}")
+    """An oracle that fails."""
+    return FailingOracle("{name}")
 '''
-ORACLES = {"deadly": "os._exit(9)", "hanging": "time.sleep(60)", "broken": "return 1 // 0"}
+ORACLE_BODIES = {"deadly": "os._exit(9)", "hanging": "time.sleep(60)", "broken": "return 1 // 0"}
 
 
-def with_oracle(tmp_path, monkeypatch, name):
-    (tmp_path / f"{name}_oracle.py").write_text(DEADLY.format(name=name, body=ORACLES[name]))
+def write_oracle(tmp_path, monkeypatch, name):
+    (tmp_path / f"{name}_oracle.py").write_text(ORACLE_MODULE.format(name=name, body=ORACLE_BODIES[name]))
     monkeypatch.syspath_prepend(tmp_path)
     return f"environments.0.oracle={{name: {name}_oracle.{name}}}"
 
 
 @pytest.mark.slow
-def test_a_unit_that_kills_workers_is_given_up_with_the_replay_command(tmp_path, kuhn, monkeypatch):
-    oracle = with_oracle(tmp_path, monkeypatch, "deadly")
+def test_a_unit_that_kills_workers_is_given_up_with_the_replay_command(tmp_path, train_kuhn_run, monkeypatch):
+    oracle = write_oracle(tmp_path, monkeypatch, "deadly")
     with pytest.raises(RolloutError, match=rf"has ended 5 workers.*sparring replay-unit {tmp_path / 'run'} 1 \d\.$"):
-        kuhn(tmp_path / "run", "steps=1", oracle, *WORKERS)
+        train_kuhn_run(tmp_path / "run", "steps=1", oracle, *WORKERS)
 
 
 @pytest.mark.slow
-def test_a_hanging_plug_in_has_the_same_error_with_and_without_workers(tmp_path, kuhn, monkeypatch):
-    oracle, errors = with_oracle(tmp_path, monkeypatch, "hanging"), []
+def test_a_hanging_plug_in_has_the_same_error_with_and_without_workers(tmp_path, train_kuhn_run, monkeypatch):
+    oracle, errors = write_oracle(tmp_path, monkeypatch, "hanging"), []
     for run_name, changes in (("alone", ()), ("workers", WORKERS)):
         with pytest.raises(HungError) as error:
-            kuhn(tmp_path / run_name, "steps=1", "call_seconds=2", oracle, *changes)
+            train_kuhn_run(tmp_path / run_name, "steps=1", "call_seconds=2", oracle, *changes)
         errors.append((type(error.value), str(error.value)))
     assert errors[0] == errors[1]
 
 
-@LINUX
+@LINUX_ONLY
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_outlives_a_killed_or_interrupted_run(tmp_path, number):
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_a_killed_or_interrupted_run(tmp_path, signal_number):
     run = tmp_path / "run"
     command = ["train", "kuhn-tiny", "--run", str(run), "threads=1", "warmup.updates=0", *WORKERS]
     code = f"import sys; sys.argv = ['sparring', *{command!r}]; from sparring.cli import main; main()"
@@ -279,11 +285,11 @@ def test_no_worker_outlives_a_killed_or_interrupted_run(tmp_path, number):
         for pid in (task / "children").read_text().split()
     ]
     assert len(children) >= 2
-    assert listening([process.pid, *children]) == set()
-    if number == signal.SIGKILL:
+    assert listening_sockets([process.pid, *children]) == set()
+    if signal_number == signal.SIGKILL:
         os.kill(children[-1], signal.SIGSTOP)  # the launcher of workers has ended too
-    process.send_signal(number)
+    process.send_signal(signal_number)
     process.wait(60)
     assert wait_until_gone(children)
-    if number == signal.SIGINT:
+    if signal_number == signal.SIGINT:
         assert any((run / "checkpoints").iterdir()) and not (run / "weights").exists()

@@ -18,7 +18,7 @@ from sparring.run.loop import train
 from tests.engine.fleet.network_model import NetworkModel, other_bytes
 from tests.engine.fleet.simulated import SimulatedFleet
 
-CHANGES = (
+OVERRIDES = (
     *(
         "steps=4",
         "threads=1",
@@ -41,7 +41,7 @@ MANY_FAULTS = NetworkModel(
     mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1
 )
 NO_FAULTS = NetworkModel(mean=5, sigma=1)
-COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
+COUNT_NAMES = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def run_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def memo():
+def answer_cache():
     return {}
 
 
-def train_run(path, fleet=None, changes=()):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*CHANGES, *changes]))
+def train_run(path, fleet=None, overrides=()):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*OVERRIDES, *overrides]))
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
         if fleet is not None:
@@ -70,7 +70,7 @@ def train_run(path, fleet=None, changes=()):
     return (
         weights,
         (path / "metrics.jsonl").read_bytes(),
-        {name: sum(line.get(name, 0) for line in lines) for name in COUNTS},
+        {name: sum(line.get(name, 0) for line in lines) for name in COUNT_NAMES},
     )
 
 
@@ -79,26 +79,30 @@ def run_without_workers(run_folder):
     return train_run(run_folder)[:2]
 
 
-def simulated(seed, memo=None, network=MANY_FAULTS, workers=3):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES)).model_dump(mode="json")
-    return SimulatedFleet(config, workers, seed, network=network, memo=memo)
+def make_simulated_fleet(seed, answer_cache=None, network=MANY_FAULTS, workers=3):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), OVERRIDES)).model_dump(mode="json")
+    return SimulatedFleet(config, workers, seed, network=network, memo=answer_cache)
 
 
-def assert_same_bytes(run_folder, memo, run_without_workers, seed, network=MANY_FAULTS, workers=3):
-    *outcome, counts = train_run(run_folder, simulated(seed, memo, network, workers))
-    assert tuple(outcome) == run_without_workers, f"other bytes than without workers: seed {seed}, {workers} workers"
+def assert_same_bytes(run_folder, answer_cache, run_without_workers, seed, network=MANY_FAULTS, workers=3):
+    *files, counts = train_run(run_folder, make_simulated_fleet(seed, answer_cache, network, workers))
+    assert tuple(files) == run_without_workers, (
+        f"bytes differ from the run without workers: seed {seed}, {workers} workers"
+    )
     return counts
 
 
 @pytest.mark.always
 @pytest.mark.parametrize("seed", range(6))
-def test_faults_change_no_byte(run_folder, memo, run_without_workers, seed):
-    counts = assert_same_bytes(run_folder, memo, run_without_workers, seed)
+def test_faults_change_no_byte(run_folder, answer_cache, run_without_workers, seed):
+    counts = assert_same_bytes(run_folder, answer_cache, run_without_workers, seed)
     assert counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
 
 
-def test_without_faults_no_byte_changes_and_nothing_is_counted(run_folder, memo, run_without_workers):
-    assert assert_same_bytes(run_folder, memo, run_without_workers, 0, NO_FAULTS) == dict.fromkeys(COUNTS, 0)
+def test_without_faults_no_byte_changes_and_nothing_is_counted(run_folder, answer_cache, run_without_workers):
+    assert assert_same_bytes(run_folder, answer_cache, run_without_workers, 0, NO_FAULTS) == dict.fromkeys(
+        COUNT_NAMES, 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,14 +117,14 @@ def test_without_faults_no_byte_changes_and_nothing_is_counted(run_folder, memo,
     ],
     ids=["dies", "dies_idle", "hangs", "lost", "twice", "rubbish"],
 )
-def test_each_fault_is_counted_under_its_name(run_folder, memo, run_without_workers, network, expected_counts):
-    counts = assert_same_bytes(run_folder, memo, run_without_workers, 3, network)
+def test_each_fault_is_counted_under_its_name(run_folder, answer_cache, run_without_workers, network, expected_counts):
+    counts = assert_same_bytes(run_folder, answer_cache, run_without_workers, 3, network)
     expected_counts |= {"resent_units"} if network.dies_idle and counts["resent_units"] else set()
     assert {name for name, number in counts.items() if number} == expected_counts
 
 
 def test_episodes_are_in_the_order_of_specs_for_any_order_of_answers(run_folder):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), OVERRIDES))
     engine = LocalEngine(config)
     game = engine.environments[0][0]
     root = Stream.from_seed(9)
@@ -137,39 +141,44 @@ def test_episodes_are_in_the_order_of_specs_for_any_order_of_answers(run_folder)
         for number in range(60)
     ]
     for seed in range(3):
-        workers = DistributedRollouts(engine, simulated(seed), run_folder.parent / "weights")
+        workers = DistributedRollouts(engine, make_simulated_fleet(seed), run_folder.parent / "weights")
         assert workers.play(specs) == engine.play(specs)
         workers.close()
 
 
-def test_the_same_seed_gives_the_same_faults(run_folder, memo, run_without_workers):
-    first_counts, second_counts = (assert_same_bytes(run_folder, memo, run_without_workers, 5) for _ in range(2))
+def test_the_same_seed_gives_the_same_faults(run_folder, answer_cache, run_without_workers):
+    first_counts, second_counts = (
+        assert_same_bytes(run_folder, answer_cache, run_without_workers, 5) for _ in range(2)
+    )
     assert first_counts == second_counts
-    assert first_counts != assert_same_bytes(run_folder, memo, run_without_workers, 6)
+    assert first_counts != assert_same_bytes(run_folder, answer_cache, run_without_workers, 6)
 
 
-def test_a_unit_that_always_kills_its_worker_is_given_up_with_a_command(run_folder, memo):
+def test_a_unit_that_always_kills_its_worker_is_given_up_with_a_command(run_folder, answer_cache):
     with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {run_folder} 1 0\."):
-        train_run(run_folder, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
+        train_run(
+            run_folder, make_simulated_fleet(0, answer_cache, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",)
+        )
 
 
-def test_workers_that_never_start_are_given_up(run_folder, memo):
+def test_workers_that_never_start_are_given_up(run_folder, answer_cache):
     with pytest.raises(RolloutError, match=r"lost more than 3 times"):
-        train_run(run_folder, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
+        train_run(run_folder, make_simulated_fleet(0, answer_cache, NetworkModel(lost=1.0)), ("scale.restarts=3",))
 
 
 @pytest.mark.slow
-def test_faults_of_two_hundred_seeds_change_no_byte(run_folder, memo, run_without_workers, stride):
-    total = dict.fromkeys(COUNTS, 0)
+def test_faults_of_two_hundred_seeds_change_no_byte(run_folder, answer_cache, run_without_workers, stride):
+    total = dict.fromkeys(COUNT_NAMES, 0)
     for seed in range(1000, 1000 + 200 // stride):
-        counts = assert_same_bytes(run_folder, memo, run_without_workers, seed, workers=1 + seed % 5)
-        total = {name: total[name] + counts[name] for name in COUNTS}
-    assert min(total[name] for name in COUNTS[:4]) > 200 // stride
+        counts = assert_same_bytes(run_folder, answer_cache, run_without_workers, seed, workers=1 + seed % 5)
+        total = {name: total[name] + counts[name] for name in COUNT_NAMES}
+    assert min(total[name] for name in COUNT_NAMES[:4]) > 200 // stride
 
 
 def test_damaged_bytes_are_never_read_as_an_answer():
     messages = {
-        other_bytes(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k)) for k in range(99)
+        other_bytes(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(number))
+        for number in range(99)
     }
     assert len(messages) > 7
     for message in messages:

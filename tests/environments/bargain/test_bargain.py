@@ -19,16 +19,16 @@ from tests.environments.worlds import make_contract_test, play_replies
 SCENARIO = Scenario((2, 1, 3), ((1, 2, 2), (0, 4, 2)))
 
 
-def bargain(**options):
+def make_bargain(**options):
     return make_game("bargain", options=options)
 
 
 def send_messages(*messages, scenario=SCENARIO, **options):
-    rules = bargain(**options)
+    rules = make_bargain(**options)
     play = BargainPlay(rules, BargainTable(scenario, rules.max_turns))
-    for number, message in enumerate(messages):
-        assert play.due() == (number % 2,)
-        play.step({number % 2: message})
+    for index, message in enumerate(messages):
+        assert play.due() == (index % 2,)
+        play.step({index % 2: message})
     return play
 
 
@@ -46,22 +46,23 @@ test_environment_contract = make_contract_test(
 
 def test_offers_and_acceptances_by_hand():
     # the first takes a book and two balls: 1 + 4 = 5; the second gets a book, the hat and a ball: 0 + 4 + 2 = 6
-    brief = send_messages("want books offer 1 0 2", "accept")
-    full = send_messages("<propose>1 book, 2 balls</propose>", "Fine. <accept>", style="full")
-    for episode in (brief, full):
+    brief_episode = send_messages("want books offer 1 0 2", "accept")
+    full_episode = send_messages("<propose>1 book, 2 balls</propose>", "Fine. <accept>", style="full")
+    for episode in (brief_episode, full_episode):
         assert episode.done and episode.due() == () and episode.returns == (0.5, 0.6)
     assert send_messages("offer 1 0 2", "accept", pay="joint").returns == (0.55, 0.55)
     # the second takes the hat: 4; the first gets 2*1 + 3*2 = 8
     assert send_messages("need balls", "offer 0 1 0", "accept").returns == (0.8, 0.4)
-    # an offer stands until its own seat makes another one; the other seat's offer does not withdraw it
+    # an offer stays valid until its own seat makes another one; an offer of the other seat does not withdraw it
     assert send_messages("offer 1 0 2", "offer 0 1 3", "keep hats", "accept").returns == (0.5, 0.6)
     assert send_messages("offer 2 1 3", "no", "offer 1 0 2", "accept").returns == (0.5, 0.6)
     episode = send_messages("offer 1 0 2", messages=2)
     assert not episode.done and episode.returns == (0.0, 0.0)
-    brief, full = send_messages("accept", "yes"), send_messages("<accept>", "Well.", style="full")
-    assert not brief.done and brief.observe(0).text == "nothing yes"
+    brief_episode, full_episode = send_messages("accept", "yes"), send_messages("<accept>", "Well.", style="full")
+    assert not brief_episode.done and brief_episode.observe(0).text == "nothing yes"
     assert (
-        "has proposed nothing yet" in full.observe(0).text and 'The other player says: "Well."' in full.observe(0).text
+        "has proposed nothing yet" in full_episode.observe(0).text
+        and 'The other player says: "Well."' in full_episode.observe(0).text
     )
     assert not send_messages("offer 1 0 2", "no", "accept").done
 
@@ -75,7 +76,7 @@ def test_without_an_agreement_both_get_nothing(messages):
 
 
 @pytest.mark.parametrize(
-    ("message", "why"),
+    ("message", "reason"),
     [
         ("<propose>3 books</propose>", "there are only 2 books, 1 hat, 3 balls"),
         ("<propose></propose>", "write it like"),
@@ -90,11 +91,11 @@ def test_without_an_agreement_both_get_nothing(messages):
         ("<propose>99999999999999999999 books</propose>", "write it like"),
     ],
 )
-def test_a_malformed_proposal_is_talk_and_its_seat_gets_a_notice(message, why):
+def test_a_malformed_proposal_is_talk_and_its_seat_gets_a_notice(message, reason):
     episode = send_messages(message, "What?", style="full")
     text = episode.observe(0).text
     assert episode.table.offer_of(0) is None and episode.malformed == (1, 0)
-    assert "could not be read" in text and why in text
+    assert "could not be read" in text and reason in text
     assert "could not be read" not in episode.observe(1).text
     play_replies(episode, {0: "Sorry."}, {1: "Go on."})
     assert "could not be read" not in episode.observe(0).text
@@ -139,11 +140,14 @@ def test_prompts_quote_cleaned_and_truncated_messages():
     assert "only its first" not in send_messages("x" * 50, "Short.", style="full", talk=50).observe(0).text
     assert send_messages("<begin> hello offer 1 0 2").observe(1).text.endswith("=2 offer 1 0 2")
     assert send_messages("hello").observe(1).text.endswith("=2 .")
-    first, second = send_messages("offer 1 0 2").observe(0), send_messages("offer 1 0 2").observe(1)
-    assert second.text == "bargain second books 2 =0 hats 1 =4 balls 3 =2 offer 1 0 2"
+    first_observation, second_observation = (
+        send_messages("offer 1 0 2").observe(0),
+        send_messages("offer 1 0 2").observe(1),
+    )
+    assert second_observation.text == "bargain second books 2 =0 hats 1 =4 balls 3 =2 offer 1 0 2"
     assert (
         send_messages().observe(0).text == "bargain first books 2 =1 hats 1 =2 balls 3 =2"
-        and first.text.startswith("bargain first") is False
+        and first_observation.text.startswith("bargain first") is False
     )
     text = send_messages("<propose>1 book, 2 balls</propose>", style="full").observe(1).text
     assert "one book 0, one hat 4, one ball 2" in text and "one book 1" not in text
@@ -167,7 +171,7 @@ def test_prompts_quote_cleaned_and_truncated_messages():
     )
 )
 def test_random_text_never_breaks_an_episode(style, messages):
-    episode, vocabulary = send_messages(style=style), set(bargain().vocabulary())
+    episode, vocabulary = send_messages(style=style), set(make_bargain().vocabulary())
     for message in messages:
         if episode.done:
             break
@@ -181,7 +185,7 @@ def test_random_text_never_breaks_an_episode(style, messages):
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_sampled_messages_are_well_formed(style):
-    rules, acts = bargain(style=style), set()
+    rules, acts = make_bargain(style=style), set()
     for seed in range(200):
         episode, stream = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
         while not episode.done:
@@ -204,7 +208,7 @@ def test_messages_of_the_scripted_partner_by_hand():
 
 def test_scenarios_of_a_bank_are_worth_the_total_to_both():
     for options in ({}, {"kinds": 2, "most": 4, "total": 7}, {"kinds": 4, "most": 3, "total": 12}):
-        rules = bargain(**options, scenarios=200)
+        rules = make_bargain(**options, scenarios=200)
         for counts, values in rules.starts():
             assert all(sum(n * v for n, v in zip(counts, row, strict=True)) == rules.source.total for row in values)
             pairs = list(zip(*values, strict=True))
@@ -216,7 +220,7 @@ def test_scenarios_of_a_bank_are_worth_the_total_to_both():
 )
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_two_scripted_partners_mostly_agree(options, style):
-    rules = bargain(style=style, **options)
+    rules = make_bargain(style=style, **options)
     specs = [
         EpisodeSpec(
             game=rules,
@@ -252,4 +256,4 @@ def test_two_scripted_partners_mostly_agree(options, style):
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(ConfigError):
-        bargain(**options)
+        make_bargain(**options)

@@ -14,13 +14,21 @@ from sparring.environments.battleship_hunt.fleets import Waters, halo, placement
 
 def straight_ships(rows, columns, length):
     """Return every straight ship as a set of (row, column)."""
-    across = [{(r, c + k) for k in range(length)} for r in range(rows) for c in range(columns - length + 1)]
-    down = [{(r + k, c) for k in range(length)} for r in range(rows - length + 1) for c in range(columns)]
-    return {frozenset(ship) for ship in across + down}
+    horizontal = [
+        {(row, column + offset) for offset in range(length)}
+        for row in range(rows)
+        for column in range(columns - length + 1)
+    ]
+    vertical = [
+        {(row + offset, column) for offset in range(length)}
+        for row in range(rows - length + 1)
+        for column in range(columns)
+    ]
+    return {frozenset(ship) for ship in horizontal + vertical}
 
 
-def bits(columns, ship):
-    return sum(1 << r * columns + c for r, c in ship)
+def ship_to_mask(columns, ship):
+    return sum(1 << row * columns + column for row, column in ship)
 
 
 def ships_touch(ship, other):
@@ -29,12 +37,16 @@ def ships_touch(ship, other):
 
 def enumerate_fleets(rows, columns, lengths, touch):
     """Return all fleets as tuples of bits, with ships of equal length in ascending order."""
-    out = set()
+    fleets = set()
     for ships in itertools.product(*(straight_ships(rows, columns, length) for length in lengths)):
         pairs = itertools.combinations(ships, 2)
         if not any(a & b if touch else ships_touch(a, b) for a, b in pairs):
-            out.add(tuple(sorted((bits(columns, ship) for ship in ships), key=lambda mask: (-mask.bit_count(), mask))))
-    return out
+            fleets.add(
+                tuple(
+                    sorted((ship_to_mask(columns, ship) for ship in ships), key=lambda mask: (-mask.bit_count(), mask))
+                )
+            )
+    return fleets
 
 
 @settings(max_examples=60, deadline=None)
@@ -48,14 +60,14 @@ def test_counts_match_enumeration(data):
     )
     touch, cells = data.draw(st.booleans()), rows * columns
     water = Waters(rows, columns, lengths, touch)
-    banned, hits = data.draw(st.integers(0, 2**cells - 1)) & data.draw(st.integers(0, 2**cells - 1)), 0
+    banned_cells, hits = data.draw(st.integers(0, 2**cells - 1)) & data.draw(st.integers(0, 2**cells - 1)), 0
     for cell in data.draw(st.sets(st.integers(0, cells - 1), max_size=3)):
-        hits |= 1 << cell & ~banned
-    usable = [masks & np.uint64(banned) == 0 for masks in water.masks]
+        hits |= 1 << cell & ~banned_cells
+    usable = [masks & np.uint64(banned_cells) == 0 for masks in water.masks]
     fleets = {
         fleet
         for fleet in enumerate_fleets(rows, columns, lengths, touch)
-        if not sum(fleet) & banned and not hits & ~sum(fleet)
+        if not sum(fleet) & banned_cells and not hits & ~sum(fleet)
     }
     tally = water.tally(usable, hits)
     assert tally.fleets == len(fleets)
@@ -92,11 +104,13 @@ def test_placements_and_the_largest_grid():
     tally = water.tally(hits=1 << 63)
     assert (
         tally.fleets == 2 * 56 + 14
-    )  # a long ship in the corner and a short one anywhere else; or the other way round
+    )  # either the long ship covers the corner and the short one is anywhere else, or the short one covers the corner
     assert tally.chances(water)[63] == 1.0
-    four, three = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
-    assert four.tally().fleets == three.tally().fleets * (64 - 9)  # a ship of one cell lies in any cell left
-    assert four.tally().chances(four).sum() == pytest.approx(10)
+    water_with_4_ships, water_with_3_ships = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
+    assert water_with_4_ships.tally().fleets == water_with_3_ships.tally().fleets * (
+        64 - 9
+    )  # a ship of one cell lies in any cell left
+    assert water_with_4_ships.tally().chances(water_with_4_ships).sum() == pytest.approx(10)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def possible_fleets(environment, prior):
 
 def consistent_tables(environment, fleets, table):
     """Return a position for each fleet that gives the same answers to the same shots."""
-    out = []
+    tables = []
     for fleet in fleets:
         position = replace(environment.spiel.opening, ships=fleet)
         for move in table.moves:
@@ -42,40 +42,40 @@ def consistent_tables(environment, fleets, table):
             if position is None:
                 break
         if position is not None and position.answers == table.answers:
-            out.append(position)
-    return out
+            tables.append(position)
+    return tables
 
 
 def action_values(tables):
     """Return, per legal shot, the return of best play after it, summed over these indistinguishable positions."""
     values = []
     for move in tables[0].legal():
-        total, groups = 0.0, {}
+        return_at_end, groups = 0.0, {}
         for table in tables:
             next_table = table.after(move)
             if next_table.player == 0:
                 groups.setdefault(next_table.answers[-1], []).append(next_table)
             else:
-                total += next_table.returns()[0]
-        values.append(total + sum(max(action_values(group)) for group in groups.values()))
+                return_at_end += next_table.returns()[0]
+        values.append(return_at_end + sum(max(action_values(group)) for group in groups.values()))
     return values
 
 
-def sample_states(environment, number, *, seed=0):
+def sample_states(environment, num_episodes, *, seed=0):
     """Return the states of random episodes that hit ships more often than uniform play."""
-    out, root = [], Stream.from_seed(seed)
-    for episode in range(number):
-        state, draws = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+    states, root = [], Stream.from_seed(seed)
+    for episode in range(num_episodes):
+        state, stream = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
-            legal, cover = state.spiel.legal_actions(), sum(state.spiel.table.ships)
-            hits = [cell for cell in legal if cover >> cell & 1]
-            cells = hits if draws.uniform(2 * state.plies) < 0.4 else legal
-            state.apply_index(cells[draws.integer(2 * state.plies + 1, len(cells))])
-    return out
+            states.append(state.clone())
+            legal, ship_cells = state.spiel.legal_actions(), sum(state.spiel.table.ships)
+            hits = [cell for cell in legal if ship_cells >> cell & 1]
+            cells = hits if stream.uniform(2 * state.plies) < 0.4 else legal
+            state.apply_index(cells[stream.integer(2 * state.plies + 1, len(cells))])
+    return states
 
 
-SMALL = [
+SMALL_BOARDS = [
     {"rows": 3, "columns": 3, "fleet": "2", "shots": 4, "layouts": 20},
     {"rows": 3, "columns": 3, "fleet": "2 1", "shots": 6, "layouts": 30},
     {"rows": 3, "columns": 3, "fleet": "2 2", "shots": 6, "layouts": 30},
@@ -85,7 +85,7 @@ SMALL = [
 IDS = ["one", "two", "alike", "three", "apart"]
 
 
-@pytest.mark.parametrize("options", SMALL, ids=IDS)
+@pytest.mark.parametrize("options", SMALL_BOARDS, ids=IDS)
 @pytest.mark.parametrize("pay", ["sunk", "share"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_values_and_entropy_match_brute_force(options, pay, prior):
@@ -163,8 +163,8 @@ def test_approximate_values_are_within_their_bound(data):
             or (environment.spiel.opening.pay == "sunk" and afloat > table.shots_left)
         )
         assert approximate.entropy == exact.entropy
-        stopped = judge(state, worlds=1000, beliefs=1)
-        assert stopped in (exact, approximate)  # a search that stops early leaves no trace in a cache
+        stopped_judgement = judge(state, worlds=1000, beliefs=1)
+        assert stopped_judgement in (exact, approximate)  # a search that stops early must not change a cache
 
 
 def test_values_and_bounds_by_hand():
@@ -230,10 +230,10 @@ def test_posteriors_of_the_largest_board_and_by_hand():
     for state in sample_states(environment, 1)[::4]:
         table = state.spiel.table
         posterior = posterior_of(table, "uniform")
-        cover = sum(table.ships)
+        ship_cells = sum(table.ships)
         assert posterior.chances.sum() == pytest.approx(12)  # the ships' cells
-        assert all(posterior.chances[cell] > 0 for cell in range(64) if cover >> cell & 1)
-        assert not any(posterior.chances[cell] == 1.0 for cell in range(64) if not cover >> cell & 1)
+        assert all(posterior.chances[cell] > 0 for cell in range(64) if ship_cells >> cell & 1)
+        assert not any(posterior.chances[cell] == 1.0 for cell in range(64) if not ship_cells >> cell & 1)
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = shoot(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).layouts) == {
@@ -243,8 +243,8 @@ def test_posteriors_of_the_largest_board_and_by_hand():
         (0b111000, 0b000011),
         (0b111000, 0b000110),
     }
-    late = shoot(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
-    assert posterior_of(late, "uniform", 9).layouts == [(0b000111, 0b011000)]
+    late_hit = shoot(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
+    assert posterior_of(late_hit, "uniform", 9).layouts == [(0b000111, 0b011000)]
     sea = Sea(
         rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000)
     )
@@ -253,11 +253,13 @@ def test_posteriors_of_the_largest_board_and_by_hand():
         (0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)
     ]
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
-    first, second = shoot(sea, 0, 5, 2), shoot(sea, 2, 0, 5)
-    assert key(SimpleNamespace(table=first), prior="uniform") == key(SimpleNamespace(table=second), prior="uniform")
-    early, late = shoot(sea, 2, 1, 0), shoot(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
-    assert early.view(0) == late.view(0) and key(SimpleNamespace(table=early), prior="uniform") != key(
-        SimpleNamespace(table=late), prior="uniform"
+    first_table, second_table = shoot(sea, 0, 5, 2), shoot(sea, 2, 0, 5)
+    assert key(SimpleNamespace(table=first_table), prior="uniform") == key(
+        SimpleNamespace(table=second_table), prior="uniform"
+    )
+    early_hit, late_hit = shoot(sea, 2, 1, 0), shoot(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
+    assert early_hit.view(0) == late_hit.view(0) and key(SimpleNamespace(table=early_hit), prior="uniform") != key(
+        SimpleNamespace(table=late_hit), prior="uniform"
     )
 
 
@@ -274,9 +276,10 @@ def test_the_likeliest_hit_need_not_be_the_best_shot():
         moves=(13, 14, 3, 10, 5),
         answers=(0, 0, 1, 0, 1),
     )
-    words = [table.name_of(0, cell) for cell in table.legal()]
+    cell_names = [table.name_of(0, cell) for cell in table.legal()]
     exact, approximate = (
-        dict(zip(words, judge(SimpleNamespace(table=table), worlds=worlds).values, strict=True)) for worlds in (64, 0)
+        dict(zip(cell_names, judge(SimpleNamespace(table=table), worlds=worlds).values, strict=True))
+        for worlds in (64, 0)
     )
     assert (approximate["b4"], approximate["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(
         approximate.values()

@@ -13,7 +13,7 @@ from tests.environments.worlds import make_contract_test, make_refusal_test, pla
 WORLD = DagWorld((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
 
 
-def new_play(**options):
+def new_episode(**options):
     return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
 
 
@@ -32,7 +32,7 @@ test_environment_contract = make_contract_test(
 
 
 def test_an_optimal_episode_by_hand():
-    play = new_play()
+    play = new_episode()
     # first wave: 1 + 2 workers + 3 turns; second wave: 1 + 1 worker + 2 turns
     assert play.limit == 6 + 4 and play.due() == (0,)
     assert (
@@ -79,7 +79,7 @@ def test_an_optimal_episode_by_hand():
 
 def test_a_worker_too_many_costs_the_last_sub_task():
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
-    play = new_play()
+    play = new_episode()
     play.step({0: "call 3"})
     assert play.due() == (1, 2) and play.critical_steps == 4
     play_replies(
@@ -101,7 +101,7 @@ def test_a_worker_too_many_costs_the_last_sub_task():
 
 
 def test_wrong_notes_and_guesses():
-    play = new_play(slack=10.0)
+    play = new_episode(slack=10.0)
     play_replies(play, {0: "call 2"}, {1: "note blue", 2: "done"})
     assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
     play.step({0: "call 1"})
@@ -114,7 +114,7 @@ def test_wrong_notes_and_guesses():
 
 
 def test_a_call_can_use_up_all_steps():
-    play = new_play(handout=10)
+    play = new_episode(handout=10)
     play.limit = 20
     play.step({0: "call 2"})
     assert play.done and play.waves == ((0, 0),) and play.returns == (0.0,) * 4 and play.figures()["called"][0] == 2
@@ -122,7 +122,7 @@ def test_a_call_can_use_up_all_steps():
 
 def test_lead_and_workers_see_only_their_own_information():
     other_world = DagWorld(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
-    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other_world)]
+    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), world) for world in (WORLD, other_world)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
     for play in plays:
         play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open cosol"})
@@ -132,17 +132,17 @@ def test_lead_and_workers_see_only_their_own_information():
     plays[0].step({1: "note red", 2: "open bemir"})
     assert (plays[0].draw(0), plays[0].described(0)) == lead_view and plays[
         0
-    ].done_by  # the lead is told after the wave
+    ].done_by  # the lead gets the results after the wave
     assert plays[0].observe(3).key == "worker 3 idle" and plays[0].described(3) == "worker 3 is not at work."
     keys = set()
     for width in (1, 2):
-        play = new_play(slack=10.0, handout=0)
+        play = new_episode(slack=10.0, handout=0)
         play.step({0: f"call {width}"})
         play.step(dict.fromkeys(play.due(), "done"))
         keys.add(play.observe(0).key)
     assert len(keys) == 2
-    play = new_play(style="full")
-    assert "for each worker" not in new_play(style="full", handout=0).observe(0).prompt
+    play = new_episode(style="full")
+    assert "for each worker" not in new_episode(style="full", handout=0).observe(0).prompt
     play.step({0: "call 2"})
     assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
     play.step({1: "open ardan", 2: "open bemir"})
@@ -150,16 +150,16 @@ def test_lead_and_workers_see_only_their_own_information():
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["independent", "chain", "random"]), st.integers(1, 12), st.floats(0, 1))
-def test_worlds_have_the_shape_of_the_option(number, shape, tasks, edges):
+def test_worlds_have_the_shape_of_the_option(index, shape, tasks, edges):
     rules = dag_search(tasks=tasks, shape=shape, edges=edges, pages=4)
-    start = rules.start(number)
-    assert start == rules.start(number) and len(set(start.names)) == len(start.names) == sum(start.steps) - tasks
-    assert all(other < task for task, needs in enumerate(start.needs) for other in needs)
-    assert all(2 <= count <= 5 for count in start.steps) and list(start.names) == sorted(start.names)
+    world = rules.start(index)
+    assert world == rules.start(index) and len(set(world.names)) == len(world.names) == sum(world.steps) - tasks
+    assert all(needed_task < task for task, needs in enumerate(world.needs) for needed_task in needs)
+    assert all(2 <= count <= 5 for count in world.steps) and list(world.names) == sorted(world.names)
     if shape == "independent":
-        assert not any(start.needs)
+        assert not any(world.needs)
     if shape == "chain":
-        assert start.needs == tuple((task - 1,) if task else () for task in range(tasks))
+        assert world.needs == tuple((task - 1,) if task else () for task in range(tasks))
 
 
 def test_step_limit_and_counterfactual_worth():
@@ -167,7 +167,7 @@ def test_step_limit_and_counterfactual_worth():
     needs = ((), *((task,) for task in range(7)))
     chain = DagWorld(
         (
-            *(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")),
+            *(tuple(name * 2 for name in names) for names in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")),
             ("z",),
         ),
         ("red",) * 8,
@@ -176,7 +176,7 @@ def test_step_limit_and_counterfactual_worth():
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
     # Workers 1 and 2 finish a sub-task each, and the third sub-task needs both.
-    play = new_play(slack=9.0)
+    play = new_episode(slack=9.0)
     assert isinstance(play, HasCounterfactual) and play.parts() == ()
     play.step({0: "call 3"})  # only two sub-tasks are ready
     assert play.parts() == (1, 2)
@@ -199,7 +199,7 @@ def test_step_limit_and_counterfactual_worth():
     ("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")]
 )
 def test_illegal_replies_are_refused(seat, reply):
-    play = new_play()
+    play = new_episode()
     with pytest.raises(GameError, match="is illegal for seat"):
         play.step({seat: reply})
     assert play.due() == (0,) and not play.waves

@@ -21,8 +21,8 @@ from sparring.environments.wide_search.world import NAMES
 
 
 def make_world(steps, needs):
-    ends = [sum(count - 1 for count in steps[: number + 1]) for number in range(len(steps))]
-    pages = tuple(tuple(NAMES[begin:end]) for begin, end in pairwise((0, *ends)))
+    page_ends = [sum(count - 1 for count in steps[: number + 1]) for number in range(len(steps))]
+    pages = tuple(tuple(NAMES[start:end]) for start, end in pairwise((0, *page_ends)))
     return DagWorld(pages, tuple(RESULTS[number % 8] for number in range(len(steps))), tuple(needs))
 
 
@@ -45,10 +45,12 @@ def final_plays(play):
     """Return the final play of every sequence of wave widths."""
     if play.done:
         return [play]
-    return [end for width in range(1, play.rules.workers + 1) for end in final_plays(run_wave(play, width))]
+    return [
+        final_play for width in range(1, play.rules.workers + 1) for final_play in final_plays(run_wave(play, width))
+    ]
 
 
-def new_play(steps, needs, slack=1.0, **options):
+def new_episode(steps, needs, slack=1.0, **options):
     return Dag(
         dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), make_world(steps, needs)
     )
@@ -67,14 +69,14 @@ def test_schedules_by_hand():
     assert schedule.after(0, 12, 1) == WaveOutcome(0b001, 8) and schedule.after(0, 12, 2) == WaveOutcome(0b011, 4)
     # with 12 steps: all 3 sub-tasks, or only the 2 of the first wave
     assert schedule.values(0, 12, (1, 2)) == [1.0, pytest.approx(2 / 3)]
-    # the lead's own 3 steps use up all that is left
+    # the 3 steps of the lead use up the remaining steps
     assert schedule.after(0, 3, 2) == WaveOutcome(0, 0) and schedule.value(0b001, 0) == pytest.approx(1 / 3)
     docs_page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", docs_page, re.MULTILINE)
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 3, 1)
     share_finished = {"all": 1.0, "two of three": 2 / 3}
     assert "12 critical steps" in docs_page and [int(width) for width, _ in rows] == [1, 2, 3]
-    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(share_finished[entry]) for _, entry in rows]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(share_finished[finished]) for _, finished in rows]
 
 
 @pytest.mark.parametrize(
@@ -103,23 +105,27 @@ DAGS = st.integers(1, 5).flatmap(
 @given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2))
 def test_best_schedule_matches_brute_force(dag, workers, handout):
     """Every episode has enough steps; the best schedule is the narrowest of the quickest ones."""
-    play = new_play(*dag, slack=100.0, workers=workers, handout=handout)
-    ends = final_plays(play)
-    assert all(end.returns[0] == 1.0 for end in ends)
-    quickest = min(end.critical_steps for end in ends)
-    narrowest = min(max(map(len, end.waves)) for end in ends if end.critical_steps == quickest)
+    play = new_episode(*dag, slack=100.0, workers=workers, handout=handout)
+    finished_plays = final_plays(play)
+    assert all(final_play.returns[0] == 1.0 for final_play in finished_plays)
+    quickest = min(final_play.critical_steps for final_play in finished_plays)
+    narrowest = min(
+        max(map(len, final_play.waves)) for final_play in finished_plays if final_play.critical_steps == quickest
+    )
     assert play.schedule.best() == BestSchedule(quickest, narrowest)
-    figures = ends[0].figures()
+    figures = finished_plays[0].figures()
     assert (figures["optimal_critical_steps"][0], figures["optimal_width"][0]) == (quickest, narrowest)
 
 
 @settings(max_examples=40, deadline=None)
 @given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2), missing_steps=st.integers(0, 6))
 def test_values_match_brute_force(dag, workers, handout, missing_steps):
-    play = new_play(*dag, workers=workers, handout=handout)
+    play = new_episode(*dag, workers=workers, handout=handout)
     play.limit = max(play.limit - missing_steps, 1)
     widths = range(1, workers + 1)
     values = play.schedule.values(0, play.steps_left, widths)
-    assert values == [max(end.returns[0] for end in final_plays(run_wave(play, width))) for width in widths]
+    assert values == [
+        max(final_play.returns[0] for final_play in final_plays(run_wave(play, width))) for width in widths
+    ]
     if not missing_steps:
         assert max(values) == 1.0

@@ -101,7 +101,7 @@ def test_an_answer_is_checked_digit_by_digit(answer, pay):
 
 
 @pytest.mark.parametrize(
-    ("hops", "brief", "full", "documents"),
+    ("hops", "brief_question", "full_question", "num_documents"),
     [
         (1, "lamp plus drum", "What is the weight of the lamp plus the weight of the drum?", 2),
         (
@@ -118,10 +118,16 @@ def test_an_answer_is_checked_digit_by_digit(answer, pay):
         ),
     ],
 )
-def test_questions_by_number_of_hops(hops, brief, full, documents):
-    start = Library(*(getattr(LIBRARY, field) for field in ("people", "boxes", "things", "weights")), hops, (0, 1))
-    assert (start.question("brief"), start.question("full"), start.answer) == (brief, full, 12)
-    assert [len(start.documents(style)) for style in ("brief", "full")] == [documents, documents]
+def test_questions_by_number_of_hops(hops, brief_question, full_question, num_documents):
+    library_world = Library(
+        *(getattr(LIBRARY, field) for field in ("people", "boxes", "things", "weights")), hops, (0, 1)
+    )
+    assert (library_world.question("brief"), library_world.question("full"), library_world.answer) == (
+        brief_question,
+        full_question,
+        12,
+    )
+    assert [len(library_world.documents(style)) for style in ("brief", "full")] == [num_documents, num_documents]
 
 
 HARD_REPLIES = [

@@ -20,14 +20,14 @@ judge = load_solver("mastermind")
 
 def sample_states(environment, plays, seed=0):
     """Return the states of random episodes; half of the guesses agree with all answers so far."""
-    out, root = [], Stream.from_seed(seed)
+    states, root = [], Stream.from_seed(seed)
     for episode in range(plays):
-        state, draws = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        state, stream = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
-            words = consistent_words(state) if draws.uniform(2 * state.plies) < 0.5 else state.legal_actions()
-            state.apply(words[int(draws.uniform(2 * state.plies + 1) * len(words))])
-    return out
+            states.append(state.clone())
+            words = consistent_words(state) if stream.uniform(2 * state.plies) < 0.5 else state.legal_actions()
+            state.apply(words[int(stream.uniform(2 * state.plies + 1) * len(words))])
+    return states
 
 
 def consistent_words(state, codes=None):

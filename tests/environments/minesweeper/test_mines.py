@@ -19,7 +19,7 @@ def count_by_enumeration(constraints, cells, mines):
 
 
 @pytest.mark.parametrize(
-    ("constraints", "cells", "mines", "counts", "layouts"),
+    ("constraints", "cells", "mines", "counts", "num_layouts"),
     [
         ([((0, 1), 1)], range(3), 1, {0: 1, 1: 1, 2: 0}, 2),
         ([((0, 1), 1), ((1, 2), 1)], range(4), 2, {0: 1, 1: 1, 2: 1, 3: 1}, 2),  # mines at 0 and 2, or at 1 and 3
@@ -29,8 +29,8 @@ def count_by_enumeration(constraints, cells, mines):
         ([], [], 0, {}, 1),
     ],
 )
-def test_counts_by_hand(constraints, cells, mines, counts, layouts):
-    assert mine_counts(constraints, cells, mines) == (counts, layouts)
+def test_counts_by_hand(constraints, cells, mines, counts, num_layouts):
+    assert mine_counts(constraints, cells, mines) == (counts, num_layouts)
 
 
 @settings(max_examples=200, deadline=None)
@@ -47,7 +47,7 @@ def test_counts_match_enumeration(data):
 
 
 def test_the_largest_board_is_exact_and_a_larger_one_is_refused():
-    counts, layouts = mine_counts([(tuple(range(8)), 4), (tuple(range(4, 12)), 4)], range(64), 32)
-    assert sum(counts.values()) == 32 * layouts
+    counts, num_layouts = mine_counts([(tuple(range(8)), 4), (tuple(range(4, 12)), 4)], range(64), 32)
+    assert sum(counts.values()) == 32 * num_layouts
     with pytest.raises(ValueError, match="at most 64"):
         mine_counts([], range(65), 1)

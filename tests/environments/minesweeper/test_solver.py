@@ -19,11 +19,11 @@ def judge_with_prior(state, prior):
 
 
 def neighbours(table, cell):
-    places = itertools.product(range(table.rows), range(table.columns))
+    coordinates = itertools.product(range(table.rows), range(table.columns))
     return {
-        r * table.columns + c
-        for r, c in places
-        if max(abs(r - cell // table.columns), abs(c - cell % table.columns)) == 1
+        row * table.columns + column
+        for row, column in coordinates
+        if max(abs(row - cell // table.columns), abs(column - cell % table.columns)) == 1
     }
 
 
@@ -32,7 +32,7 @@ def neighbours(table, cell):
 def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
     environment = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 3, "layouts": 90, "flags": flags})
     for seed in range(12):
-        state, draws = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        state, stream = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table = state.spiel.table
             if not table.moves:
@@ -44,16 +44,16 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
                     if prior == "bank"
                     else list(map(frozenset, itertools.combinations(range(12), 3)))
                 )
-                consistent = [
+                consistent_layouts = [
                     mined
                     for mined in all_layouts
                     if not mined & table.opened
                     and mined >= table.flagged
                     and all(len(neighbours(table, cell) & mined) == int(table.sign(cell)) for cell in table.opened)
                 ]
-                assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(consistent)), abs=1e-12)
+                assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(consistent_layouts)), abs=1e-12)
             legal = state.legal_actions()
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[stream.integer(state.plies, len(legal))])
 
 
 def test_impossible_boards_are_refused():
@@ -82,13 +82,22 @@ def test_long_searches_are_replaced_by_probabilities():
             environment.reset(Stream.from_seed(0))
         )
 
-    safest, best = judge_start(), judge_start(worlds=55)
-    assert set(safest.values) == {1.0} and safest.bound == 1.0
-    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # 52 of the 55 layouts are cleared
-    assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
-    assert best.entropy == safest.entropy == pytest.approx(log(55))
+    by_probability, by_search = judge_start(), judge_start(worlds=55)
+    assert set(by_probability.values) == {1.0} and by_probability.bound == 1.0
+    assert (
+        max(by_search.values) == pytest.approx(52 / 55) and by_search.bound == 0.0
+    )  # 52 of the 55 layouts are cleared
+    assert [cell for cell, value in enumerate(by_search.values) if value == max(by_search.values)] == [
+        0,
+        3,
+        5,
+        6,
+        8,
+        11,
+    ]
+    assert by_search.entropy == by_probability.entropy == pytest.approx(log(55))
     for judgement in (judge_start(worlds=54), judge_start(worlds=55, beliefs=3)):
-        assert judgement == safest
+        assert judgement == by_probability
     assert judge_start(flags=True, worlds=55) == judge_start(flags=True)
 
 
@@ -100,10 +109,10 @@ def best_value(layouts, opened, cells, pays):
 
 
 def value_of_reveal(layouts, opened, cell, cells, pays):
-    total, groups = 0, {}
+    return_at_end, groups = 0, {}
     for mined in layouts:
         if cell in mined:
-            total += pays(len(opened), False)
+            return_at_end += pays(len(opened), False)
             continue
         opened_after, queue = set(opened) | {cell}, [cell]
         while queue:
@@ -113,7 +122,9 @@ def value_of_reveal(layouts, opened, cell, cells, pays):
                 opened_after |= NEIGHBOURS[next_cell]
         counts = tuple(sorted((open_cell, len(NEIGHBOURS[open_cell] & mined)) for open_cell in opened_after))
         groups.setdefault((frozenset(opened_after), counts), []).append(mined)
-    return total + sum(best_value(group, opened_after, cells, pays) for (opened_after, _), group in groups.items())
+    return return_at_end + sum(
+        best_value(group, opened_after, cells, pays) for (opened_after, _), group in groups.items()
+    )
 
 
 FIELD = {"rows": 2, "columns": 3, "mines": 2}
@@ -131,17 +142,17 @@ def test_values_match_recursion_over_all_layouts(prior, pay):
         return opened / 4 if pay == "share" else float(cleared)
 
     for seed in range(12):
-        state, draws = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        state, stream = environment.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table, legal = state.spiel.table, state.legal_actions()
             judgement = judge(state)
             views.add(table.view(0))
             for cell, value in zip([c for c in range(6) if c not in table.opened], judgement.values, strict=True):
-                first = table.moves[0] if table.moves else cell
+                first_cell = table.moves[0] if table.moves else cell
                 if prior == "bank":
-                    layouts = [mines_of(order_of(6, 0, number), 2, first) for number in range(30)]
+                    layouts = [mines_of(order_of(6, 0, number), 2, first_cell) for number in range(30)]
                 else:
-                    layouts = [frozenset(pair) for pair in itertools.combinations(cells - {first}, 2)]
+                    layouts = [frozenset(pair) for pair in itertools.combinations(cells - {first_cell}, 2)]
                 layouts = [
                     mined
                     for mined in layouts
@@ -151,5 +162,5 @@ def test_values_match_recursion_over_all_layouts(prior, pay):
                 expected = value_of_reveal(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)
             assert judgement.bound == 0.0 and judgement.certainty == 1.0
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[stream.integer(state.plies, len(legal))])
     assert len(views) > 8

@@ -39,7 +39,7 @@ def test_values_and_search_limit_by_hand():
     assert share_sweeper.value_of_reveal(range(3), 0, 0) == 9 and share_sweeper.value_of_reveal(range(3), 1, 1) == 1 + 6
     assert Sweeper([2, 2], neighbours_in_row(3), share=False, beliefs=10).value_of_reveal(range(2), 0, 0) == 2
     layouts = list(layouts_of([], range(1, 9), 3))
-    around = [
+    neighbours_in_grid = [
         [
             other
             for other in range(9)
@@ -47,6 +47,8 @@ def test_values_and_search_limit_by_hand():
         ]
         for cell in range(9)
     ]
-    assert Sweeper(layouts, around, share=False, beliefs=10_000).value_of_reveal(range(len(layouts)), 0, 0) > 0
+    assert (
+        Sweeper(layouts, neighbours_in_grid, share=False, beliefs=10_000).value_of_reveal(range(len(layouts)), 0, 0) > 0
+    )
     with pytest.raises(LongMinesweeperSearchError):
-        Sweeper(layouts, around, share=False, beliefs=3).value_of_reveal(range(len(layouts)), 0, 0)
+        Sweeper(layouts, neighbours_in_grid, share=False, beliefs=3).value_of_reveal(range(len(layouts)), 0, 0)

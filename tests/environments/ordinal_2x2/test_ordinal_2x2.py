@@ -47,9 +47,10 @@ def test_prompts_and_solutions_by_hand():
                 game(game="2", drawn=False, style=style, pay=option) for option in (pay, "own")
             )
             assert state_after(other_pay_rules).observe(0) == state_after(own_pay_rules).observe(0)
-    full = state_after(game(**DILEMMA, style="full"), "one")
+    full_style_state = state_after(game(**DILEMMA, style="full"), "one")
     assert (
-        "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
+        "If you choose one and the other player chooses two: 4 for you, 1 for the other player."
+        in full_style_state.observe(1).text
     )
     assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
     rules = game(game="prisoners_dilemma")
@@ -75,15 +76,15 @@ def test_prompts_and_solutions_by_hand():
 def test_a_choice_is_hidden_until_both_have_chosen(style):
     rules = game(style=style)
     for seed in range(20):
-        state, other = (state_after(rules, word, seed=seed) for word in ("one", "two"))
+        state, other_state = (state_after(rules, word, seed=seed) for word in ("one", "two"))
         assert (
-            state.observe(1) == other.observe(1)
-            and state.described(1) == other.described(1)
-            and state.draw(1) == other.draw(1)
+            state.observe(1) == other_state.observe(1)
+            and state.described(1) == other_state.described(1)
+            and state.draw(1) == other_state.draw(1)
         )
-        assert state.observe(0).key != other.observe(0).key
-        ends = [state_after(rules, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
-        assert ends[0] != ends[1]
+        assert state.observe(0).key != other_state.observe(0).key
+        final_keys = [state_after(rules, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
+        assert final_keys[0] != final_keys[1]
 
 
 @pytest.mark.parametrize("seat", [0, 1])

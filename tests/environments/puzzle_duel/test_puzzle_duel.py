@@ -20,12 +20,12 @@ VALID_PUZZLE, RIGHT_SOLUTION, WRONG_SOLUTION, INVALID_PUZZLE = (
 )
 
 
-def game(**options):
+def make_puzzle_duel(**options):
     return make_game("puzzle_duel", options={**ALL_NUMBERS, **options})
 
 
 def play_replies(*replies, **options):
-    play = game(**options).reset(Stream.from_seed(0))
+    play = make_puzzle_duel(**options).reset(Stream.from_seed(0))
     for reply in replies:
         (seat,) = play.due()
         play.step({seat: reply})
@@ -46,7 +46,7 @@ test_environment_contract = make_contract_test(
 
 
 @pytest.mark.parametrize(
-    ("payoff", "replies", "done", "returns"),
+    ("payoff", "replies", "is_done", "returns"),
     [
         ("frontier", (), False, (0.0, 0.0)),
         ("frontier", (VALID_PUZZLE,), False, (0.0, 0.0)),
@@ -69,31 +69,31 @@ test_environment_contract = make_contract_test(
         ("duel", (VALID_PUZZLE, WRONG_SOLUTION) * 3, True, (0.0, 0.0)),
     ],
 )
-def test_payoffs_by_hand(payoff, replies, done, returns):
+def test_payoffs_by_hand(payoff, replies, is_done, returns):
     play = play_replies(*replies, payoff=payoff, rounds=3, easy=0.25)
-    assert (play.done, play.returns) == (done, returns)
-    assert play.due() == (() if done else (len(replies) % 2,))
+    assert (play.done, play.returns) == (is_done, returns)
+    assert play.due() == (() if is_done else (len(replies) % 2,))
 
 
 def test_prompts_of_both_seats():
     play = play_replies(VALID_PUZZLE)
     assert play.observe(1).text == "solve 3 5 7 target 22"
-    full = play_replies("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
-    text = full.observe(1).text
+    full_style_play = play_replies("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
+    text = full_style_play.observe(1).text
     assert "The puzzle: 3 5 7 -> 22\n" in text and "(3*5)" not in text and "I take" not in text
     play = play_replies(VALID_PUZZLE, WRONG_SOLUTION, rounds=2)
     assert play.observe(0).text == "failed propose 1 2 3 4 5 6 7 8 9"
     play.step({0: VALID_PUZZLE})
     assert play.observe(1).text == "failed solve 3 5 7 target 22"
-    full = play_replies(
+    full_style_play = play_replies(
         "<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>", "<solution>5*3</solution>", rounds=2, style="full"
     )
-    assert full.returns == (0.5, 1.0)
-    assert full.observe(0).text.startswith(
+    assert full_style_play.returns == (0.5, 1.0)
+    assert full_style_play.observe(0).text.startswith(
         "The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3"
     )
     with pytest.raises(GameError, match=r"seats \(0,\) are due"):
-        game().reset(Stream.from_seed(0)).step({1: VALID_PUZZLE})
+        make_puzzle_duel().reset(Stream.from_seed(0)).step({1: VALID_PUZZLE})
 
 
 @every_case("style", ["brief", "full"])

@@ -126,7 +126,7 @@ def test_expressions_and_tags_by_hand():
 
 @every_case("style", ["brief", "full"])
 @every_case(
-    ("stated", "target", "proof", "valid"),
+    ("numbers_text", "target", "proof", "is_valid"),
     [
         ("3 5 7", "22", "3*5+7", True),
         ("3 3", "9", "3*3", True),
@@ -141,12 +141,12 @@ def test_expressions_and_tags_by_hand():
         ("3 five 7", "22", "3*5+7", False),
     ],
 )
-def test_only_valid_puzzles_are_read(style, stated, target, proof, valid):
-    text = f"{stated} target {target} proof {proof}"
+def test_only_valid_puzzles_are_read(style, numbers_text, target, proof, is_valid):
+    text = f"{numbers_text} target {target} proof {proof}"
     if style == "full":
-        text = f"Let me think <b>. <puzzle>{stated} -> {target}</puzzle> so <proof>{proof}</proof> done"
+        text = f"Let me think <b>. <puzzle>{numbers_text} -> {target}</puzzle> so <proof>{proof}</proof> done"
     puzzle = read_puzzle(text, style, ALLOWED, LIMITS)
-    assert puzzle == (Puzzle(tuple(map(int, stated.split())), int(target)) if valid else None)
+    assert puzzle == (Puzzle(tuple(map(int, numbers_text.split())), int(target)) if is_valid else None)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])

@@ -20,7 +20,7 @@ from sparring.environments.sokoban.distances import (
 )
 from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start, state_after
 
-STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+STEP_OF_MOVE = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."
 game = make_game_factory("sokoban")
 
@@ -29,37 +29,37 @@ def position_sets(table):
     """Return a position as coordinates: the sets of free cells, goals and boxes, and the cell of the agent."""
     floor = table.floor
 
-    def places(mask):
+    def coordinates_of(mask):
         return frozenset(divmod(cell, floor.columns) for cell in cells_of(mask))
 
-    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - places(
+    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - coordinates_of(
         floor.walls
     )
-    return free, places(floor.goals), places(table.boxes), divmod(table.agent, floor.columns)
+    return free, coordinates_of(floor.goals), coordinates_of(table.boxes), divmod(table.agent, floor.columns)
 
 
 def move_agent(free, boxes, agent, word):
     """Return (boxes, agent) after a move, or None, from the rules."""
-    down, right = STEP[word]
-    ahead, beyond = (agent[0] + down, agent[1] + right), (agent[0] + 2 * down, agent[1] + 2 * right)
-    if ahead not in free or (ahead in boxes and (beyond not in free or beyond in boxes)):
+    down, right = STEP_OF_MOVE[word]
+    next_cell, cell_after_next = (agent[0] + down, agent[1] + right), (agent[0] + 2 * down, agent[1] + 2 * right)
+    if next_cell not in free or (next_cell in boxes and (cell_after_next not in free or cell_after_next in boxes)):
         return None
-    return (boxes - {ahead} | {beyond} if ahead in boxes else boxes), ahead
+    return (boxes - {next_cell} | {cell_after_next} if next_cell in boxes else boxes), next_cell
 
 
-def least_moves(free, goals, boxes, agent, number):
+def least_moves(free, goals, boxes, agent, num_boxes):
     """Return the fewest moves until ``number`` boxes are on goals, by forward search; None if impossible."""
-    visited, layer, length = set(), {(boxes, agent)}, 0
-    while layer:
-        if any(len(box_cells & goals) >= number for box_cells, _ in layer):
+    seen_positions, positions, length = set(), {(boxes, agent)}, 0
+    while positions:
+        if any(len(box_cells & goals) >= num_boxes for box_cells, _ in positions):
             return length
-        visited |= layer
-        layer = {
+        seen_positions |= positions
+        positions = {
             position
-            for box_cells, agent_cell in layer
-            for word in STEP
+            for box_cells, agent_cell in positions
+            for word in STEP_OF_MOVE
             if (position := move_agent(free, box_cells, agent_cell, word))
-        } - visited
+        } - seen_positions
         length += 1
     return None
 
@@ -75,12 +75,12 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
     state = start(
         game(rows=5, columns=6, boxes=boxes, walls=walls, shortest=1, longest=12, moves=20, blocked=blocked), seed
     )
-    draws = Stream.from_seed(seed).child("play")
+    stream = Stream.from_seed(seed).child("play")
     while not state.done:
         free, goals, boxes_now, agent = position_sets(state.spiel.table)
-        results = {word: move_agent(free, boxes_now, agent, word) for word in STEP}
+        results = {word: move_agent(free, boxes_now, agent, word) for word in STEP_OF_MOVE}
         assert set(state.legal_actions()) == {word for word, result in results.items() if result or blocked == "waits"}
-        word = state.legal_actions()[draws.integer(state.plies, len(state.legal_actions()))]
+        word = state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))]
         state.apply(word)
         assert position_sets(state.spiel.table) == (free, goals, *(results[word] or (boxes_now, agent)))
         assert state.done == (state.spiel.table.solved or state.plies == 20)
@@ -115,22 +115,25 @@ def with_room(table, room):
     ("rows", "columns", "walls", "goals"),
     [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))],
 )
-@pytest.mark.parametrize("fewer", [0, 1])
-def test_distances_match_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
+@pytest.mark.parametrize("num_fewer", [0, 1])
+def test_distances_match_a_forward_search_from_every_position(rows, columns, walls, goals, num_fewer):
     floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
-    number = boxes - fewer
-    to_goal, count = distances(floor, boxes, number, 10**6), 0
+    num_boxes_on_goals = boxes - num_fewer
+    moves_to_goal, num_positions = distances(floor, boxes, num_boxes_on_goals, 10**6), 0
     cells = [divmod(cell, columns) for cell in range(rows * columns)]
     free = {position for cell, position in enumerate(cells) if cell not in walls}
     targets = frozenset(cells[cell] for cell in goals)
     for box_cells in combinations(sorted(free), boxes):
         for agent in free - set(box_cells):
-            count += 1
-            expected = least_moves(free, targets, frozenset(box_cells), agent, number)
+            num_positions += 1
+            expected = least_moves(free, targets, frozenset(box_cells), agent, num_boxes_on_goals)
             mask = mask_of([row * columns + column for row, column in box_cells])
-            assert to_goal.of(agent[0] * columns + agent[1], mask) == expected
-    assert count == positions(floor, boxes)
-    assert distances(floor, boxes, number, count - 1) is None and distances(floor, boxes, number, count) is not None
+            assert moves_to_goal.of(agent[0] * columns + agent[1], mask) == expected
+    assert num_positions == positions(floor, boxes)
+    assert (
+        distances(floor, boxes, num_boxes_on_goals, num_positions - 1) is None
+        and distances(floor, boxes, num_boxes_on_goals, num_positions) is not None
+    )
 
 
 def test_rooms_by_hand():
@@ -188,9 +191,12 @@ test_options_out_of_range_are_refused = make_refusal_test(
 
 def test_keys_views_and_prompts():
     environment = game(room="----/-@--/--$./----")
-    first, second = state_after(environment, "up", "down"), state_after(environment, "left", "right")
-    assert first.observe(0).key != second.observe(0).key and first.observe(0).view == second.observe(0).view
-    assert first.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
+    first_state, second_state = state_after(environment, "up", "down"), state_after(environment, "left", "right")
+    assert (
+        first_state.observe(0).key != second_state.observe(0).key
+        and first_state.observe(0).view == second_state.observe(0).view
+    )
+    assert first_state.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
     state = start(game(room="@-$./#---"))
     assert state.observe(0).text == "sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12"
     state.apply("right")

@@ -5,9 +5,9 @@ import pytest
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.sokoban import distances as module
+from sparring.environments.sokoban import distances as distances_module
 from sparring.environments.sokoban import room_of
-from sparring.environments.sokoban import solver as puzzle
+from sparring.environments.sokoban import solver as solver_module
 from tests.cases import every_case
 from tests.environments.worlds import constraint_oracle, make_game_factory
 from tests.methods.oracles.positions import random_states
@@ -60,20 +60,20 @@ def test_values_and_best_moves_match_exhaustive_search(room, pay, blocked, cost)
                 strict=True,
             )
         )
-        keep_solution = {word for word, (_, length) in outcomes.items() if length is not None}
+        solving_moves = {word for word, (_, length) in outcomes.items() if length is not None}
         if judgement is None:
-            assert forced_judgement is None and not keep_solution and pay == "solved"
+            assert forced_judgement is None and not solving_moves and pay == "solved"
             assert {value for value, _ in outcomes.values()} == {-cost * table.options.moves}
             num_mistakes += 1
             continue
-        num_solvable += bool(keep_solution)
-        num_mistakes += len(keep_solution) < len(outcomes)
+        num_solvable += bool(solving_moves)
+        num_mistakes += len(solving_moves) < len(outcomes)
         assert judgement.values == forced_judgement.values == pytest.approx([value for value, _ in outcomes.values()])
         assert (judgement.certainty, judgement.bound, judgement.entropy) == (1.0, 0.0, None)
-        if keep_solution:
-            fewest = min(outcomes[word][1] for word in keep_solution)
-            assert judgement.best == keep_solution and forced_judgement.best == {
-                word for word in keep_solution if outcomes[word][1] == fewest
+        if solving_moves:
+            fewest_moves = min(outcomes[word][1] for word in solving_moves)
+            assert judgement.best == solving_moves and forced_judgement.best == {
+                word for word in solving_moves if outcomes[word][1] == fewest_moves
             }
         else:
             best_value = max(value for value, _ in outcomes.values())
@@ -113,7 +113,7 @@ def test_values_by_hand_and_states_that_cannot_be_judged():
     )  # the lower box is home, the upper 3 moves away
     assert dict(zip(judgement.actions, judgement.values, strict=True)) == {"down": 0.5, "left": 0.5, "right": 0.0}
     assert judgement.best == {"down", "left"} and judgement.bound == 0.0
-    environment, judge = game(room="@$."), puzzle.sokoban
+    environment, judge = game(room="@$."), solver_module.sokoban
     state = environment.reset(Stream.from_seed(0))
     with pytest.raises(OracleError, match="no solver 'z3'"):
         judge(state, right="solution", lost="abstain", solver="z3")
@@ -127,24 +127,24 @@ def test_values_by_hand_and_states_that_cannot_be_judged():
 
 
 def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
-    monkeypatch.setattr(puzzle, "MAX_POSITIONS", 19)
-    puzzle.solutions.cache_clear()
+    monkeypatch.setattr(solver_module, "MAX_POSITIONS", 19)
+    solver_module.solutions.cache_clear()
     judge = constraint_oracle()
     assert judge_room(CORRIDOR, judge=judge) is None  # 5 * 4 positions
     assert judge.metrics["abstained"] == 1
-    monkeypatch.setattr(puzzle, "MAX_POSITIONS", 20)
-    puzzle.solutions.cache_clear()
+    monkeypatch.setattr(solver_module, "MAX_POSITIONS", 20)
+    solver_module.solutions.cache_clear()
     assert judge_room(CORRIDOR) is not None
-    puzzle.solutions.cache_clear()
+    solver_module.solutions.cache_clear()
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
 def test_both_search_methods_give_the_same_distances(boxes, monkeypatch):
-    for number in range(20):
-        floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
-        monkeypatch.setattr(module, "MAX_LOOP_POSITIONS", 10**9)
-        first = module.distances(floor, boxes, boxes, 10**6)
-        monkeypatch.setattr(module, "MAX_LOOP_POSITIONS", 0)
-        second = module.distances(floor, boxes, boxes, 10**6)
-        assert first.keys.tolist() == second.keys.tolist() and first.moves.tolist() == second.moves.tolist()
-        assert first.keys.dtype == second.keys.dtype and first.moves.dtype == second.moves.dtype
+    for index in range(20):
+        floor = room_of(5, 5, boxes, 5, 3, 8, 0, index).floor
+        monkeypatch.setattr(distances_module, "MAX_LOOP_POSITIONS", 10**9)
+        by_loop = distances_module.distances(floor, boxes, boxes, 10**6)
+        monkeypatch.setattr(distances_module, "MAX_LOOP_POSITIONS", 0)
+        by_arrays = distances_module.distances(floor, boxes, boxes, 10**6)
+        assert by_loop.keys.tolist() == by_arrays.keys.tolist() and by_loop.moves.tolist() == by_arrays.moves.tolist()
+        assert by_loop.keys.dtype == by_arrays.keys.dtype and by_loop.moves.dtype == by_arrays.moves.dtype

@@ -6,7 +6,7 @@ from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
-from tests.environments.sudoku.test_sudoku import BOX, can_place
+from tests.environments.sudoku.test_sudoku import BOX_SHAPES, can_place
 from tests.environments.worlds import (
     check_boards_with_mistakes,
     check_puzzle_values,
@@ -75,7 +75,7 @@ def test_lost_boards_and_forced_moves_by_hand():
 
 def is_single(size, cells, cell, digit):
     """Return whether a digit is the only one for its cell, or has only this cell in its row, column or box."""
-    box_rows, box_columns = BOX[size]
+    box_rows, box_columns = BOX_SHAPES[size]
 
     def is_possible(other, number):
         return cells[other] == 0 and can_place(size, cells, other, number)

@@ -10,14 +10,14 @@ from sparring.core.errors import ConfigError
 from sparring.environments.sudoku import puzzle_of
 from tests.environments.worlds import check_contains, correct_actions, make_game_factory, make_refusal_test, start
 
-BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+BOX_SHAPES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PUZZLE = "1.3. 34.. 21.. .3.1"
-SOLVED = "1234/3412/2143/4321".replace("/", "")
+SOLUTION = "1234/3412/2143/4321".replace("/", "")
 game = make_game_factory("sudoku")
 
 
 def can_place(size, cells, cell, digit):
-    box_rows, box_columns = BOX[size]
+    box_rows, box_columns = BOX_SHAPES[size]
     row, column = divmod(cell, size)
     for filled_cell, value in enumerate(cells):
         r, c = divmod(filled_cell, size)
@@ -57,7 +57,7 @@ def test_every_puzzle_has_one_solution_and_the_given_blanks(size, blanks):
 
 def fill_singles(size, cells, hidden):
     """Return the board filled by repeated passes of naked singles and, with ``hidden``, hidden singles."""
-    box_rows, box_columns = BOX[size]
+    box_rows, box_columns = BOX_SHAPES[size]
     rows = [[row * size + column for column in range(size)] for row in range(size)]
     columns = [list(cells) for cells in zip(*rows, strict=True)]
     boxes = [
@@ -120,7 +120,7 @@ def test_banks_and_given_puzzles():
     assert environment.max_turns == 8
     state = start(environment)
     assert state.spiel.table.givens == tuple(int(sign) for sign in PUZZLE.replace(" ", "").replace(".", "0"))
-    assert "".join(map(str, state.spiel.table.solution)) == SOLVED
+    assert "".join(map(str, state.spiel.table.solution)) == SOLUTION
     assert environment.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
     with pytest.raises(ConfigError, match="no such puzzle was found"):
         game(blanks=1, level="search")
@@ -133,7 +133,7 @@ def test_banks_and_given_puzzles():
         ("5" + "." * 15, "holds '5'"),
         ("11" + "." * 14, "no solution"),
         ("." * 16, "several solutions"),
-        (SOLVED, "no empty cell"),
+        (SOLUTION, "no empty cell"),
         ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
     ],
 )
@@ -149,12 +149,12 @@ test_options_out_of_range_are_refused = make_refusal_test(
 
 def test_keys_views_and_prompts():
     environment = game(puzzle=PUZZLE)
-    first, second = start(environment), start(environment)
-    for state, order in ((first, ("r1c2=2", "r1c4=4")), (second, ("r1c4=4", "r1c2=2"))):
+    first_state, second_state = start(environment), start(environment)
+    for state, order in ((first_state, ("r1c2=2", "r1c4=4")), (second_state, ("r1c4=4", "r1c2=2"))):
         for word in order:
             state.apply(word)
-    assert first.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != second.observe(0).key
-    assert first.observe(0).view == second.observe(0).view
+    assert first_state.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != second_state.observe(0).key
+    assert first_state.observe(0).view == second_state.observe(0).view
     state = start(game(puzzle="1.34 34.2 21.3 4321"))
     assert (
         state.observe(0).text

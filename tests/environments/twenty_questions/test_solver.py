@@ -14,7 +14,7 @@ game = make_game_factory("twenty_questions")
 judge = load_solver("twenty_questions")
 
 
-SMALL = [
+SMALL_GAMES = [
     {"objects": 4, "attributes": 2, "values": 2, "questions": 2, "tables": 2, "cost": 0.05, "noise": 0.2},
     {"objects": 3, "attributes": 1, "values": 3, "questions": 3, "tables": 1, "noise": 0.1},
     {"objects": 5, "attributes": 2, "values": 3, "questions": 2, "tables": 3, "cost": 0.3},
@@ -22,7 +22,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("options", SMALL, ids=["noise-cost", "noise", "cost", "plain"])
+@pytest.mark.parametrize("options", SMALL_GAMES, ids=["noise-cost", "noise", "cost", "plain"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_values_and_entropy_match_brute_force(options, prior):
     check_beliefs(game(**options), judge, 10, 8, prior=prior)
@@ -63,9 +63,9 @@ def test_values_with_noise_by_hand():
 
 
 def test_tiny_noise_hardly_changes_values():
-    truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
+    exact_rules, noisy_rules = game(questions=2), game(questions=2, noise=1e-10)
     for exact_state, noisy_state in zip(
-        worlds.sample_states(truthful, 6, seed=2), worlds.sample_states(noisy, 6, seed=2), strict=False
+        worlds.sample_states(exact_rules, 6, seed=2), worlds.sample_states(noisy_rules, 6, seed=2), strict=False
     ):
         if (
             exact_state.legal_actions() == noisy_state.legal_actions()

@@ -74,24 +74,25 @@ def test_the_largest_game_is_judged_exactly():
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_more_draws_or_a_lower_cost_never_hurt(data):
-    urns = data.draw(st.integers(2, 4))
-    colours = data.draw(st.integers(2, 3))
+    num_urns = data.draw(st.integers(2, 4))
+    num_colours = data.draw(st.integers(2, 3))
     contents = tuple(
-        tuple(data.draw(st.lists(st.integers(1, 6), min_size=colours, max_size=colours))) for _ in range(urns)
+        tuple(data.draw(st.lists(st.integers(1, 6), min_size=num_colours, max_size=num_colours)))
+        for _ in range(num_urns)
     )
-    balls = max(map(sum, contents))
-    contents = tuple((*content[:-1], content[-1] + balls - sum(content)) for content in contents)
+    num_balls = max(map(sum, contents))
+    contents = tuple((*content[:-1], content[-1] + num_balls - sum(content)) for content in contents)
     cost = data.draw(st.sampled_from([0.0, 0.01, 0.1]))
-    counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=colours, max_size=colours)))
+    counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=num_colours, max_size=num_colours)))
     num_drawn = sum(counts)
-    base, more_draws, cheaper = (
+    few_draws, more_draws, cheaper = (
         UrnValues(contents, num_drawn + 1, cost),
         UrnValues(contents, num_drawn + 3, cost),
         UrnValues(contents, num_drawn + 3, cost / 2),
     )
     assert (
-        max(base.chances(counts)) - 1e-12
-        <= base.value(counts)
+        max(few_draws.chances(counts)) - 1e-12
+        <= few_draws.value(counts)
         <= more_draws.value(counts) + 1e-12
         <= cheaper.value(counts) + 2e-12
         <= 1.0 + 3e-12

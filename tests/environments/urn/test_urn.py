@@ -28,12 +28,12 @@ def test_prompts_and_keys_hide_the_urn_and_draws_are_limited():
     states = [start(game(sets=1), seed) for seed in range(20)]
     # one prompt for both hidden urns
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
-    first, second = (
+    first_table, second_table = (
         UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1)
         for hidden in (0, 1)
     )
-    assert first.key(0) == second.key(0) and str(first) != str(second)
-    assert first.chances() == [1 / 3, 2 / 3] and second.chances() == [2 / 3, 1 / 3]
+    assert first_table.key(0) == second_table.key(0) and str(first_table) != str(second_table)
+    assert first_table.chances() == [1 / 3, 2 / 3] and second_table.chances() == [2 / 3, 1 / 3]
     state = start(game(draws=1))
     state.apply("draw")
     with pytest.raises(GameError, match="not legal"):
@@ -76,13 +76,13 @@ def test_draws_with_replacement_follow_the_shares_of_the_hidden_urn():
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_episodes_match_an_independent_simulation(data):
-    urns, draws = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
+    num_urns, max_draws = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
     cost = data.draw(st.sampled_from([0.0, 0.1]))
-    rules = game(urns=urns, draws=draws, cost=cost, apart=1)
+    rules = game(urns=num_urns, draws=max_draws, cost=cost, apart=1)
     state, num_drawn = start(rules, data.draw(st.integers(0, 999))), 0
     hidden = NAMES[state.spiel.table.hidden]
     while not state.done:
-        assert state.legal_actions() == (*(["draw"] if num_drawn < draws else []), *NAMES[:urns])
+        assert state.legal_actions() == (*(["draw"] if num_drawn < max_draws else []), *NAMES[:num_urns])
         action = data.draw(st.sampled_from(state.legal_actions()))
         state.apply(action)
         feedback = state.observe(0, state.plies).text
@@ -92,7 +92,7 @@ def test_episodes_match_an_independent_simulation(data):
         else:
             assert feedback == ("right" if action == hidden else f"wrong {hidden}")
             assert state.returns == pytest.approx((float(action == hidden) - cost * num_drawn,))
-    assert state.plies <= rules.max_turns == draws + 1
+    assert state.plies <= rules.max_turns == max_draws + 1
 
 
 def test_prompts_keys_and_parsed_replies():
@@ -107,15 +107,21 @@ def test_prompts_keys_and_parsed_replies():
     urns = state.spiel.table.contents
     assert state.observe(0).text == f"urn drawer alpha {urns[0][0]} {urns[0][1]} beta {urns[1][0]} {urns[1][1]}"
     assert start(game(sets=1)).observe(0).text == "urn drawer"
-    full = start(game(style="full"), 2)
+    full_state = start(game(style="full"), 2)
     assert (
-        full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
+        full_state.parse("I will draw a ball and see if beta is likelier") == "beta"
+        and full_state.parse("I draw a ball") == "draw"
     )
-    full.apply("draw")
-    colour = COLOURS[full.spiel.table.balls_seen[0]]
-    assert full.observe(0, 1).text.startswith(f"You drew a {colour} ball.") and f"1 {colour}" in full.observe(0, 1).text
-    full.apply(NAMES[full.spiel.table.hidden])
-    assert f"You declared {NAMES[full.spiel.table.hidden]}: right." in full.observe(0).text and full.returns == (0.98,)
+    full_state.apply("draw")
+    colour = COLOURS[full_state.spiel.table.balls_seen[0]]
+    assert (
+        full_state.observe(0, 1).text.startswith(f"You drew a {colour} ball.")
+        and f"1 {colour}" in full_state.observe(0, 1).text
+    )
+    full_state.apply(NAMES[full_state.spiel.table.hidden])
+    assert f"You declared {NAMES[full_state.spiel.table.hidden]}: right." in full_state.observe(
+        0
+    ).text and full_state.returns == (0.98,)
 
 
 test_options_out_of_range_are_refused = make_refusal_test("urn", {"balls": 1})

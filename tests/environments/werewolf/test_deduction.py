@@ -31,7 +31,7 @@ from sparring.play.rollout import play as run_episodes
 from sparring.play.spec import EpisodeSpec
 from tests.environments.worlds import play_replies
 
-KINDS = ("wolf", "seer", "villager", "villager")
+ROLES = ("wolf", "seer", "villager", "villager")
 ROOT = Stream.from_seed(0)
 
 
@@ -46,7 +46,7 @@ def test_seats_deduce_before_they_speak_or_vote():
     play = play_at_day()
     assert play.due() == (0,) and play.legal(0) is None
     observation = play.observe(0)
-    assert observation.note and observation.prompt == "dead p3 deduce p2 p4"  # the players to guess
+    assert observation.note and observation.prompt == "dead p3 deduce p2 p4"  # the prompt names the players to guess
     play.step({0: "p4 villager low p2 seer high"})
     assert play.due() == (0,) and "silence" in play.legal(0)
     observation = play.observe(0)
@@ -61,9 +61,9 @@ def test_seats_deduce_before_they_speak_or_vote():
     assert play.observe(3).prompt == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
-    play, night = werewolf(deduce=True, players=5).begin((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
+    play, night_actions = werewolf(deduce=True, players=5).begin((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
     for victim in ("p3", "p4"):
-        play.step({**night, 0: victim})
+        play.step({**night_actions, 0: victim})
         assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
         while play.position.phase in ("speak", "vote"):
             reply = "?" if play.position.is_deducing else "silence" if play.position.phase == "speak" else "abstain"
@@ -85,10 +85,10 @@ def test_deductions_are_private():
     plain_play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     play.step({1: "p1 wolf high p4 seer low"})
-    for current in (play, plain_play):
-        current.step({1: "silence"})
-        assert current.due() == (3,) and "silence" in current.legal(3)
-        current.step({3: "silence"})
+    for each_play in (play, plain_play):
+        each_play.step({1: "silence"})
+        assert each_play.due() == (3,) and "silence" in each_play.legal(3)
+        each_play.step({3: "silence"})
     assert (
         play.due() == (1,) and play.legal(1) is None and plain_play.due() == (0, 1, 3)
     )  # the seer deduces first, then all vote
@@ -103,21 +103,23 @@ def test_deductions_are_private():
     )
     rules = {seat: play_at_day(deducers=["seer"], style="full").observe(seat).prompt for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
-    first, second = play_at_day(), play_at_day()
-    first.step({0: "p2 villager low p4 seer low"})
-    second.step({0: "I will not say"})
+    first_play, second_play = play_at_day(), play_at_day()
+    first_play.step({0: "p2 villager low p4 seer low"})
+    second_play.step({0: "I will not say"})
     assert (
-        first.described(0) != second.described(0)
-        and first.draw(0) != second.draw(0)
-        and first.observe(0) != second.observe(0)
+        first_play.described(0) != second_play.described(0)
+        and first_play.draw(0) != second_play.draw(0)
+        and first_play.observe(0) != second_play.observe(0)
     )
-    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in first.described(0)
-    assert "p4 unknown" in second.described(None)
+    assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in first_play.described(0)
+    assert "p4 unknown" in second_play.described(None)
     for _ in range(2):
         for seat in (1, 2, 3):
-            assert first.observe(seat) == second.observe(seat)
-            assert first.described(seat) == second.described(seat) and first.draw(seat) == second.draw(seat)
-        for play in (first, second):
+            assert first_play.observe(seat) == second_play.observe(seat)
+            assert first_play.described(seat) == second_play.described(seat) and first_play.draw(
+                seat
+            ) == second_play.draw(seat)
+        for play in (first_play, second_play):
             play.step({0: "silence"} if play.due() == (0,) else {1: "p1 wolf high p4 villager high"})
 
 
@@ -136,7 +138,7 @@ def test_invalid_deduction_options_are_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "note"),
+    ("text", "normal_form"),
     [
         ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
         ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
@@ -150,12 +152,12 @@ def test_invalid_deduction_options_are_refused(options, message):
         ("", ""),
     ],
 )
-def test_brief_deductions_are_parsed_strictly(text, note):
-    assert read_deduction(text, ("p2", "p4"), KINDS, True) == (note or "p2 unknown p4 unknown")
+def test_brief_deductions_are_parsed_strictly(text, normal_form):
+    assert read_deduction(text, ("p2", "p4"), ROLES, True) == (normal_form or "p2 unknown p4 unknown")
 
 
 @pytest.mark.parametrize(
-    ("text", "note"),
+    ("text", "normal_form"),
     [
         ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
         ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
@@ -176,23 +178,23 @@ def test_brief_deductions_are_parsed_strictly(text, note):
         ("p2 " * 60_000, "p2 unknown p4 unknown"),
     ],
 )
-def test_sentences_are_parsed_leniently(text, note):
-    assert read_deduction(text, ("p2", "p4"), KINDS, False) == note
+def test_sentences_are_parsed_leniently(text, normal_form):
+    assert read_deduction(text, ("p2", "p4"), ROLES, False) == normal_form
 
 
 @pytest.mark.parametrize(
-    ("style", "good", "bad"),
+    ("style", "good_text", "bad_text"),
     [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")],
 )
-def test_malformed_deductions_can_be_illegal_replies(style, good, bad):
-    strict, lenient = (play_at_day(malformed=kind, style=style) for kind in ("illegal", "noted"))
-    assert lenient.read(0, bad) == bad and strict.read(0, bad) is None
-    assert strict.read(0, good) == good and strict.read(0, bad, True) is None
-    assert strict.observe(0) == lenient.observe(0)
-    strict.step({0: good})
+def test_malformed_deductions_can_be_illegal_replies(style, good_text, bad_text):
+    strict_play, lenient_play = (play_at_day(malformed=malformed, style=style) for malformed in ("illegal", "noted"))
+    assert lenient_play.read(0, bad_text) == bad_text and strict_play.read(0, bad_text) is None
+    assert strict_play.read(0, good_text) == good_text and strict_play.read(0, bad_text, True) is None
+    assert strict_play.observe(0) == lenient_play.observe(0)
+    strict_play.step({0: good_text})
     assert (
-        strict.read(0, "silence") == "silence" and strict.read(0, "p2 seer low p4 wolf high") is None
-    )  # a speech is due now
+        strict_play.read(0, "silence") == "silence" and strict_play.read(0, "p2 seer low p4 wolf high") is None
+    )  # the seat must speak now
 
 
 @pytest.mark.parametrize("inside_choose", [False, True])
@@ -208,7 +210,7 @@ def test_an_illegal_deduction_costs_the_penalty_and_is_replaced(inside_choose):
     turns = [turn for turn in episode.turns if not turn.legal_actions]
     assert turns and {turn.event for turn in turns} == {"unparsable"}
     assert all(
-        read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in turns
+        read_deduction(turn.action, tuple(turn.action.split()[::3]), ROLES, True) == turn.action for turn in turns
     )
     lenient_options = (
         {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}}
@@ -238,7 +240,7 @@ def test_malformed_deductions_figures_and_full_style_prompts():
     assert (
         figures["right_roles"][0] == 2 / 4 and figures["right_roles"][1] == 2 / 4 and figures["right_roles"][3] == 1 / 4
     )
-    assert math.isnan(figures["right_roles"][2])  # killed before it was asked
+    assert math.isnan(figures["right_roles"][2])  # this seat was killed before its first deduction
     assert figures["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, figures["right_roles_seer"])) == 3
     assert figures["right_roles_villager"][3] == 1 / 4 and set(figures) == set(play.rules.figures)
     play = play_at_day(style="full")
@@ -265,7 +267,7 @@ def test_sampled_deductions_use_what_a_seat_knows():
     assert sum(count for text, count in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
     play_replies(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
     counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
-    assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
+    assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so it is not a wolf
     assert sum(count for text, count in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
 
 
@@ -280,9 +282,9 @@ def test_scripted_players_deduce():
 
 
 def test_deductions_in_json_are_parsed():
-    note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
+    text = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
     assert (
-        read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False)
+        read_deduction(text, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False)
         == "p1 wolf high p3 seer low p4 unknown"
     )
     for malformed_json in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
@@ -294,7 +296,7 @@ def possible_deals(position, seat):
     setup, living = position.setup, {position.places[other] for other in position.living()}
     events = position.events_of(seat)
     for deal in set(itertools.permutations(setup.roles)):
-        wolves = {place for place, role in enumerate(deal) if role == "wolf"}
+        wolves = {number for number, role in enumerate(deal) if role == "wolf"}
         num_wolves = len(wolves & living)
         if (
             deal[position.places[seat]] != setup.roles[seat]
@@ -325,25 +327,25 @@ def test_sampled_deductions_are_possible_and_their_confidence_is_exact(seed, pla
     play = werewolf(deduce=True, players=players, strict=strict, reveal=reveal, order=order).reset(
         Stream.from_seed(seed)
     )
-    draws = Stream.from_seed(seed).child("draws")
-    for number in range(40):
+    root_stream = Stream.from_seed(seed).child("draws")
+    for moment in range(40):
         if play.done:
             break
-        stream = draws.child(number)
+        stream = root_stream.child(moment)
         for seat in play.due() if play.position.is_deducing else ():
             deals = list(possible_deals(play.position, seat))
-            for turn in range(4):
-                text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
-                parts, names = parse_guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
+            for draw_number in range(4):
+                text = random_deduction(play.position, seat, stream.child(f"{seat} {draw_number}"))
+                guesses, names = parse_guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
                 assert all(
                     read_deduction(text, names, play.rules.setup.roles, is_brief) == text for is_brief in (True, False)
                 )
-                indices = [int(guess.name[1:]) - 1 for guess in parts]
+                indices = [int(guess.name[1:]) - 1 for guess in guesses]
                 assert any(
-                    all(deal[index] == guess.role for index, guess in zip(indices, parts, strict=True))
+                    all(deal[index] == guess.role for index, guess in zip(indices, guesses, strict=True))
                     for deal in deals
                 )
-                for index, guess in zip(indices, parts, strict=True):
+                for index, guess in zip(indices, guesses, strict=True):
                     assert (guess.confidence == "high") == all(deal[index] == guess.role for deal in deals)
                     assert (guess.confidence == "low") == (len({deal[index] == "wolf" for deal in deals}) == 2)
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
@@ -381,7 +383,7 @@ def test_episodes_without_deductions_are_unchanged(options, digest):
     text = ""
     for seed in range(2):
         for bot in (random(), werewolf_bot(), werewolf_bot(style="silent"), werewolf_bot(style="accuser")):
-            play, draws, lines = (
+            play, stream, lines = (
                 make_game("werewolf", options=options).reset(Stream.from_seed(seed)),
                 Stream.from_seed(seed).child("play"),
                 [],
@@ -391,7 +393,7 @@ def test_episodes_without_deductions_are_unchanged(options, digest):
                 lines += [
                     repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due
                 ]
-                replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
+                replies = {seat: bot.choose(play, seat, stream.child(len(lines)).child(seat)) for seat in due}
                 lines.append(repr(replies))
                 play.step(replies)
             text += "\n".join(

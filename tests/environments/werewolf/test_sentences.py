@@ -22,8 +22,8 @@ def test_all_wordings_of_a_phrase_are_parsed_as_it(phrase):
         == {phrase_meant(sentence, "p1") for sentence in sentences}
     )
     assert {phrase_meant(sentence.upper().rstrip(".!")) for sentence in sentences} == {phrase}
-    lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
-    assert len(sentences) == len(lines) == len(set(lines)) > 1
+    wordings = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
+    assert len(sentences) == len(wordings) == len(set(wordings)) > 1
 
 
 @every_case(

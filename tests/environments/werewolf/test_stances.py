@@ -89,12 +89,12 @@ def test_figures_of_contrary_votes_and_unknown_players():
     ),
 )
 def test_figures_are_shares_for_random_episodes(seed, options):
-    play, draws = werewolf(**options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("draws")
-    number = 0
+    play, stream = werewolf(**options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("draws")
+    moment = 0
     while not play.done:
-        number += 1
+        moment += 1
         replies = {
-            seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()
+            seat: random_reply(play, seat, play.legal(seat), stream.child(moment).child(seat)) for seat in play.due()
         }
         # speeches may name players that do not exist
         if play.position.is_speaking and play.legal(play.due()[0]) is None:

@@ -63,11 +63,11 @@ def enumerate_boards(houses, attributes, clues, cells=None):
 
 
 @st.composite
-def puzzles(draw, most=7):
+def puzzles(draw, max_clues=7):
     """Draw a size, clues that may contradict each other, and a board with some cells filled."""
     houses, attributes = draw(st.sampled_from(SIZES))
     items, clues = houses * attributes, []
-    for kind in draw(st.lists(st.sampled_from(KINDS), max_size=most)):
+    for kind in draw(st.lists(st.sampled_from(KINDS), max_size=max_clues)):
         a = draw(st.integers(0, items - 1))
         b = draw(
             st.integers(0, houses - 1)
@@ -91,27 +91,31 @@ def test_solutions_match_enumeration(puzzle):
 
 def clauses(houses, attributes, clues, cells):
     """Return the puzzle as clauses over literals (item, house, sign)."""
-    items, span = range(houses * attributes), range(houses)
-    out = [[(item, house, True) for house in span] for item in items]
+    items, houses_range = range(houses * attributes), range(houses)
+    all_clauses = [[(item, house, True) for house in houses_range] for item in items]
     for item in items:
-        out += [[(item, a, False), (item, b, False)] for a, b in itertools.combinations(span, 2)]
-    for first, house in itertools.product(range(0, len(items), houses), span):
+        all_clauses += [[(item, a, False), (item, b, False)] for a, b in itertools.combinations(houses_range, 2)]
+    for first, house in itertools.product(range(0, len(items), houses), houses_range):
         row = range(first, first + houses)
-        out.append([(item, house, True) for item in row])
-        out += [[(a, house, False), (b, house, False)] for a, b in itertools.combinations(row, 2)]
+        all_clauses.append([(item, house, True) for item in row])
+        all_clauses += [[(a, house, False), (b, house, False)] for a, b in itertools.combinations(row, 2)]
     for kind, a, b in clues:
         if kind in PLACES:
-            out.append([(a, b, kind == "is")])
+            all_clauses.append([(a, b, kind == "is")])
             continue
-        for house in span:
-            out.append([(a, house, False), *((b, other, True) for other in span if clue_holds(kind, house, other))])
-            out.append([(b, house, False), *((a, other, True) for other in span if clue_holds(kind, other, house))])
+        for house in houses_range:
+            all_clauses.append(
+                [(a, house, False), *((b, other, True) for other in houses_range if clue_holds(kind, house, other))]
+            )
+            all_clauses.append(
+                [(b, house, False), *((a, other, True) for other in houses_range if clue_holds(kind, other, house))]
+            )
             if kind == "without":
-                out.append([(a, house, False), (b, house, False)])
+                all_clauses.append([(a, house, False), (b, house, False)])
     for cell, value in enumerate(cells):
         if value:
-            out.append([(cell % attributes * houses + value - 1, cell // attributes, True)])
-    return out
+            all_clauses.append([(cell % attributes * houses + value - 1, cell // attributes, True)])
+    return all_clauses
 
 
 def propagate_units(all_clauses):
@@ -132,7 +136,7 @@ def propagate_units(all_clauses):
 
 
 @settings(max_examples=200, deadline=None)
-@given(puzzle=puzzles(most=9))
+@given(puzzle=puzzles(max_clues=9))
 def test_narrowing_matches_unit_propagation(puzzle):
     houses, attributes, clues, cells = puzzle
     literal_signs, choices = (

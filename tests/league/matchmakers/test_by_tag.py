@@ -29,12 +29,12 @@ def shares(count=2000, learner="learner", members=MEMBERS, payoffs=None, **optio
     return {player: opponents.count(player) / count for player in dict.fromkeys(opponents)}
 
 
-def test_snapshots_are_met_by_the_shares_of_their_tags():
+def test_snapshots_are_opponents_by_the_shares_of_their_tags():
     by_player = shares(past={"main": 0.4, "counter": 0.4})
     assert by_player == pytest.approx({**dict.fromkeys(MEMBERS, 0.2), "learner": 0.2}, abs=0.03)
 
 
-def test_live_learners_are_met_by_the_shares_of_their_tags():
+def test_live_learners_are_opponents_by_the_shares_of_their_tags():
     assert shares(200, learner="learner-counter", live={"main": 1.0}) == {"learner": 1.0}
     by_player = shares(live={"counter": 0.6, "main": 0.4})  # no other learner is tagged main
     assert by_player == pytest.approx({"learner-counter": 0.3, "learner-other": 0.3, "learner": 0.4}, abs=0.03)
@@ -89,6 +89,6 @@ def test_the_learner_changes_seats_from_group_to_group(number, learner):
     assert first_seating.trained == second_seating.trained[::-1]
 
 
-def test_with_one_learner_it_meets_its_snapshots():
+def test_with_one_learner_it_plays_against_its_snapshots():
     request = match_request(2, members=["past-000010"])
     assert by_tag(request, past={"main": 1.0}).players in ((LEARNER, ref("past-000010")), (ref("past-000010"), LEARNER))

@@ -50,7 +50,7 @@ def shares(count=3000, **options):
     return [opponents.count(member) / count for member in (*MEMBERS, LEARNER)]
 
 
-def test_members_are_met_with_the_weights_of_the_equilibrium():
+def test_members_are_opponents_with_the_weights_of_the_equilibrium():
     assert shares() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0, 0], abs=0.03)
 
 
@@ -59,7 +59,7 @@ def test_own_is_the_share_of_self_play():
     assert shares(own=1.0, count=50) == [0, 0, 0, 0, 1]
 
 
-def test_uniform_meets_all_equally_and_last_only_the_newest():
+def test_uniform_draws_all_members_equally_and_last_only_the_newest():
     assert shares(solver="uniform") == pytest.approx([0.25] * 4 + [0], abs=0.03)
     assert shares(solver={"name": "last"}, count=50) == [0, 0, 0, 1, 0]
 
@@ -154,10 +154,10 @@ def test_payoffs_of_opposed_sides_are_averaged_and_others_are_used_unchanged():
         [1 / 4, 3 / 4], abs=0.04
     )
     rows = book_of_sides([[2, 0], [0, 1]]).rows
-    common = {
+    common_interest_rows = {
         row: Results(games=10, returns=results.returns * (1 if row.seat == 0 else -1)) for row, results in rows.items()
     }
-    game = side_payoffs(Payoffs(common), MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
+    game = side_payoffs(Payoffs(common_interest_rows), MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
     assert (
         (game.payoffs[0] == [[2, 0], [0, 1]]).all()
         and (game.payoffs[1] == game.payoffs[0]).all()

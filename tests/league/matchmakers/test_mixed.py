@@ -9,7 +9,7 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 STYLES = ("conservative", "aggressive", "intermediate")
-GROUPS, SIZE = 24, 4
+NUM_GROUPS, GROUP_SIZE = 24, 4
 
 
 def engine_and_episodes(names):
@@ -20,7 +20,7 @@ def engine_and_episodes(names):
     config = resolve({
         "name": "m", "steps": 2, "environments": [{"name": "trial", "options": options, "illegal": {"rule": "random", "penalty": 0.5}}],
         "model": {"hidden_size": 16, "layers": 1, "context": 96},
-        "rollout": {"games_per_step": GROUPS * SIZE, "group_size": SIZE}, "matchmaker": matchmaker, "bots": bots, "threads": 1, "warmup": {"updates": 0},
+        "rollout": {"games_per_step": NUM_GROUPS * GROUP_SIZE, "group_size": GROUP_SIZE}, "matchmaker": matchmaker, "bots": bots, "threads": 1, "warmup": {"updates": 0},
     })  # fmt: skip
     engine = LocalEngine(config)
     return engine, play_round(config, engine, Methods.of(config), RunState()).episodes
@@ -45,10 +45,12 @@ def named_play():
     return engine_and_episodes(("tight", "wild", "middle"))
 
 
-def test_all_episodes_of_a_group_meet_one_opponent_whose_name_is_stored(named_play):
+def test_all_episodes_of_a_group_have_one_opponent_whose_name_is_stored(named_play):
     _, episodes = named_play
     groups = opponents_by_group(episodes)
-    assert len(groups) == GROUPS and all(len(plays) == SIZE and len(set(plays)) == 1 for plays in groups.values())
+    assert len(groups) == NUM_GROUPS and all(
+        len(plays) == GROUP_SIZE and len(set(plays)) == 1 for plays in groups.values()
+    )
     opponent_of_group = [plays[0] for plays in groups.values()]
     assert set(opponent_of_group) == {("bot-tight",), ("bot-wild",), ("bot-middle",)}
     assert all(episode.agents == tuple(map(str, episode.players)) for episode in episodes)

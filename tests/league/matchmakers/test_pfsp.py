@@ -110,7 +110,7 @@ def test_hard_weights_do_not_decrease_with_the_strength_of_a_member(wins_of_one,
     assert weight(fewer_wins / 10, "hard", power) >= weight(more_wins / 10, "hard", power)
 
 
-def test_a_run_meets_the_members_that_beat_it():
+def test_a_run_plays_against_the_members_that_beat_it():
     config = resolve(
         {
             "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],

@@ -25,21 +25,21 @@ PAYOFF = st.integers(-20, 20).map(lambda tenths: tenths / 10)
 
 
 @st.composite
-def matrices(draw, most=5):
-    shape = draw(st.tuples(st.integers(1, most), st.integers(1, most)))
+def matrices(draw, max_size=5):
+    shape = draw(st.tuples(st.integers(1, max_size), st.integers(1, max_size)))
     return draw(arrays.arrays(np.float64, shape, elements=PAYOFF))
 
 
 @st.composite
-def antisymmetric_matrices(draw, most=5):
-    size = draw(st.integers(1, most))
+def antisymmetric_matrices(draw, max_size=5):
+    size = draw(st.integers(1, max_size))
     upper_triangle = np.triu(draw(arrays.arrays(np.float64, (size, size), elements=PAYOFF)), 1)
     return upper_triangle - upper_triangle.T
 
 
 @st.composite
-def games(draw, sides=3, most=3):
-    shape = tuple(draw(st.integers(1, most)) for _ in range(draw(st.integers(2, sides))))
+def games(draw, max_sides=3, max_size=3):
+    shape = tuple(draw(st.integers(1, max_size)) for _ in range(draw(st.integers(2, max_sides))))
     return MetaGame(payoffs=tuple(draw(arrays.arrays(np.float64, shape, elements=PAYOFF)) for _ in shape))
 
 

@@ -15,7 +15,7 @@ def solve(game, **options):
     return bind("league.meta_solvers", "alpha_rank", options)(game)
 
 
-def rho(gain, alpha, population):
+def fixation_probability(gain, alpha, population):
     """Return the probability that a mutant takes over the population, as in the paper."""
     return 1 / population if gain == 0 else (1 - np.exp(-alpha * gain)) / (1 - np.exp(-population * alpha * gain))
 
@@ -28,7 +28,7 @@ def stationary_distribution(game, alpha, population):
         changed_sides = [side for side in range(game.num_sides) if old_state[side] != new_state[side]]
         if len(changed_sides) == 1:
             payoffs = game.payoffs[changed_sides[0]]
-            chain[a, b] = rate * rho(payoffs[new_state] - payoffs[old_state], alpha, population)
+            chain[a, b] = rate * fixation_probability(payoffs[new_state] - payoffs[old_state], alpha, population)
     chain += np.diag(1 - chain.sum(axis=1))
     values, vectors = np.linalg.eig(chain.T)
     stationary = np.real(vectors[:, np.argmin(np.abs(values - 1))])
@@ -38,7 +38,7 @@ def stationary_distribution(game, alpha, population):
 def test_two_members_by_hand():
     # d = U[1, 0] - U[0, 1] = 2, so the rate 0 -> 1 is rho(2) and the rate 1 -> 0 is rho(-2)
     (weights, _) = solve(of_matrix([[0, -1], [1, 0]]), alpha=0.5, population=3).sides
-    rate_up, rate_down = rho(2, 0.5, 3), rho(-2, 0.5, 3)
+    rate_up, rate_down = fixation_probability(2, 0.5, 3), fixation_probability(-2, 0.5, 3)
     np.testing.assert_allclose(weights, [rate_down / (rate_up + rate_down), rate_up / (rate_up + rate_down)])
     assert rate_up / rate_down == pytest.approx(np.exp(0.5 * 2 * 2))  # exp(alpha d (population - 1))
 

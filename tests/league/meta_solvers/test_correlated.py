@@ -76,7 +76,7 @@ def test_no_deviation_gains_and_no_equilibrium_has_a_smaller_sum_of_squares(game
 
 
 @settings(deadline=None, max_examples=30)
-@given(matrix=matrices(most=4), kind=KINDS)
+@given(matrix=matrices(max_size=4), kind=KINDS)
 def test_the_marginals_of_a_zero_sum_game_are_an_equilibrium(matrix, kind):
     game = of_matrix(matrix)
     assert gains(game, solve(game, kind)).max() <= 1e-7

@@ -46,7 +46,7 @@ def test_three_sides_by_hand():
 
 
 @settings(deadline=None, max_examples=10)
-@given(matrices(most=3))
+@given(matrices(max_size=3))
 def test_a_zero_sum_game_approaches_an_equilibrium(matrix):
     game = of_matrix(matrix)
     assert gains(game, solve(game)).max() <= 0.1 * np.ptp(matrix) + 1e-9

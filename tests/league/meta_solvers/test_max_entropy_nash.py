@@ -68,7 +68,7 @@ def test_nearly_equal_constraints_give_an_equilibrium():
 
 
 @settings(deadline=None, max_examples=15)
-@given(matrices(most=4))
+@given(matrices(max_size=4))
 def test_it_is_an_equilibrium_with_at_least_the_entropy_of_nash(matrix):
     game = of_matrix(matrix)
     strategy, nash_strategy = SOLVE(game), bind("league.meta_solvers", "nash")(game)
@@ -80,15 +80,15 @@ def test_it_is_an_equilibrium_with_at_least_the_entropy_of_nash(matrix):
 @settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_no_optimal_mixture_of_a_grid_has_more_entropy(data):
-    numbers = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
-    matrix = np.array(data.draw(st.lists(numbers, min_size=3, max_size=3)), dtype=float)
+    rows = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
+    matrix = np.array(data.draw(st.lists(rows, min_size=3, max_size=3)), dtype=float)
     value, mixtures = maximin(matrix)[1], grid_of_mixtures(3)
-    optimal = mixtures[(mixtures @ matrix >= value - 1e-9).all(axis=1)]
-    assert entropy(most_even(matrix)) >= entropy(optimal).max(initial=0.0) - 1e-7
+    optimal_mixtures = mixtures[(mixtures @ matrix >= value - 1e-9).all(axis=1)]
+    assert entropy(most_even(matrix)) >= entropy(optimal_mixtures).max(initial=0.0) - 1e-7
 
 
 @settings(deadline=None, max_examples=10)
-@given(matrix=matrices(most=4), order=st.randoms(use_true_random=False))
+@given(matrix=matrices(max_size=4), order=st.randoms(use_true_random=False))
 def test_the_order_of_members_does_not_matter(matrix, order):
     permutation = order.sample(range(len(matrix)), len(matrix))
     np.testing.assert_allclose(most_even(matrix[permutation]), most_even(matrix)[permutation], atol=1e-6)

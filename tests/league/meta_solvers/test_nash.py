@@ -50,8 +50,8 @@ def test_the_value_by_hand():
 @pytest.mark.parametrize("name", HARD_GAMES)
 def test_no_side_gains_in_hard_games(name):
     game = HARD_GAMES[name]
-    size = np.ptp(game.payoffs[0])
-    assert gains(game, SOLVE(game)).max() <= 1e-9 * size
+    payoff_range = np.ptp(game.payoffs[0])
+    assert gains(game, SOLVE(game)).max() <= 1e-9 * payoff_range
 
 
 def test_a_constant_sum_game_has_the_equilibrium_of_its_zero_sum_game():

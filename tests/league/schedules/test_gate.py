@@ -89,8 +89,8 @@ def test_for_returns_of_1_and_minus_1_earned_equals_the_rate(num_won):
 
 
 def test_a_draw_counts_as_half_a_win():
-    draws = Payoffs({row: Results(games=100, draws=100) for row in book_of_wins(BEATS_ALL).rows})
-    request = schedule_request(10, members=MEMBERS, tags=TAGS, payoffs=draws)
+    drawn_book = Payoffs({row: Results(games=100, draws=100) for row in book_of_wins(BEATS_ALL).rows})
+    request = schedule_request(10, members=MEMBERS, tags=TAGS, payoffs=drawn_book)
     assert gate(request, rate=0.49) and not gate(request, rate=0.5)
 
 
@@ -100,10 +100,10 @@ def test_with_longest_1_it_equals_the_timer(age, every):
     assert gate(request, longest=1.0) == steps(request)
 
 
-@given(wins=st.lists(st.integers(0, 100), min_size=3, max_size=3), more=st.integers(0, 20), index=st.integers(0, 2))
-def test_more_wins_never_close_the_gate(wins, more, index):
+@given(wins=st.lists(st.integers(0, 100), min_size=3, max_size=3), num_more=st.integers(0, 20), index=st.integers(0, 2))
+def test_more_wins_never_close_the_gate(wins, num_more, index):
     more_wins = list(wins)
-    more_wins[index] = min(100, more_wins[index] + more)
+    more_wins[index] = min(100, more_wins[index] + num_more)
     is_open, is_open_with_more = (
         gate(request_with(dict(zip(MEMBERS, win_counts, strict=True)))) for win_counts in (wins, more_wins)
     )

@@ -4,6 +4,6 @@ from sparring.league.schedules.steps import steps
 from sparring.testing import schedule_request
 
 
-@pytest.mark.parametrize(("age", "every", "due"), [(1, 1, True), (9, 10, False), (10, 10, True), (11, 10, True)])
-def test_a_snapshot_is_due_after_every_steps(age, every, due):
-    assert steps(schedule_request(age, every)) is due
+@pytest.mark.parametrize(("age", "every", "is_due"), [(1, 1, True), (9, 10, False), (10, 10, True), (11, 10, True)])
+def test_a_snapshot_is_due_after_every_steps(age, every, is_due):
+    assert steps(schedule_request(age, every)) is is_due

@@ -36,7 +36,7 @@ class ScriptedPlayer(TextAgent):
 
 
 def episode_of(game, lines, trained=None):
-    (spec,) = plays.specs(game, 1, name="it")
+    (spec,) = plays.make_specs(game, 1, name="it")
     (episode,) = play([replace(spec, trained=trained or spec.trained)], {"it": ScriptedPlayer(lines)})
     return episode
 

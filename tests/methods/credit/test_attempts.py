@@ -376,7 +376,7 @@ def test_with_a_named_outcome_a_fine_stays_with_its_turn():
 @pytest.mark.parametrize("options", [{}, {"stop_on_win": True}, {"reflect": False}], ids=str)
 def test_real_trials(inner, options):
     game = make_game("trial", options={"environment": {"name": inner}, "attempts": 4, **options})
-    turns = turn_table(play(plays.specs(game, 12, name="random", group_size=4), {"random": random_player()}))
+    turns = turn_table(play(plays.make_specs(game, 12, name="random", group_size=4), {"random": random_player()}))
     assert turns.attempt.max() == 3
     silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
     assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)

@@ -124,7 +124,7 @@ def test_if_the_last_turn_has_no_tokens_the_previous_turn_is_marked_cut():
 
 def games(max_turns):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
-    specs = [replace(spec, max_turns=max_turns) for spec in plays.specs(game, 20, name="bot")]
+    specs = [replace(spec, max_turns=max_turns) for spec in plays.make_specs(game, 20, name="bot")]
     return play(specs, {"bot": random()})
 
 
@@ -155,6 +155,6 @@ def test_a_forfeit_is_no_truncation():
         def act(self, turns):
             return [type(random().act([turn])[0])(text="?") for turn in turns]
 
-    (spec,) = plays.specs(make_game("tic_tac_toe", illegal={"rule": "forfeit"}), 1, name="bot")
+    (spec,) = plays.make_specs(make_game("tic_tac_toe", illegal={"rule": "forfeit"}), 1, name="bot")
     (episode,) = play([replace(spec, max_turns=1)], {"bot": MutePlayer()})
     assert episode.forfeited_by == 0 and not episode.cut

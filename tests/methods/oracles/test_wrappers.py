@@ -409,7 +409,7 @@ KUHN = make_game("kuhn_poker")
 
 
 def episodes(game, trained=(True, True)):
-    specs = [replace(spec, trained=trained) for spec in plays.specs(game, 10, seed=1, name="random")]
+    specs = [replace(spec, trained=trained) for spec in plays.make_specs(game, 10, seed=1, name="random")]
     return play(specs, {"random": registry.bind("players", "random")()})
 
 

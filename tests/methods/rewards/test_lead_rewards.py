@@ -33,7 +33,7 @@ DAG = {"tasks": 4, "workers": 4, "worlds": 50}
 def play_of(name, options, player, trained=None, count=1):
     """Return a game and the episodes in which this player has all seats."""
     game = make_game(name, options=options)
-    specs = plays.specs(game, count, seed=5, name="it")
+    specs = plays.make_specs(game, count, seed=5, name="it")
     return game, play([replace(spec, trained=trained or spec.trained) for spec in specs], {"it": player})
 
 
@@ -149,7 +149,7 @@ def test_the_reward_is_a_share_and_1_only_without_errors(seed, width, error_rate
     options = WIDE_OF_SUBTASKS_FINISHED if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
     player = (searcher if name == "wide_search" else scheduler)(width=width, slips=error_rate)
     game = make_game(name, options=options)
-    (episode,) = play(plays.specs(game, 1, seed, "it"), {"it": player})
+    (episode,) = play(plays.make_specs(game, 1, seed, "it"), {"it": player})
     for reward in (spawn, subtasks_finished):
         (value,) = [value for value in reward(episode, game) if value is not None]
         assert 0.0 <= value <= 1.0
@@ -167,7 +167,7 @@ TEAM = make_game("wide_search", options={"items": 5, "columns": 2, "workers": 3,
 
 
 def contribution_played(game=TEAM, count=12, player="random"):
-    return play(plays.specs(game, count, seed=5, name="it"), {"it": registry.bind("players", player)()})
+    return play(plays.make_specs(game, count, seed=5, name="it"), {"it": registry.bind("players", player)()})
 
 
 def noted_cells(episode):

@@ -1,4 +1,4 @@
-"""Fixtures: an environment with a tiny model in every seat, a context strategy, and the ids that were sent to the model."""
+"""Fixtures: an environment with a tiny model in every seat and a context strategy; a check of the ids sent to it."""
 
 import pytest
 
@@ -11,34 +11,34 @@ from sparring.models.render.plain import plain
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.players.policy import policy
 from sparring.play.rollout import play
-from tests.play.plays import Recorder, specs
+from tests.play.plays import Recorder, make_specs
 
 
 class ContextGame:
-    def __init__(self, name, options, context, rule="random", tokens=3, context_length=512):
+    def __init__(self, name, options, context, rule="random", max_new_tokens=3, context_length=512):
         self.game = make_game(name, options=options, illegal={"rule": rule})
-        self.bound = registry.bind("context", context.pop("name"), context)
-        words = {*self.game.vocabulary(), *getattr(self.bound.plugin.module, "WORDS", ())}
+        self.context_plugin = registry.bind("context", context.pop("name"), context)
+        words = {*self.game.vocabulary(), *getattr(self.context_plugin.plugin.module, "WORDS", ())}
         tokenizer = tiny_tokenizer(words)
         network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=context_length)
         self.model = LanguageModel(network, tokenizer)
         self.renderer, self.recorder = plain(tokenizer), Recorder(self.model)
-        params = SamplingParams(max_new_tokens=tokens)
+        params = SamplingParams(max_new_tokens=max_new_tokens)
         self.agent = policy(
-            sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.bound
+            sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.context_plugin
         )
 
-    def specs(self, plays=6, seed=0, **changes):
-        return specs(self.game, plays, seed, **changes)
+    def specs(self, num_episodes=6, seed=0, **changes):
+        return make_specs(self.game, num_episodes, seed, **changes)
 
-    def play(self, plays=6, seed=0, **changes):
-        return play(self.specs(plays, seed, **changes), {"learner": self.agent}, retries=0)
+    def play(self, num_episodes=6, seed=0, **changes):
+        return play(self.specs(num_episodes, seed, **changes), {"learner": self.agent}, retries=0)
 
     def text(self, ids):
         return " ".join(self.model.tokenizer.convert_ids_to_tokens(list(ids)))
 
 
-def prefixes(episodes):
+def sampled_prefixes(episodes):
     result = []
     for episode in episodes:
         conversations = {}
@@ -58,7 +58,7 @@ def context_game():
 
 @pytest.fixture
 def check_ids_sent():
-    def check(game, episodes):
-        assert sorted(prefixes(episodes)) == sorted(game.recorder.sent)
+    def check_sent_ids(game, episodes):
+        assert sorted(sampled_prefixes(episodes)) == sorted(game.recorder.sent)
 
-    return check
+    return check_sent_ids

@@ -32,13 +32,13 @@ def request_after(*turns):
     return request._replace(past=past, observation=observations[-1])
 
 
-def numbers(window):
+def exchange_numbers(window):
     return [int(exchange.prompt) for exchange in window.past]
 
 
 def test_windows_of_three_attempts_by_hand():
     turns = [(0, False), (0, False), (0, True), (1, False), (1, False), (1, True), (2, False), (2, False)]
-    windows = [numbers(reflections(request_after(*turns[: due + 1]))) for due in range(len(turns))]
+    windows = [exchange_numbers(reflections(request_after(*turns[: index + 1]))) for index in range(len(turns))]
     assert windows == [[], [0], [0, 1], [2], [2, 3], [2, 3, 4], [2, 5], [2, 5, 6]]
 
 
@@ -46,10 +46,10 @@ def test_the_ids_sent_to_the_model_by_hand():
     ledger = Ledger(Letters(), bind("context", "reflections"))
     for text, attempt, note in (("x", 0, False), ("N", 0, True), ("y", 1, False), ("z", 1, False)):
         ledger.ask(text, Observation(prompt=text, key="", attempt=attempt, note=note))
-        number, ids = ledger.conversation, ledger.ids
+        conversation, ids = ledger.conversation, ledger.ids
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
-    index, y_id, z_id = map(ord, "Nyz")
-    assert (number, ids) == (1, (0, index, 1, 97, 2, y_id, 1, 97, 2, z_id, 1))
+    note_id, y_id, z_id = map(ord, "Nyz")
+    assert (conversation, ids) == (1, (0, note_id, 1, 97, 2, y_id, 1, 97, 2, z_id, 1))
 
 
 @given(st.integers(0, 10))
@@ -67,34 +67,38 @@ def test_only_notes_of_earlier_attempts_are_shown(steps):
     request = request_after(*turns)
     for exchange in reflections(request).past:
         assert exchange.observation.note or exchange.observation.attempt == request.observation.attempt
-    assert set(numbers(reflections(request))) >= {number for number, (_, note) in enumerate(turns[:-1]) if note}
+    assert set(exchange_numbers(reflections(request))) >= {
+        number for number, (_, note) in enumerate(turns[:-1]) if note
+    }
 
 
 def test_in_a_trial_each_attempt_is_a_conversation_that_begins_with_the_notes(context_game, check_ids_sent):
-    trials = context_game("trial", ROUNDS, {"name": "reflections"})
-    episodes = trials.play(6)
-    check_ids_sent(trials, episodes)
+    trial_game = context_game("trial", ROUNDS, {"name": "reflections"})
+    episodes = trial_game.play(6)
+    check_ids_sent(trial_game, episodes)
     for episode in episodes:
-        first_seat = [turn for turn in episode.turns if turn.seat == 0]
-        assert [turn.conversation for turn in first_seat] == [turn.attempt for turn in first_seat]
-        notes = [turn for turn in first_seat if turn.prompt.endswith("reflect")]
+        turns_of_first_seat = [turn for turn in episode.turns if turn.seat == 0]
+        assert [turn.conversation for turn in turns_of_first_seat] == [turn.attempt for turn in turns_of_first_seat]
+        notes = [turn for turn in turns_of_first_seat if turn.prompt.endswith("reflect")]
         assert len(notes) == 2
-        last_prompt = trials.text(first_seat[-1].segments[0].ids)
+        last_prompt = trial_game.text(turns_of_first_seat[-1].segments[0].ids)
         for note in notes:
             assert (
-                f"{note.prompt} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}"
+                f"{note.prompt} <ask> {trial_game.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}"
                 in last_prompt
             )
         # the other seat has no memory, so each attempt is a new conversation
-        others = [trials.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
-        assert len(others) == 3 and all(text.startswith("<begin>") and text.count("<ask>") == 1 for text in others)
+        prompts_of_second_seat = [trial_game.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
+        assert len(prompts_of_second_seat) == 3 and all(
+            text.startswith("<begin>") and text.count("<ask>") == 1 for text in prompts_of_second_seat
+        )
 
 
 def test_if_the_environment_repeats_the_notes_it_equals_full(context_game):
-    plays = [
+    episodes_by_context = [
         context_game("trial", {**ROUNDS, "memory": "notes"}, {"name": name}).play(4) for name in ("full", "reflections")
     ]
-    assert plays[0] == plays[1]
+    assert episodes_by_context[0] == episodes_by_context[1]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sparring.play.context.base import ContextWindow, Ledger
 from sparring.play.context.full import full
 from sparring.play.context.markov import markov
 from sparring.play.context.sliding_window import sliding_window
-from sparring.play.context_check import check_context as tried
+from sparring.play.context_check import check_context
 from sparring.play.players.base import Reply
 from sparring.testing import context_seen
 from sparring.testing.context import Letters
@@ -76,9 +76,9 @@ SOKOBAN = {"rooms": 4, "moves": 8}
 
 def test_markov_sends_view_and_question_by_hand():
     ledger = Ledger(Letters(), bind("context", "markov"))
-    for number, view in enumerate("VW"):
+    for conversation, view in enumerate("VW"):
         ledger.ask("news", Observation(prompt="news", key="", view=view, ask="?"))
-        assert (ledger.conversation, ledger.prompt) == (number, f"{view}\n\n?")
+        assert (ledger.conversation, ledger.prompt) == (conversation, f"{view}\n\n?")
         assert ledger.ids == (0, ord(view), 10, 10, ord("?"), 1)
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
 
@@ -101,12 +101,12 @@ def test_markov_sends_equal_prompts_for_equal_views(context_game, check_ids_sent
     sokoban = context_game("sokoban", SOKOBAN, {"name": "markov"})
     episodes = sokoban.play(12)
     check_ids_sent(sokoban, episodes)
-    prompts = {}
+    prompts_by_view = {}
     for episode in episodes:
-        for number, turn in enumerate(episode.turns):
-            assert turn.conversation == number and turn.prompt == turn.view
-            prompts.setdefault(turn.view, set()).add(turn.segments[0].ids)
-    assert len(prompts) > 4 and all(len(ids) == 1 for ids in prompts.values())
+        for index, turn in enumerate(episode.turns):
+            assert turn.conversation == index and turn.prompt == turn.view
+            prompts_by_view.setdefault(turn.view, set()).add(turn.segments[0].ids)
+    assert len(prompts_by_view) > 4 and all(len(ids) == 1 for ids in prompts_by_view.values())
 
 
 def test_exact_probabilities_use_the_prompts_of_episodes(context_game):
@@ -151,7 +151,7 @@ def test_markov_refuses_a_view_with_words_unknown_to_the_tiny_model():
 
 
 def test_full_fits_every_environment():
-    tried(bind("context", "full"), [object()], Letters())
+    check_context(bind("context", "full"), [object()], Letters())
 
 
 def test_a_window_of_one_exchange_by_hand():
@@ -190,9 +190,9 @@ def test_a_window_larger_than_the_conversation_equals_full():
 def test_a_window_shows_the_newest_exchanges(count, exchanges, opening):
     request = context_seen(*map(str, range(count + 1)))
     window = sliding_window(request, exchanges=exchanges, opening=opening)
-    numbers = [int(exchange.prompt) for exchange in window.past]
-    opening_number = [0] if opening and count else []
-    assert numbers == opening_number + list(range(max(len(opening_number), count - exchanges), count))
+    shown_exchanges = [int(exchange.prompt) for exchange in window.past]
+    opening_exchange = [0] if opening and count else []
+    assert shown_exchanges == opening_exchange + list(range(max(len(opening_exchange), count - exchanges), count))
     assert window.text == str(count)
 
 
@@ -201,20 +201,22 @@ def test_the_first_window_has_no_past():
 
 
 def test_in_episodes_a_window_bounds_the_prompts(context_game, check_ids_sent):
-    lengths = {}
+    max_prompt_lengths = {}
     for name, options in (("full", {}), ("sliding_window", {"exchanges": 2})):
         sokoban = context_game("sokoban", SOKOBAN, {"name": name, **options})
         episodes = sokoban.play()
         check_ids_sent(sokoban, episodes)
-        data = pack(episodes)
-        assert sorted(data.turn_of.tolist()) == [row for row, n in enumerate(n_tokens(episodes)) for _ in range(n)]
-        lengths[name] = max(map(len, sokoban.recorder.sent))
-        conversations = max(turn.conversation for episode in episodes for turn in episode.turns)
-        assert (conversations > 0) == (name == "sliding_window")
-    assert lengths["sliding_window"] < lengths["full"]
+        packed = pack(episodes)
+        assert sorted(packed.turn_of.tolist()) == [
+            row for row, num_tokens in enumerate(num_sampled_tokens(episodes)) for _ in range(num_tokens)
+        ]
+        max_prompt_lengths[name] = max(map(len, sokoban.recorder.sent))
+        last_conversation = max(turn.conversation for episode in episodes for turn in episode.turns)
+        assert (last_conversation > 0) == (name == "sliding_window")
+    assert max_prompt_lengths["sliding_window"] < max_prompt_lengths["full"]
 
 
-def n_tokens(episodes):
+def num_sampled_tokens(episodes):
     return [
         sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
         for episode in episodes

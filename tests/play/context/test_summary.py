@@ -87,12 +87,12 @@ def test_before_a_memory_is_due_it_equals_full(count, every):
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(1, 4), st.booleans())
 def test_the_newest_memory_and_the_exchanges_after_it_are_shown(memories, every, opening):
     request = context_seen(*map(str, range(len(memories) + 1)))
-    flags = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
-    past = tuple(exchange._replace(is_memory=memory) for exchange, memory in zip(request.past, flags, strict=True))
-    answer = summary(request._replace(past=past, is_retry=True), every=every, opening=opening)
-    last_memory = max((index for index, memory in enumerate(flags) if memory), default=0)
-    numbers = [int(exchange.prompt) for exchange in answer.past]
-    assert numbers == ([0] if opening and last_memory else []) + list(range(last_memory, len(past)))
+    is_memory = [index > 0 and memory and not memories[index - 1] for index, memory in enumerate(memories)]
+    past = tuple(exchange._replace(is_memory=memory) for exchange, memory in zip(request.past, is_memory, strict=True))
+    window = summary(request._replace(past=past, is_retry=True), every=every, opening=opening)
+    last_memory = max((index for index, memory in enumerate(is_memory) if memory), default=0)
+    shown_exchanges = [int(exchange.prompt) for exchange in window.past]
+    assert shown_exchanges == ([0] if opening and last_memory else []) + list(range(last_memory, len(past)))
 
 
 def test_the_request_has_the_style_of_the_environment_unless_given():
@@ -130,9 +130,9 @@ def test_a_memory_is_a_turn_that_does_not_change_the_position(sokoban_and_episod
         assert [turn.turn_index for turn in episode.turns] == list(range(len(episode.turns)))
         assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
         assert len(episode.decisions) == min(8, sokoban.game.max_turns) or episode.returns[0] > 0
-        for number, turn in enumerate(episode.turns):
+        for index, turn in enumerate(episode.turns):
             if turn.event == "memory":
-                next_turn = episode.turns[number + 1]
+                next_turn = episode.turns[index + 1]
                 assert (turn.action, turn.legal_actions, turn.prompt) == (None, (), "remember")
                 assert (turn.state_key, turn.view) == (f"{next_turn.state_key}|memory", f"{next_turn.view}|memory")
                 assert "goal" in next_turn.prompt  # the position, after any correction of the previous reply
@@ -165,11 +165,13 @@ def test_a_memory_gets_the_later_return_and_its_tokens_are_packed(sokoban_and_ep
         replace(episode, turns=(*episode.turns[:-1], episode.turns[-1]._replace(rewards={"game": 1.0})))
         for episode in episodes
     ]
-    table, data = turn_table(episodes), pack(episodes)
+    table, packed = turn_table(episodes), pack(episodes)
     turns = [turn for episode in episodes for turn in episode.turns]
-    memory = np.array([turn.event == "memory" for turn in turns])
-    assert table.legal[memory].all() and (table.action[memory] == -1).all() and (table.n_tokens[memory] > 0).all()
-    assert np.isin(np.flatnonzero(memory), data.turn_of).all()
+    is_memory = np.array([turn.event == "memory" for turn in turns])
+    assert (
+        table.legal[is_memory].all() and (table.action[is_memory] == -1).all() and (table.n_tokens[is_memory] > 0).all()
+    )
+    assert np.isin(np.flatnonzero(is_memory), packed.turn_of).all()
     credit = bind("credit", "rloo")(replace(table, group=np.zeros_like(table.group)), {})
     first_turns = np.flatnonzero(np.diff(table.trajectory, prepend=-1))
     assert np.array_equal(credit.advantages, credit.advantages[first_turns][table.trajectory])
@@ -203,8 +205,8 @@ def test_metrics_of_replies_exclude_memories(sokoban_and_episodes):
     metrics_without = rollout_metrics([replace(episode, turns=episode.decisions) for episode in episodes])
     memories = [turn for episode in episodes for turn in episode.turns if turn.event == "memory"]
     assert metrics.pop("memories_per_game") == len(memories) / len(episodes)
-    tokens = [len(segment.ids) for turn in memories for segment in turn.segments if segment.kind == "sampled"]
-    assert metrics.pop("memory_tokens") == pytest.approx(sum(tokens) / len(memories))
+    num_tokens = [len(segment.ids) for turn in memories for segment in turn.segments if segment.kind == "sampled"]
+    assert metrics.pop("memory_tokens") == pytest.approx(sum(num_tokens) / len(memories))
     assert metrics == metrics_without
     assert illegal_replies(episodes[0].turns) == illegal_replies(episodes[0].decisions)
 
@@ -216,18 +218,18 @@ def test_memories_are_stored(sokoban_and_episodes):
 
 def test_an_episode_continued_from_any_turn_is_equal(sokoban_and_episodes):
     sokoban, (episode, *_) = sokoban_and_episodes
-    for position in range(1, len(episode.turns)):
-        spec = replace(sokoban.specs(1)[0], prefix=episode.turns[:position], redealt=False)
+    for prefix_length in range(1, len(episode.turns)):
+        spec = replace(sokoban.specs(1)[0], prefix=episode.turns[:prefix_length], redealt=False)
         (continued,) = play([spec], {"learner": sokoban.agent}, retries=0)
         assert continued == episode
 
 
 def test_a_memory_has_no_candidates(sokoban_and_episodes):
     sokoban, episodes = sokoban_and_episodes
-    rule = Candidates(
+    candidates = Candidates(
         count=3, grade=lambda requests: [[0.0] * len(episode.turns) for episode in requests], commit="random"
     )
-    with_candidates = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=rule)
+    with_candidates = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=candidates)
     for with_candidates_episode, plain_episode in zip(with_candidates, episodes, strict=True):
         assert [len(turn.candidates) for turn in with_candidates_episode.turns] == [
             0 if turn.event == "memory" else 2 for turn in with_candidates_episode.turns
@@ -238,44 +240,44 @@ def test_a_memory_has_no_candidates(sokoban_and_episodes):
         for turn in with_candidates_episode.turns:
             for candidate in turn.candidates:
                 assert candidate.conversation != turn.conversation and candidate.event != "memory"
-    data = pack(with_candidates, candidates=True)
-    assert len(data.prompt_ends) == sum(
+    packed = pack(with_candidates, candidates=True)
+    assert len(packed.prompt_ends) == sum(
         1 + len(turn.candidates) for episode in with_candidates for turn in episode.turns
     )
 
 
 def test_playouts_can_start_after_a_memory(sokoban_and_episodes):
     sokoban, episodes = sokoban_and_episodes
-    asking = with_playouts(episodes[:2], {"sokoban": sokoban.game}, count=2, stream=sokoban.specs(1)[0].stream)
-    valued, _ = run_requests(asking, lambda specs: rollout(specs, {"learner": sokoban.agent}))
+    requests = with_playouts(episodes[:2], {"sokoban": sokoban.game}, count=2, stream=sokoban.specs(1)[0].stream)
+    valued, _ = run_requests(requests, lambda specs: rollout(specs, {"learner": sokoban.agent}))
     assert all(turn.playout is not None for episode in valued for turn in episode.turns)
 
 
 def test_seats_that_move_at_once_write_memories_at_once(context_game, check_ids_sent):
-    rounds = context_game(
+    repeated_game = context_game(
         "repeated",
         {"environment": {"name": "rock_paper_scissors"}, "rounds": 5},
         {"name": "summary", "every": 1},
         rule="retry",
-        tokens=2,
+        max_new_tokens=2,
     )
-    episodes = rounds.play(10)
-    check_ids_sent(rounds, episodes)
-    tries = memories = 0
+    episodes = repeated_game.play(10)
+    check_ids_sent(repeated_game, episodes)
+    num_retries = num_memories = 0
     for episode in episodes:
-        assert len(replay(rounds.game, episode)) == len(episode.turns)
+        assert len(replay(repeated_game.game, episode)) == len(episode.turns)
         for seat in (0, 1):
             turns = [turn for turn in episode.turns if turn.seat == seat]
-            for before, next_turn in pairwise(turns):
-                if before.event not in ("ok", "memory") and before.action is None:
-                    tries += 1
-                    assert next_turn.conversation == before.conversation and next_turn.event != "memory"
+            for earlier_turn, next_turn in pairwise(turns):
+                if earlier_turn.event not in ("ok", "memory") and earlier_turn.action is None:
+                    num_retries += 1
+                    assert next_turn.conversation == earlier_turn.conversation and next_turn.event != "memory"
         by_moment = {}
         for turn in episode.turns:
             by_moment.setdefault(turn.moment, set()).add(turn.seat)
-            memories += turn.event == "memory"
+            num_memories += turn.event == "memory"
         assert {0, 1} in by_moment.values()
-    assert tries > 10 and memories > 20
+    assert num_retries > 10 and num_memories > 20
 
 
 def test_a_memory_beyond_the_context_truncates_the_episode(context_game):
@@ -285,7 +287,9 @@ def test_a_memory_beyond_the_context_truncates_the_episode(context_game):
         (episode.turns[-1].event, episode.turns[-1].truncated, episode.turns[-1].reply) for episode in episodes
     ]
     assert last_turns == [("unsent", True, "")] * 4 and all(episode.cut for episode in episodes)
-    assert all(len(episode.turns) == 3 for episode in episodes), "two moves, and the memory that was not written"
+    assert all(len(episode.turns) == 3 for episode in episodes), (
+        "the turns are two moves and the memory prompt that did not fit"
+    )
 
 
 def test_exact_values_of_a_memory_are_those_of_its_state(context_game):
@@ -306,8 +310,8 @@ def test_exact_values_of_a_memory_are_those_of_its_state(context_game):
 
 def test_estimators_by_turn_index_do_not_compare_a_memory_with_a_decision():
     table = random_table([4, 4, 4, 4], 0)
-    memory = (table.turn_index == 1) & (table.trajectory == 0)
-    table_with_memory = replace(table, memory=memory)
+    is_memory = (table.turn_index == 1) & (table.trajectory == 0)
+    table_with_memory = replace(table, memory=is_memory)
     for name in ("at_grpo", "match_tir"):
         estimator = bind("credit", name)
         assert not np.array_equal(estimator(table_with_memory, {}).advantages, estimator(table, {}).advantages)
@@ -320,7 +324,7 @@ def test_exact_evaluation_is_refused_with_memories(context_game):
 
 
 def test_a_run_with_memories_trains_and_is_shown(tmp_path, capsys):
-    changes = (
+    overrides = (
         *(
             "steps=2",
             "threads=1",
@@ -337,14 +341,14 @@ def test_a_run_with_memories_trains_and_is_shown(tmp_path, capsys):
             "evaluation.every=1",
         ),
     )
-    recipe = tmp_path / "own.yaml"
+    recipe = tmp_path / "memories.yaml"
     recipe.write_text(
         "name: own\nenvironments: [{name: sokoban, options: {rooms: 4, moves: 8}, illegal: {rule: random}}]\ncredit: {name: mars}\n"
     )
-    run = sparring.train(str(recipe), *changes, run=tmp_path / "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert any(line.get("memories_per_game", 0) > 1 for line in lines)
-    assert max(line.get("logprob_difference_max", 0.0) for line in lines) < 1e-4
+    trained_run = sparring.train(str(recipe), *overrides, run=tmp_path / "run")
+    rows = [json.loads(row) for row in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any(row.get("memories_per_game", 0) > 1 for row in rows)
+    assert max(row.get("logprob_difference_max", 0.0) for row in rows) < 1e-4
     result = CliRunner().invoke(cli.app, ["show", str(tmp_path / "run")])
     assert result.exit_code == 0 and "    memory  '" in result.stdout and "conversation 1" in result.stdout
-    assert run is not None
+    assert trained_run is not None

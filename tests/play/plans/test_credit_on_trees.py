@@ -19,7 +19,7 @@ from sparring.methods.credit.spo_tree import spo_tree
 from sparring.play.turn_table import ordered_turns, turn_table
 from tests.hugging_face import hugging_face
 from tests.play.plans.planned import ScriptedWalker, plan_of, play_by_plan, walk_by_plan
-from tests.play.plays import specs
+from tests.play.plays import make_specs
 
 MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", "green"]
 
@@ -27,9 +27,9 @@ MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", 
 def test_the_credit_of_a_tree_by_hand():
     """The walks are r r r, g r r, and from their first turns r g g and g g g; green at the second step pays 1."""
     game = make_game("needle_chain", options={"length": 3, "needle": 2})
-    due = specs(game, 4, name="reader", group_size=4)
+    specs = make_specs(game, 4, name="reader", group_size=4)
     episodes, _, _ = play_by_plan(
-        plan_of("tree", branching=(2, 2)), due, {"reader": ScriptedWalker(MOVES)}, group_size=4
+        plan_of("tree", branching=(2, 2)), specs, {"reader": ScriptedWalker(MOVES)}, group_size=4
     )
     turns = turn_table(episodes)
     assert [episode.returns[0] for episode in episodes] == [0.0, 0.0, 1.0, 1.0]
@@ -50,53 +50,61 @@ def test_the_credit_of_a_tree_by_hand():
         0.5,
         0.5,
     ]
-    # r + 0.3 * (r - (parent + sibling) / 2) less the mean 1/2: r = 1 has parent 1/2 and sibling 0
+    # r + 0.3 * (r - (parent + sibling) / 2) minus the mean 1/2: r = 1 has parent 1/2 and sibling 0
     node_reward = 0.5 + 0.3 * (1.0 - 0.25)
     assert mars2(turns, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx(
         [0.0, -node_reward, node_reward]
     )
 
 
-def expected_gradient(estimate, plan, needle, chance, size=4):
+def expected_gradient(estimate, plan, needle_step, green_probability, group_size=4):
     """Return the expected gradient per game of the logit of green, for each step, over all walks of two steps."""
-    game = make_game("needle_chain", options={"length": 2, "needle": needle})
-    total = np.zeros(2)
-    num_sampled = 6 if plan == TREE else 2 * size
+    game = make_game("needle_chain", options={"length": 2, "needle": needle_step})
+    gradient = np.zeros(2)
+    num_sampled = 6 if plan == TREE_PLAN else 2 * group_size
     for colours in itertools.product((0, 1), repeat=num_sampled):
-        due = specs(game, size, name="reader", group_size=size)
+        specs = make_specs(game, group_size, name="reader", group_size=group_size)
         reader = ScriptedWalker(("red", "green")[colour] for colour in colours)
-        episodes, _, _ = play_by_plan(plan, due, {"reader": reader}, group_size=size)
+        episodes, _, _ = play_by_plan(plan, specs, {"reader": reader}, group_size=group_size)
         assert next(reader.moves, None) is None
         turns = turn_table(episodes)
-        green = np.array([turns.action_names[action] == "green" for action in turns.action])
-        probability = np.prod([chance if colour else 1 - chance for colour in colours])
-        weighted_scores = estimate(turns) * (green - chance)
-        total += probability * np.array([weighted_scores[turns.turn_index == step].sum() for step in (0, 1)]) / size
-    return total
+        is_green = np.array([turns.action_names[action] == "green" for action in turns.action])
+        probability = np.prod([green_probability if colour else 1 - green_probability for colour in colours])
+        weighted_scores = estimate(turns) * (is_green - green_probability)
+        gradient += (
+            probability * np.array([weighted_scores[turns.turn_index == step].sum() for step in (0, 1)]) / group_size
+        )
+    return gradient
 
 
-TREE, PLAIN = plan_of("tree", branching=(2, 2)), plan_of("none")
-P = 0.3
-EXACT = P * (1 - P)
+TREE_PLAN, NO_PLAN = plan_of("tree", branching=(2, 2)), plan_of("none")
+GREEN_PROBABILITY = 0.3
+EXACT_GRADIENT = GREEN_PROBABILITY * (1 - GREEN_PROBABILITY)
 # the share of the exact gradient that is estimated, with four leaves of which two share each first turn
-SECOND = 3 / 4 - 2 * EXACT / 4  # a node has three other leaves if both first turns are equal, else one
+SECOND_STEP_SHARE = (
+    3 / 4 - 2 * EXACT_GRADIENT / 4
+)  # a node has three other leaves if both first turns are equal, else one
 
 
 @pytest.mark.always
 @pytest.mark.parametrize(
     ("estimate", "plan", "shares"),
     [
-        (lambda turns: spo_tree(turns).advantages, TREE, (1 / 2, SECOND)),
-        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
-        (lambda turns: grpo(turns, divide_by_std=False).advantages, TREE, (1 / 2, 3 / 4)),
-        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, PLAIN, (3 / 4, 3 / 4)),
+        (lambda turns: spo_tree(turns).advantages, TREE_PLAN, (1 / 2, SECOND_STEP_SHARE)),
+        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, TREE_PLAN, (1 / 2, 3 / 4)),
+        (lambda turns: grpo(turns, divide_by_std=False).advantages, TREE_PLAN, (1 / 2, 3 / 4)),
+        (lambda turns: branch_grpo(turns, divide_by_std=False).advantages, NO_PLAN, (3 / 4, 3 / 4)),
     ],
     ids=["spo_tree", "branch_grpo", "grpo", "branch_grpo without a plan"],
 )
 def test_the_estimated_share_of_the_exact_gradient(estimate, plan, shares):
     """With the needle at one step, the exact gradient is P (1 - P) at this step and 0 at the other."""
-    assert expected_gradient(estimate, plan, 1, P) == pytest.approx([shares[0] * EXACT, 0.0], abs=1e-12)
-    assert expected_gradient(estimate, plan, 2, P) == pytest.approx([0.0, shares[1] * EXACT], abs=1e-12)
+    assert expected_gradient(estimate, plan, 1, GREEN_PROBABILITY) == pytest.approx(
+        [shares[0] * EXACT_GRADIENT, 0.0], abs=1e-12
+    )
+    assert expected_gradient(estimate, plan, 2, GREEN_PROBABILITY) == pytest.approx(
+        [0.0, shares[1] * EXACT_GRADIENT], abs=1e-12
+    )
 
 
 def test_a_first_turn_shared_by_the_whole_group_has_no_advantage():
@@ -109,9 +117,9 @@ def test_a_first_turn_shared_by_the_whole_group_has_no_advantage():
         "g r",
         "g r",
     ]
-    due = specs(game, 4, name="reader", group_size=4)
-    reader = {"reader": ScriptedWalker(["green", "red", "green", "red", "red"])}
-    turns = turn_table(play_by_plan(plan_of("tree", branching=(1, 4)), due, reader, group_size=4)[0])
+    specs = make_specs(game, 4, name="reader", group_size=4)
+    agents = {"reader": ScriptedWalker(["green", "red", "green", "red", "red"])}
+    turns = turn_table(play_by_plan(plan_of("tree", branching=(1, 4)), specs, agents, group_size=4)[0])
     assert not branch_grpo(turns).advantages.any() and not spo_tree(turns).advantages.any()
 
 
@@ -122,38 +130,42 @@ def test_a_first_turn_shared_by_the_whole_group_has_no_advantage():
 def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     """The update equals one over distinct turns, each weighted by the advantages of all leaves below it."""
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "context": 96}
-    run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
-    # its replies and actions correspond one to one
-    due = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)
-    episodes, figures, _ = play_by_plan(plan, due, {"demonstrator": run.agent("demonstrator")}, group_size=8)
+    engine = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
+    # the demonstrator's replies and actions correspond one to one
+    specs = make_specs(engine.environments[0][0], 16, name="demonstrator", group_size=8)
+    episodes, figures, _ = play_by_plan(plan, specs, {"demonstrator": engine.agent("demonstrator")}, group_size=8)
     assert figures["shared_turns"] > 0.05
-    turns, counts = turn_table(episodes), defaultdict(int)
+    turns, num_copies = turn_table(episodes), defaultdict(int)
     branch_advantages, leaf_advantages = branch_grpo(turns).advantages, grpo(turns).advantages
-    weights, leaf_weights, count, ids = defaultdict(float), defaultdict(float), 0, {}
+    weights, leaf_weights, num_tokens, ids_by_seat = defaultdict(float), defaultdict(float), 0, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
-        context_ids = ids.setdefault((episode.episode_id, turn.seat), [])
+        context_ids = ids_by_seat.setdefault((episode.episode_id, turn.seat), [])
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
                     key = (episode.group_id, turn.seat, tuple(context_ids), token)
                     weights[key] += branch_advantages[row]
                     leaf_weights[key] += leaf_advantages[row]
-                    counts[key] += 1
-                    count += 1
+                    num_copies[key] += 1
+                    num_tokens += 1
                 context_ids.append(token)
-    assert max(counts.values()) >= 3
+    assert max(num_copies.values()) >= 3
     assert all(weights[key] == pytest.approx(leaf_weights[key], abs=1e-9) for key in weights)
-    total = 0.0
+    loss = 0.0
     for (_, _, context_ids, token), weight in weights.items():
         row = torch.tensor([context_ids])
-        log_p = hugging_face(run.model.network)(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
-        total = total - weight * log_p[token]
-    (total / count).backward()
-    expected = {name: parameter.grad.clone() for name, parameter in run.model.network.named_parameters()}
-    run.model.network.zero_grad()
-    data = pack(episodes)
+        logprobs = (
+            hugging_face(engine.model.network)(row, attention_mask=torch.ones_like(row)).logits[0, -1].log_softmax(-1)
+        )
+        loss = loss - weight * logprobs[token]
+    (loss / num_tokens).backward()
+    expected = {name: parameter.grad.clone() for name, parameter in engine.model.network.named_parameters()}
+    engine.model.network.zero_grad()
+    packed = pack(episodes)
     losses = [WeightedLoss(plan_of=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
-    learner = Learner(run.model, LearnerConfig(gradient_norm=1e9), losses, temperature=1.0)
-    learner.update(data, branch_advantages[data.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
-    for name, parameter in run.model.network.named_parameters():
+    learner = Learner(engine.model, LearnerConfig(gradient_norm=1e9), losses, temperature=1.0)
+    learner.update(
+        packed, branch_advantages[packed.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0)
+    )
+    for name, parameter in engine.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name

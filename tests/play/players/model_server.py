@@ -1,4 +1,4 @@
-"""A local model server whose answers are given by the test."""
+"""A local model server whose HTTP responses come from the test."""
 
 import contextlib
 import json

@@ -14,9 +14,9 @@ from sparring.play.players.base import PendingTurn
 from sparring.play.players.best_of_n import BestOfN
 
 
-def turns(name="tic_tac_toe", number=30):
+def turns_of_positions(name="tic_tac_toe", num_positions=30):
     game, pending = make_game(name), []
-    for episode in range(number):
+    for episode in range(num_positions):
         state = game.reset(Stream.from_seed(episode))
         for ply in range(2 + episode % 4):
             state.apply(state.legal_actions()[(3 * episode + ply) % len(state.legal_actions())])
@@ -27,7 +27,7 @@ def turns(name="tic_tac_toe", number=30):
     return pending
 
 
-def best_of(**options):
+def best_of_n_player(**options):
     return registry.bind("players", "best_of_n", options)()
 
 
@@ -38,13 +38,13 @@ def share_of_best(agent, pending):
 
 
 def test_best_of_1_equals_the_player():
-    pending, random_player = turns(), registry.bind("players", "random")()
-    assert best_of(count=1).act(pending) == random_player.act(pending)
+    pending, random_player = turns_of_positions(), registry.bind("players", "random")()
+    assert best_of_n_player(count=1).act(pending) == random_player.act(pending)
 
 
 def test_more_replies_are_better_and_many_are_optimal():
-    pending = turns()
-    shares = [share_of_best(best_of(count=count), pending) for count in (1, 4, 200)]
+    pending = turns_of_positions()
+    shares = [share_of_best(best_of_n_player(count=count), pending) for count in (1, 4, 200)]
     assert shares[0] < shares[1] <= shares[2] == 1.0
 
 
@@ -54,10 +54,10 @@ class FixedReplies:
     def __init__(self, *texts):
         self.texts = texts
 
-    def act(self, turns):
+    def act(self, turns_of_positions):
         from sparring.play.players.base import Reply
 
-        return [Reply(self.texts[number % len(self.texts)]) for number in range(len(turns))]
+        return [Reply(self.texts[number % len(self.texts)]) for number in range(len(turns_of_positions))]
 
 
 def judge_with_values(values):
@@ -112,19 +112,28 @@ def test_evaluate_with_best_of_improves_a_run(tmp_path):
     sparring.train(config, run=tmp_path / "run")
     results = {}
     for count in (1, 8):
-        words = ["evaluate", str(tmp_path / "run"), "--games", "30", "--best-of", str(count), "--json", "--no-exact"]
-        outcome = CliRunner().invoke(app, words)
+        arguments = [
+            "evaluate",
+            str(tmp_path / "run"),
+            "--games",
+            "30",
+            "--best-of",
+            str(count),
+            "--json",
+            "--no-exact",
+        ]
+        outcome = CliRunner().invoke(app, arguments)
         assert outcome.exit_code == 0, outcome.output
         results[count] = json.loads(outcome.output)
-    optimal = {
+    optimal_shares = {
         count: sum(row["intervals"]["optimal"]["mean"] for row in result["matches"])
         for count, result in results.items()
     }
-    assert optimal[8] > optimal[1] and results[8]["best_of"] == 8 and "best_of" not in results[1]
-    refused = CliRunner().invoke(
+    assert optimal_shares[8] > optimal_shares[1] and results[8]["best_of"] == 8 and "best_of" not in results[1]
+    refused_result = CliRunner().invoke(
         app, ["evaluate", str(tmp_path / "run"), "--games", "4", "--best-of", "2", "--oracle", "none"]
     )
-    assert refused.exit_code != 0
+    assert refused_result.exit_code != 0
 
 
 ROOT = Stream.from_seed(0)
@@ -137,7 +146,7 @@ GAMES = {
 }
 
 
-def choose_play(inner, seed=0, **options):
+def new_choose_play(inner, seed=0, **options):
     return make_game("choose", options={"environment": inner, **options}).reset(Stream.from_seed(seed))
 
 
@@ -146,7 +155,7 @@ def choose_play(inner, seed=0, **options):
 def test_bots_propose_and_choose_in_the_environment_choose(name, diverse):
     agent = bind("players", name, {})()
     for seed in range(4):
-        state = choose_play(GAMES[name], seed, proposer="seat", count=2, diverse=diverse)
+        state = new_choose_play(GAMES[name], seed, proposer="seat", count=2, diverse=diverse)
         num_inner_seats = state.rules.inner.num_seats
         for moment in range(200):
             due = state.due()
@@ -165,7 +174,7 @@ def test_bots_propose_and_choose_in_the_environment_choose(name, diverse):
 def test_kuhn_bot_chooses_candidates_by_their_meaning(shuffle):
     agent, numbers = bind("players", "kuhn_bot", {"style": "aggressive"})(), set()
     for seed in range(20):
-        state = choose_play({"name": "kuhn_poker"}, seed, shuffle=shuffle)
+        state = new_choose_play({"name": "kuhn_poker"}, seed, shuffle=shuffle)
         legal, seat = state.legal(0), 0
         chances = agent.chances(state, seat)
         assert {actions_meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {

@@ -11,7 +11,7 @@ from sparring.play.players.base import PendingTurn
 from sparring.play.players.demonstrator import demonstrator, imitated_player
 from sparring.play.players.house import house
 from sparring.play.rollout import play
-from tests.play.plays import specs
+from tests.play.plays import make_specs
 
 ROOT = Stream.from_seed(2)
 
@@ -20,23 +20,23 @@ def biased_player(weights=None):
     return registry.bind("players", "biased", {} if weights is None else {"weights": weights})()
 
 
-def play_of(name="rock_paper_scissors", **options):
+def new_play(name="rock_paper_scissors", **options):
     return make_game(name, options=options).reset(ROOT)
 
 
 def test_probabilities_follow_the_weights_with_1_for_unnamed_actions():
-    assert biased_player({"rock": 3, "paper": 1}).chances(play_of(), 0) == pytest.approx(
+    assert biased_player({"rock": 3, "paper": 1}).chances(new_play(), 0) == pytest.approx(
         {"rock": 0.6, "paper": 0.2, "scissors": 0.2}
     )
-    assert biased_player({"paper": 0, "scissors": 0.5}).chances(play_of(), 1) == pytest.approx(
+    assert biased_player({"paper": 0, "scissors": 0.5}).chances(new_play(), 1) == pytest.approx(
         {"rock": 2 / 3, "paper": 0, "scissors": 1 / 3}
     )
-    assert biased_player().chances(play_of("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
-    assert biased_player({"pass": 0, "bet": 0}).chances(play_of("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
+    assert biased_player().chances(new_play("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
+    assert biased_player({"pass": 0, "bet": 0}).chances(new_play("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
 
 
 def test_weights_apply_to_the_legal_actions_only():
-    board = play_of("tic_tac_toe")
+    board = new_play("tic_tac_toe")
     board.apply("b2")
     chances = biased_player({"b2": 100, "a1": 3}).chances(board, 1)
     assert "b2" not in chances and chances["a1"] == pytest.approx(0.3) and chances["c3"] == pytest.approx(0.1)
@@ -48,7 +48,7 @@ def test_weights_apply_to_the_legal_actions_only():
     [("rock_paper_scissors", "rok", "rock"), ("kuhn_poker", "bett", "bet"), ("tic_tac_toe", "a4", "a1")],
 )
 def test_a_weight_of_an_unknown_action_is_an_error_also_in_combinators(combinator, name, unknown_action, known_action):
-    for live_play in (play_of(name), play_of(combinator, environment={"name": name})):
+    for live_play in (new_play(name), new_play(combinator, environment={"name": name})):
         with pytest.raises(UnknownNameError, match=f"action '{unknown_action}'"):
             biased_player({unknown_action: 2}).choose(live_play, 0, ROOT)
         assert biased_player({known_action: 2}).choose(live_play, 0, ROOT) in live_play.legal(0)
@@ -56,7 +56,7 @@ def test_a_weight_of_an_unknown_action_is_an_error_also_in_combinators(combinato
 
 def test_a_word_of_a_combinator_is_an_unknown_action():
     with pytest.raises(UnknownNameError, match="action 'note'"):
-        biased_player({"note": 2}).chances(play_of("trial", environment={"name": "rock_paper_scissors"}), 0)
+        biased_player({"note": 2}).chances(new_play("trial", environment={"name": "rock_paper_scissors"}), 0)
 
 
 @pytest.mark.parametrize("weight", [-1, float("inf"), float("nan")])
@@ -78,121 +78,127 @@ def test_the_random_choice_is_the_first_draw_of_the_stream():
     assert agent.choose(state, 0, stream) == state.legal_actions()[stream.integer(0, 7)]
 
 
-def scripted_reply(state, **options):
+def reply_of_scripted(state, **options):
     return registry.bind("players", "scripted", options)().choose(state, state.seat, Stream.from_seed(0))
 
 
 def test_scripted_moves_are_replied_in_order_even_if_illegal():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
-    assert scripted_reply(state, moves=["b2", "nonsense"]) == "b2"
+    assert reply_of_scripted(state, moves=["b2", "nonsense"]) == "b2"
     state.apply("b2")
     # the first turn of the other seat: illegal, but replied as written
-    assert scripted_reply(state, moves=["b2"]) == "b2"
+    assert reply_of_scripted(state, moves=["b2"]) == "b2"
     state.apply("a1")
-    assert scripted_reply(state, moves=["b2", "nonsense"]) == "nonsense"
+    assert reply_of_scripted(state, moves=["b2", "nonsense"]) == "nonsense"
 
 
 def test_after_the_moves_the_first_legal_preference_is_played():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
     state.apply("b2")
-    assert scripted_reply(state, preference=["b2", "c3", "a1"]) == "c3"
-    assert scripted_reply(state, preference=["b2"]) == scripted_reply(state) == "a1"
+    assert reply_of_scripted(state, preference=["b2", "c3", "a1"]) == "c3"
+    assert reply_of_scripted(state, preference=["b2"]) == reply_of_scripted(state) == "a1"
 
 
 PREFERENCE = ["b2", "a1", "c3", "c1", "a3", "a2", "b1", "c2", "b3"]
 
 
-def bot(**options):
+def scripted_player(**options):
     return registry.bind("players", "scripted", options)()
 
 
 def test_a_player_by_preference_plays_every_attempt_the_same():
     game = make_game("trial", options={"environment": {"name": "tic_tac_toe"}, "reflect": False, "redeal": "fresh"})
-    marks = {}
+    moves = {}
     (episode,) = play(
-        specs(game, 1, seats=("x", "o")), {"x": bot(preference=PREFERENCE[::-1]), "o": bot(preference=PREFERENCE)}
+        make_specs(game, 1, seats=("x", "o")),
+        {"x": scripted_player(preference=PREFERENCE[::-1]), "o": scripted_player(preference=PREFERENCE)},
     )
     for turn in episode.turns:
-        marks.setdefault((turn.attempt, turn.seat), []).append(turn.action)
-    assert len(marks) == 6
+        moves.setdefault((turn.attempt, turn.seat), []).append(turn.action)
+    assert len(moves) == 6
     for seat in (0, 1):
-        assert marks[0, seat] == marks[1, seat] == marks[2, seat]
-    taken_cells = []
-    for number, cell in enumerate(turn.action for turn in episode.turns if turn.attempt == 0):
-        order = PREFERENCE[::-1] if number % 2 == 0 else PREFERENCE
-        assert cell == next(candidate_cell for candidate_cell in order if candidate_cell not in taken_cells)
-        taken_cells.append(cell)
+        assert moves[0, seat] == moves[1, seat] == moves[2, seat]
+    taken = []
+    for index, cell in enumerate(turn.action for turn in episode.turns if turn.attempt == 0):
+        order = PREFERENCE[::-1] if index % 2 == 0 else PREFERENCE
+        assert cell == next(candidate_cell for candidate_cell in order if candidate_cell not in taken)
+        taken.append(cell)
 
 
 def test_a_scripted_player_gives_its_probabilities_if_the_move_is_legal():
     state = make_game("tic_tac_toe").reset(Stream.from_seed(0))
-    assert bot(preference=["b2"]).chances(state, 0) == bot(moves=["b2", "a1"]).chances(state, 0) == {"b2": 1.0}
+    assert (
+        scripted_player(preference=["b2"]).chances(state, 0)
+        == scripted_player(moves=["b2", "a1"]).chances(state, 0)
+        == {"b2": 1.0}
+    )
     state.apply("b2")
-    assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
+    assert scripted_player(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
     with pytest.raises(GameError, match=r"replies 'b2' in turn 0, which is illegal"):
-        bot(moves=["b2"]).chances(state, 1)
+        scripted_player(moves=["b2"]).chances(state, 1)
     with pytest.raises(GameError, match=r"SimultaneousChoicePlay does not count a seat's turns; write preference"):
-        bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
+        scripted_player(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 
 def test_moves_are_refused_if_the_play_does_not_count_turns():
     play = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
-    assert bot(preference=["scissors"]).choose(play, 1, Stream.from_seed(0)) == "scissors"
+    assert scripted_player(preference=["scissors"]).choose(play, 1, Stream.from_seed(0)) == "scissors"
     with pytest.raises(
         GameError,
         match=r"cannot choose from moves=\('rock',\): SimultaneousChoicePlay does not count.*write preference",
     ):
-        bot(moves=["rock"]).choose(play, 0, Stream.from_seed(0))
+        scripted_player(moves=["rock"]).choose(play, 0, Stream.from_seed(0))
 
 
-class Spelling:
+class ByteRenderer:
     def reply(self, text):
         return (*text.encode(), 0)
 
 
-def pending(count):
+def first_turns(count):
     game, root = make_game("kuhn_poker"), Stream.from_seed(0)
     return [
-        PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)
+        PendingTurn(state=game.reset(root.child(number)), seat=0, stream=root.child("say").child(number))
+        for number in range(count)
     ]
 
 
 def test_the_demonstrator_replies_legal_actions_as_tokens_of_the_renderer():
-    for reply in demonstrator(renderer=Spelling()).act(pending(20)):
+    for reply in demonstrator(renderer=ByteRenderer()).act(first_turns(20)):
         assert reply.text in ("pass", "bet")
         assert reply.ids == (*reply.text.encode(), 0)
         assert reply.logprobs == (0.0,) * len(reply.ids)
 
 
 def test_the_demonstrator_draws_legal_actions_uniformly_by_stream():
-    agent, turns = demonstrator(renderer=Spelling()), pending(2000)
+    agent, turns = demonstrator(renderer=ByteRenderer()), first_turns(2000)
     replies = agent.act(turns)
     assert 900 < Counter(reply.text for reply in replies)["bet"] < 1100  # mean 1000, within 4.5 standard deviations
     assert [agent.act([turn])[0] for turn in turns[:50]] == replies[:50]
 
 
-def imitating(name, **options):
-    return demonstrator(renderer=Spelling(), player=imitated_player(bind("players", name, options)))
+def imitator_of(name, **options):
+    return demonstrator(renderer=ByteRenderer(), player=imitated_player(bind("players", name, options)))
 
 
 def test_the_demonstrator_imitates_a_player():
-    replies = imitating("biased", weights={"bet": 0}).act(pending(20))
+    replies = imitator_of("biased", weights={"bet": 0}).act(first_turns(20))
     assert {(reply.text, reply.ids) for reply in replies} == {("pass", (*b"pass", 0))}
-    counts = Counter(reply.text for reply in imitating("biased", weights={"bet": 3}).act(pending(2000)))
+    counts = Counter(reply.text for reply in imitator_of("biased", weights={"bet": 3}).act(first_turns(2000)))
     assert 1400 < counts["bet"] < 1600  # probability 3/4: mean 1500, within 5 standard deviations
 
 
 def test_imitating_a_uniform_player_equals_random_legal_play():
     assert (
-        imitating("random").act(pending(50))
-        == demonstrator(renderer=Spelling()).act(pending(50))
-        == imitating("biased").act(pending(50))
+        imitator_of("random").act(first_turns(50))
+        == demonstrator(renderer=ByteRenderer()).act(first_turns(50))
+        == imitator_of("biased").act(first_turns(50))
     )
 
 
 def test_an_imitated_memory_is_the_example_of_the_request():
-    (turn,) = pending(1)
-    assert imitating("biased", weights={"bet": 0}).act([turn._replace(memory="all")])[0].text == "all"
+    (turn,) = first_turns(1)
+    assert imitator_of("biased", weights={"bet": 0}).act([turn._replace(memory="all")])[0].text == "all"
 
 
 def test_imitating_a_player_that_needs_prompts_is_refused():
@@ -200,7 +206,7 @@ def test_imitating_a_player_that_needs_prompts_is_refused():
         imitated_player(bind("players", "mixture", {"players": {"random": 1.0}}))
 
 
-def person(*lines):
+def human_player_and_prompts(*lines):
     texts, replies = [], iter(lines)
 
     def ask(text):
@@ -210,7 +216,7 @@ def person(*lines):
     return registry.bind("players", "human", {"ask": ask})(), texts
 
 
-def state_of(style, *moves):
+def tic_tac_toe_after(style, *moves):
     state = make_game("tic_tac_toe", options={"style": style}).reset(Stream.from_seed(0))
     for move in moves:
         state.apply(move)
@@ -219,8 +225,8 @@ def state_of(style, *moves):
 
 @pytest.mark.parametrize("style", ["full", "brief"])
 def test_a_person_is_asked_again_until_the_action_is_legal(style):
-    agent, texts = person("b2", "what?", "", "I take A1.")
-    assert agent.choose(state_of(style, "b2"), 1, Stream.from_seed(0)) == "a1"
+    agent, texts = human_player_and_prompts("b2", "what?", "", "I take A1.")
+    assert agent.choose(tic_tac_toe_after(style, "b2"), 1, Stream.from_seed(0)) == "a1"
     assert texts[0].startswith("The player 'X' chose b2.") and "2 . X ." in texts[0]
     assert texts[1].startswith("b2 is not possible now; it does not count as a move")
     assert texts[2].startswith("'what?' is not an action of this game; it does not count as a move")
@@ -232,14 +238,14 @@ def test_a_person_is_asked_again_until_the_action_is_legal(style):
 
 @pytest.mark.parametrize("word", ["?", "help", "Rules"])
 def test_a_question_mark_shows_the_rules_and_all_actions(word):
-    agent, texts = person(word, "c3")
-    assert agent.choose(state_of("brief"), 0, Stream.from_seed(0)) == "c3"
+    agent, texts = human_player_and_prompts(word, "c3")
+    assert agent.choose(tic_tac_toe_after("brief"), 0, Stream.from_seed(0)) == "c3"
     assert texts[1].startswith("We play tic-tac-toe.") and "1 . . ." in texts[1] and "c3" in texts[1]
 
 
 def test_a_person_sees_only_new_text_in_later_turns():
-    agent, texts = person(" c1 ")
-    assert agent.choose(state_of("brief", "b2", "a1", "c3"), 1, Stream.from_seed(0)) == "c1"
+    agent, texts = human_player_and_prompts(" c1 ")
+    assert agent.choose(tic_tac_toe_after("brief", "b2", "a1", "c3"), 1, Stream.from_seed(0)) == "c1"
     board = "The board:\n  a b c\n1 O . .\n2 . X .\n3 . . X"
     legal = "Legal actions: b1, c1, a2, c2, a3, b3"
     assert texts == [f"The player 'X' chose c3.\n\n{board}\n\n{legal}\n> "]
@@ -247,14 +253,14 @@ def test_a_person_sees_only_new_text_in_later_turns():
 
 def test_the_end_of_input_or_the_word_q_raises_eof():
     with pytest.raises(EOFError):
-        person("q")[0].choose(state_of("brief"), 0, Stream.from_seed(0))
+        human_player_and_prompts("q")[0].choose(tic_tac_toe_after("brief"), 0, Stream.from_seed(0))
 
     def ask(text):
         raise EOFError
 
     agent = registry.bind("players", "human", {"ask": ask})()
     with pytest.raises(EOFError):
-        agent.choose(state_of("brief"), 0, Stream.from_seed(0))
+        agent.choose(tic_tac_toe_after("brief"), 0, Stream.from_seed(0))
 
 
 def test_the_environment_partner_replies_as_the_play_says():

@@ -17,25 +17,25 @@ from sparring.play.players.endpoint import SYSTEM
 from sparring.play.players.random import random
 from sparring.play.rollout import play
 from tests.play.players.model_server import Server
-from tests.play.plays import specs
+from tests.play.plays import make_specs
 
-KEY = "sk-Very0Secret1Key2"
-SOON = {"retry-after-ms": "1"}
+API_KEY = "sk-Very0Secret1Key2"
+RETRY_SOON = {"retry-after-ms": "1"}
 
 
-def completion(content="bet", tokens_in=100, tokens_out=10, **choice):
+def completion_body(content="bet", tokens_in=100, tokens_out=10, **choice):
     message = {"role": "assistant", "content": content}
     usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
     return json.dumps({"choices": [{"message": message, "finish_reason": "stop", **choice}], "usage": usage})
 
 
-def last_legal(request):
+def reply_with_last_legal(request):
     listed = request["messages"][-1]["content"].rsplit("Legal actions: ", 1)[1].split(".", 1)[0]
-    return completion(f"I have thought about it. My action: {listed.rsplit(', ', 1)[-1]}")
+    return completion_body(f"I have thought about it. My action: {listed.rsplit(', ', 1)[-1]}")
 
 
 @pytest.fixture
-def serve(monkeypatch, tmp_path):
+def start_server(monkeypatch, tmp_path):
     monkeypatch.setenv(FILES, str(tmp_path))
     for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -50,29 +50,30 @@ def serve(monkeypatch, tmp_path):
         server.close()
 
 
-def agent_at(server, **options):
+def make_agent(server, **options):
     url = server if isinstance(server, str) else server.url
     return registry.bind("players", "endpoint", {"model": "m", "base_url": url, "retries": 0, **options})()
 
 
-def turns(count, seed=1):
+def first_turns(count, seed=1):
     """Return first decisions of Kuhn poker with different deals and random streams."""
     game, root = make_game("kuhn_poker", options={"style": "full"}), Stream.from_seed(seed)
     return [
-        PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)
+        PendingTurn(state=game.reset(root.child(number)), seat=0, stream=root.child("say").child(number))
+        for number in range(count)
     ]
 
 
-def games(count):
+def specs_against_random(count):
     seats = ("random", "endpoint")
-    due = specs(make_game("kuhn_poker", options={"style": "full"}), count, seed=5, trained=(False, False))
-    return [dataclasses.replace(spec, seats=seats[::-1] if n % 2 else seats) for n, spec in enumerate(due)]
+    specs = make_specs(make_game("kuhn_poker", options={"style": "full"}), count, seed=5, trained=(False, False))
+    return [dataclasses.replace(spec, seats=seats[::-1] if number % 2 else seats) for number, spec in enumerate(specs)]
 
 
-def test_whole_games_against_random(serve):
-    server = serve(lambda number, request: last_legal(request))
-    agent = agent_at(server, max_new_tokens=7, top_p=0.5, temperature=0.25)
-    episodes = play(games(12), {"endpoint": agent, "random": random()})
+def test_whole_games_against_random(start_server):
+    server = start_server(lambda number, request: reply_with_last_legal(request))
+    agent = make_agent(server, max_new_tokens=7, top_p=0.5, temperature=0.25)
+    episodes = play(specs_against_random(12), {"endpoint": agent, "random": random()})
     replies = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
     assert len(episodes) == 12 and len(replies) == len(server.requests) == agent.counters.requests
     assert all(
@@ -93,25 +94,25 @@ def test_whole_games_against_random(serve):
     assert all("You play as" in request["messages"][1]["content"] for request in server.requests)
 
 
-def test_replies_are_in_the_order_of_turns_and_requests_are_concurrent(serve):
-    arrived = threading.Barrier(4, timeout=20)
-    gates = [threading.Event() for _ in range(4)]
+def test_replies_are_in_the_order_of_turns_and_requests_are_concurrent(start_server):
+    all_arrived = threading.Barrier(4, timeout=20)
+    answer_events = [threading.Event() for _ in range(4)]
 
     def answer(number, request):
         if number < 4:  # four concurrent requests, answered in reverse order
-            arrived.wait()
+            all_arrived.wait()
             if number < 3:
-                gates[number + 1].wait(20)
-            gates[number].set()
-        return completion(str(request["seed"]))
+                answer_events[number + 1].wait(20)
+            answer_events[number].set()
+        return completion_body(str(request["seed"]))
 
-    server, pending = serve(answer), turns(9)
-    replies = agent_at(server, concurrency=4).act(pending)
+    server, pending = start_server(answer), first_turns(9)
+    replies = make_agent(server, concurrency=4).act(pending)
     assert [reply.text for reply in replies] == [str(turn.stream.integer(0, 1 << 31)) for turn in pending]
     assert len({reply.text for reply in replies}) == 9
 
 
-def test_an_episode_continues_while_another_waits_for_its_reply(serve):
+def test_an_episode_continues_while_another_waits_for_its_reply(start_server):
     second_decision_sent, was_in_time = threading.Event(), []
 
     def answer(number, request):
@@ -119,64 +120,64 @@ def test_an_episode_continues_while_another_waits_for_its_reply(serve):
             was_in_time.append(second_decision_sent.wait(20))
         if number == 2:  # the second decision of the episode without delay
             second_decision_sent.set()
-        return last_legal(request)
+        return reply_with_last_legal(request)
 
-    self_play_specs = [dataclasses.replace(spec, seats=("endpoint", "endpoint")) for spec in games(2)]
-    episodes = play(self_play_specs, {"endpoint": agent_at(serve(answer), concurrency=2)})
+    self_play_specs = [dataclasses.replace(spec, seats=("endpoint", "endpoint")) for spec in specs_against_random(2)]
+    episodes = play(self_play_specs, {"endpoint": make_agent(start_server(answer), concurrency=2)})
     assert was_in_time == [True]
     assert [[turn.action for turn in episode.turns] for episode in episodes] == [["bet", "bet"]] * 2
 
 
-def test_a_failed_request_ends_all_pending_requests(serve):
+def test_a_failed_request_ends_all_pending_requests(start_server):
     both_arrived = threading.Barrier(2, timeout=20)
 
     def answer(number, request):
         both_arrived.wait()
         threading.Event().wait(0.3 * number)  # the failure comes first
-        return (400, "no", {}) if number == 0 else last_legal(request)
+        return (400, "no", {}) if number == 0 else reply_with_last_legal(request)
 
-    server = serve(answer)
-    agent = agent_at(server, concurrency=2)
+    server = start_server(answer)
+    agent = make_agent(server, concurrency=2)
     with pytest.raises(RolloutError, match="status 400"):
-        play(games(12), {"endpoint": agent, "random": random()})
+        play(specs_against_random(12), {"endpoint": agent, "random": random()})
     assert len(server.requests) == 2
     both_arrived.abort()  # the server breaks down
     with pytest.raises(RolloutError, match="Write cache=NAME"):  # later requests are sent again
-        agent.act(turns(1))
+        agent.act(first_turns(1))
     assert len(server.requests) == 3
 
 
-def test_cancelled_requests_are_not_sent(serve):
-    server = serve(lambda number, request: (threading.Event().wait(0.2), completion())[1])
-    agent = agent_at(server, concurrency=1)
-    coming = agent.submit(turns(5))
-    assert next(coming) == []
-    coming.close()
-    assert len(agent.act(turns(1))) == 1, "the line is a new one"
+def test_cancelled_requests_are_not_sent(start_server):
+    server = start_server(lambda number, request: (threading.Event().wait(0.2), completion_body())[1])
+    agent = make_agent(server, concurrency=1)
+    replies = agent.submit(first_turns(5))
+    assert next(replies) == []
+    replies.close()
+    assert len(agent.act(first_turns(1))) == 1, "the agent still works with new requests"
     assert len(server.requests) == 2
 
 
-def test_the_number_of_concurrent_requests_is_limited(serve):
-    under_way, largest = [0], [0]
+def test_the_number_of_concurrent_requests_is_limited(start_server):
+    num_open, max_open = [0], [0]
     lock = threading.Lock()
 
     def answer(number, request):
         with lock:
-            under_way[0] += 1
-            largest[0] = max(largest[0], under_way[0])
-        body = completion()
+            num_open[0] += 1
+            max_open[0] = max(max_open[0], num_open[0])
+        body = completion_body()
         threading.Event().wait(0.02)
         with lock:
-            under_way[0] -= 1
+            num_open[0] -= 1
         return body
 
-    agent_at(serve(answer), concurrency=1).act(turns(6))
-    assert largest == [1]
+    make_agent(start_server(answer), concurrency=1).act(first_turns(6))
+    assert max_open == [1]
 
 
-def test_options_that_are_not_set_are_not_sent(serve):
-    server = serve(lambda number, request: completion())
-    agent_at(server, system="", seed_requests=False, temperature=None, top_p=None).act(turns(1))
+def test_options_that_are_not_set_are_not_sent(start_server):
+    server = start_server(lambda number, request: completion_body())
+    make_agent(server, system="", seed_requests=False, temperature=None, top_p=None).act(first_turns(1))
     assert set(server.requests[0]) == {"model", "messages", "max_tokens"}
     assert [message["role"] for message in server.requests[0]["messages"]] == ["user"]
     agent = registry.bind("players", "endpoint", {"model": "m", "key_variable": "K_API_KEY"})
@@ -184,33 +185,33 @@ def test_options_that_are_not_set_are_not_sent(serve):
 
 
 def test_openai_gets_max_completion_tokens(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     assert "max_completion_tokens" in registry.bind("players", "endpoint", {"model": "m"})().fields
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (completion(None), ""),
-        (completion(""), ""),
+        (completion_body(None), ""),
+        (completion_body(""), ""),
         ('{"choices": [{"message": {}}]}', ""),
         (
-            completion(
+            completion_body(
                 [{"type": "thinking", "thinking": []}, {"type": "text", "text": "be"}, {"type": "text", "text": "t"}]
             ),
             "bet",
         ),
-        (completion("a\ud800b"), "a?b"),
+        (completion_body("a\ud800b"), "a?b"),
     ],
 )
-def test_unusual_bodies_are_read_as_texts(serve, body, text):
-    reply = agent_at(serve(lambda number, request: body)).act(turns(1))[0]
+def test_unusual_bodies_are_read_as_texts(start_server, body, text):
+    reply = make_agent(start_server(lambda number, request: body)).act(first_turns(1))[0]
     assert (reply.text, reply.truncated) == (text, False)
 
 
-def test_an_empty_reply_is_unparsable_and_a_truncated_one_is_marked(serve):
-    server = serve(lambda number, request: completion(None, finish_reason="length"))
-    episodes = play(games(2), {"endpoint": agent_at(server), "random": random()})
+def test_an_empty_reply_is_unparsable_and_a_truncated_one_is_marked(start_server):
+    server = start_server(lambda number, request: completion_body(None, finish_reason="length"))
+    episodes = play(specs_against_random(2), {"endpoint": make_agent(server), "random": random()})
     replies = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
     assert replies and all(turn.event == "unparsable" and turn.reply == "" and turn.truncated for turn in replies)
 
@@ -224,28 +225,28 @@ def test_an_empty_reply_is_unparsable_and_a_truncated_one_is_marked(serve):
         '{"choices": []}',
         '{"error": {"message": "no"}}',
         '{"choices": [{"message": null}]}',
-        completion(3),
-        completion(["x"]),
+        completion_body(3),
+        completion_body(["x"]),
     ],
 )
-def test_a_body_that_is_no_completion_is_an_error_with_the_endpoint(serve, body):
-    server = serve(lambda number, request: body)
+def test_a_body_that_is_no_completion_is_an_error_with_the_endpoint(start_server, body):
+    server = start_server(lambda number, request: body)
     with pytest.raises(
         RolloutError,
         match=rf"Endpoint {server.url} \(model 'm'\) answered with status 200 but not with a chat completion",
     ):
-        agent_at(server).act(turns(1))
+        make_agent(server).act(first_turns(1))
 
 
 @pytest.mark.parametrize("status", [500, 429, 503])
-def test_a_temporary_failure_is_retried(serve, status):
-    server = serve(lambda number, request: (status, "busy", SOON) if number < 2 else completion())
-    assert agent_at(server, retries=2).act(turns(1))[0].text == "bet"
+def test_a_temporary_failure_is_retried(start_server, status):
+    server = start_server(lambda number, request: (status, "busy", RETRY_SOON) if number < 2 else completion_body())
+    assert make_agent(server, retries=2).act(first_turns(1))[0].text == "bet"
     assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize(
-    ("status", "tries", "advice"),
+    ("status", "num_tries", "advice"),
     [
         (500, 3, "more retries"),
         (429, 3, "smaller concurrency"),
@@ -254,48 +255,48 @@ def test_a_temporary_failure_is_retried(serve, status):
         (404, 1, "Check base_url"),
     ],
 )
-def test_a_lasting_failure_is_an_error_with_status_and_advice(serve, status, tries, advice):
-    server = serve(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', SOON))
+def test_a_lasting_failure_is_an_error_with_status_and_advice(start_server, status, num_tries, advice):
+    server = start_server(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', RETRY_SOON))
     with pytest.raises(RolloutError, match=f"{server.url}.*status {status}: .*of its own.*{advice}.*Write cache=NAME"):
-        agent_at(server, retries=2).act(turns(1))
-    assert len(server.requests) == tries
+        make_agent(server, retries=2).act(first_turns(1))
+    assert len(server.requests) == num_tries
 
 
-def test_after_a_failure_no_request_is_sent_and_pending_replies_are_cached(serve, tmp_path):
+def test_after_a_failure_no_request_is_sent_and_pending_replies_are_cached(start_server, tmp_path):
     both_arrived = threading.Barrier(2, timeout=20)
 
     def answer(number, request):
         both_arrived.wait()
-        return (400, "no", {}) if request["seed"] == turns(1)[0].stream.integer(0, 1 << 31) else completion()
+        return (400, "no", {}) if request["seed"] == first_turns(1)[0].stream.integer(0, 1 << 31) else completion_body()
 
-    server = serve(answer)
+    server = start_server(answer)
     with pytest.raises(RolloutError, match="status 400"):
-        agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c.jsonl"))
-        add = agent.account.cache.add
+        agent = make_agent(server, concurrency=2, cache=str(tmp_path / "c.jsonl"))
+        original_add = agent.account.cache.add
         # the failure comes first
         agent.account.cache.add = lambda *arguments: (
             threading.Event().wait(0.2),
-            add(*arguments),
+            original_add(*arguments),
         )
-        agent.act(turns(20))
+        agent.act(first_turns(20))
     assert len(server.requests) == 2
     assert len((tmp_path / "c.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_time_out_names_the_option(serve):
-    release = threading.Event()
-    server = serve(lambda number, request: release.wait(20) and completion())
+def test_a_time_out_names_the_option(start_server):
+    released = threading.Event()
+    server = start_server(lambda number, request: released.wait(20) and completion_body())
     with pytest.raises(RolloutError, match=rf"{server.url}.*did not answer within timeout=0\.05 seconds, 1 try"):
-        agent_at(server, timeout=0.05).act(turns(1))
-    release.set()
+        make_agent(server, timeout=0.05).act(first_turns(1))
+    released.set()
 
 
-def test_an_unreachable_server_is_an_error(serve):
-    server = serve(lambda number, request: completion())
+def test_an_unreachable_server_is_an_error(start_server):
+    server = start_server(lambda number, request: completion_body())
     server.http.shutdown()
     server.http.server_close()
     with pytest.raises(RolloutError, match=f"{server.url}.*could not be reached, 1 try: .*Check base_url"):
-        agent_at(server).act(turns(1))
+        make_agent(server).act(first_turns(1))
     server.http.server_close = server.http.shutdown = lambda: None
 
 
@@ -309,48 +310,50 @@ def test_an_unreachable_server_is_an_error(serve):
         ({"budget_cost": 0.0005}, r"budget_cost=0\.0005 is spent: 3 requests .*, 0\.0006 in money.*larger budget_cost"),
     ],
 )
-def test_a_spent_budget_stops_the_requests(serve, budget, message):
-    server = serve(lambda number, request: completion())
-    agent = agent_at(server, price_in=1.0, price_out=10.0, concurrency=1, **budget)  # a request costs 0.0002
+def test_a_spent_budget_stops_the_requests(start_server, budget, message):
+    server = start_server(lambda number, request: completion_body())
+    agent = make_agent(server, price_in=1.0, price_out=10.0, concurrency=1, **budget)  # a request costs 0.0002
     with pytest.raises(SparringError, match=message):
-        agent.act(turns(5))
+        agent.act(first_turns(5))
     assert len(server.requests) == agent.counters.requests == 3 and agent.counters.cost == pytest.approx(0.0006)
 
 
-def test_no_budget_no_limit_and_concurrent_counting(serve):
-    server = serve(lambda number, request: completion())
-    agent = agent_at(server, price_in=1.0)
-    agent.act(turns(30))
+def test_no_budget_no_limit_and_concurrent_counting(start_server):
+    server = start_server(lambda number, request: completion_body())
+    agent = make_agent(server, price_in=1.0)
+    agent.act(first_turns(30))
     assert (agent.counters.requests, agent.counters.tokens_in, agent.counters.from_cache) == (30, 3000, 0)
     assert agent.counters.cost == pytest.approx(0.003)
 
 
-def test_a_budget_cannot_be_kept_without_token_counts(serve, tmp_path):
-    server = serve(lambda number, request: '{"choices": [{"message": {"content": "bet"}}]}')
+def test_a_budget_cannot_be_kept_without_token_counts(start_server, tmp_path):
+    server = start_server(lambda number, request: '{"choices": [{"message": {"content": "bet"}}]}')
     with pytest.raises(RolloutError, match=r"reports no token counts.*budget_tokens=0 and budget_cost=0"):
-        agent_at(server, budget_tokens=5, cache=str(tmp_path / "c.jsonl")).act(turns(1))
-    assert agent_at(server, cache=str(tmp_path / "c.jsonl")).act(turns(1))[0].text == "bet"
+        make_agent(server, budget_tokens=5, cache=str(tmp_path / "c.jsonl")).act(first_turns(1))
+    assert make_agent(server, cache=str(tmp_path / "c.jsonl")).act(first_turns(1))[0].text == "bet"
     assert len(server.requests) == 1
 
 
-def test_an_interrupted_evaluation_uses_its_cache(serve, tmp_path):
-    cache, torn_cache = str(tmp_path / "new" / "answers.jsonl"), [True]
-    server = serve(lambda number, request: (500, "down", {}) if torn_cache[0] and number == 7 else last_legal(request))
-    agents = lambda: {"endpoint": agent_at(server, cache=cache, concurrency=2), "random": random()}  # noqa: E731
+def test_an_interrupted_evaluation_uses_its_cache(start_server, tmp_path):
+    cache, is_down = str(tmp_path / "new" / "answers.jsonl"), [True]
+    server = start_server(
+        lambda number, request: (500, "down", {}) if is_down[0] and number == 7 else reply_with_last_legal(request)
+    )
+    make_agents = lambda: {"endpoint": make_agent(server, cache=cache, concurrency=2), "random": random()}  # noqa: E731
     with pytest.raises(
         RolloutError, match=r"status 500.*Every answer so far is in .*answers\.jsonl: run again with this cache"
     ):
-        play(games(12), agents())
-    answered = len(server.requests) - 1
+        play(specs_against_random(12), make_agents())
+    num_answered = len(server.requests) - 1
     # the concurrent reply is stored too
-    assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7
-    torn_cache[0] = False
-    resumed_agent = agents()
-    episodes = play(games(12), resumed_agent)
+    assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == num_answered >= 7
+    is_down[0] = False
+    resumed_agent = make_agents()
+    episodes = play(specs_against_random(12), resumed_agent)
     counters = resumed_agent["endpoint"].counters
-    assert counters.from_cache == answered and counters.requests == len(server.requests) - 1 - answered > 0
-    num_sent, third_agent = len(server.requests), agents()
-    assert play(games(12), third_agent) == episodes
+    assert counters.from_cache == num_answered and counters.requests == len(server.requests) - 1 - num_answered > 0
+    num_sent, third_agent = len(server.requests), make_agents()
+    assert play(specs_against_random(12), third_agent) == episodes
     assert len(server.requests) == num_sent
     assert (
         third_agent["endpoint"].counters.requests,
@@ -359,24 +362,24 @@ def test_an_interrupted_evaluation_uses_its_cache(serve, tmp_path):
     ) == (0, 0, 0)
 
 
-def test_the_cache_answers_when_the_budget_is_spent(serve, tmp_path):
-    server = serve(lambda number, request: completion())
+def test_the_cache_answers_when_the_budget_is_spent(start_server, tmp_path):
+    server = start_server(lambda number, request: completion_body())
     options = dict(cache=str(tmp_path / "c.jsonl"), budget_tokens=100, concurrency=1)
-    for answered in (1, 2, 3):
-        agent = agent_at(server, **options)
-        if answered < 3:
+    for num_requests in (1, 2, 3):
+        agent = make_agent(server, **options)
+        if num_requests < 3:
             with pytest.raises(RolloutError, match="Every answer so far is in"):
-                agent.act(turns(3))
+                agent.act(first_turns(3))
         else:
-            assert [reply.text for reply in agent.act(turns(3))] == ["bet"] * 3
-        assert len(server.requests) == answered
+            assert [reply.text for reply in agent.act(first_turns(3))] == ["bet"] * 3
+        assert len(server.requests) == num_requests
 
 
-def test_the_cache_answers_only_equal_requests_of_the_same_turn(serve, tmp_path):
-    server, second_server = (serve(lambda number, request: completion()) for _ in range(2))
+def test_the_cache_answers_only_equal_requests_of_the_same_turn(start_server, tmp_path):
+    server, second_server = (start_server(lambda number, request: completion_body()) for _ in range(2))
     cache = {"cache": str(tmp_path / "c.jsonl"), "seed_requests": False}
-    agent_at(server, **cache).act(turns(1))
-    agent_at(server, **cache).act(turns(1))
+    make_agent(server, **cache).act(first_turns(1))
+    make_agent(server, **cache).act(first_turns(1))
     assert len(server.requests) == 1
     changes = [
         {"model": "n"},
@@ -387,93 +390,99 @@ def test_the_cache_answers_only_equal_requests_of_the_same_turn(serve, tmp_path)
         {"seed_requests": True},
     ]
     for number, change in enumerate(changes, start=2):
-        agent_at(server, **{**cache, **change}).act(turns(1))
+        make_agent(server, **{**cache, **change}).act(first_turns(1))
         assert len(server.requests) == number
-    agent_at(server, **cache, timeout=9.0, concurrency=1, retries=1).act(turns(1))
+    make_agent(server, **cache, timeout=9.0, concurrency=1, retries=1).act(first_turns(1))
     assert len(server.requests) == len(changes) + 1
-    state = turns(1)[0].state
+    state = first_turns(1)[0].state
     # an equal request of another turn
-    agent_at(server, **cache).act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))])
+    make_agent(server, **cache).act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))])
     assert len(server.requests) == len(changes) + 2
-    agent_at(second_server, **cache).act(turns(1))
+    make_agent(second_server, **cache).act(first_turns(1))
     assert len(second_server.requests) == 1
 
 
-@pytest.mark.parametrize("num_cut", [b"", b'{"request": "0', b"\xff\xfe"])
-def test_a_truncated_cache_line_is_skipped(serve, tmp_path, num_cut):
-    server, path = serve(lambda number, request: completion()), tmp_path / "c.jsonl"
-    agent_at(server, cache=str(path), concurrency=1).act(turns(3))
+@pytest.mark.parametrize("truncated_line", [b"", b'{"request": "0', b"\xff\xfe"])
+def test_a_truncated_cache_line_is_skipped(start_server, tmp_path, truncated_line):
+    server, path = start_server(lambda number, request: completion_body()), tmp_path / "c.jsonl"
+    make_agent(server, cache=str(path), concurrency=1).act(first_turns(3))
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:2]) + num_cut)
-    agent_at(server, cache=str(path)).act(turns(3))
+    path.write_bytes(b"".join(lines[:2]) + truncated_line)
+    make_agent(server, cache=str(path)).act(first_turns(3))
     assert len(server.requests) == 4
-    agent_at(server, cache=str(path)).act(turns(3))
+    make_agent(server, cache=str(path)).act(first_turns(3))
     assert len(server.requests) == 4
     assert path.read_bytes().splitlines(keepends=True)[-1] == lines[2]
 
 
-def test_the_cache_stores_every_field_of_a_reply(serve, tmp_path):
-    server = serve(lambda number, request: completion("Zug:\n\u2028 b\xe9t \U0001f0a1", finish_reason="length"))
-    replies = [agent_at(server, cache=str(tmp_path / "c.jsonl")).act(turns(1))[0] for _ in range(2)]
+def test_the_cache_stores_every_field_of_a_reply(start_server, tmp_path):
+    server = start_server(
+        lambda number, request: completion_body("Zug:\n\u2028 b\xe9t \U0001f0a1", finish_reason="length")
+    )
+    replies = [make_agent(server, cache=str(tmp_path / "c.jsonl")).act(first_turns(1))[0] for _ in range(2)]
     assert replies[0] == replies[1] and replies[0].truncated and replies[0].text.endswith("\U0001f0a1")
     assert len(server.requests) == 1
 
 
-def test_a_file_that_is_no_cache_is_refused_and_not_changed(serve, tmp_path):
-    server, path = serve(lambda number, request: completion()), tmp_path / "recipe.jsonl"
+def test_a_file_that_is_no_cache_is_refused_and_not_changed(start_server, tmp_path):
+    server, path = start_server(lambda number, request: completion_body()), tmp_path / "recipe.jsonl"
     path.write_text("games:\n  - name: kuhn_poker\n")
     with pytest.raises(ConfigError, match="is not a file of answers"):
-        agent_at(server, cache=str(path))
+        make_agent(server, cache=str(path))
     assert path.read_text() == "games:\n  - name: kuhn_poker\n"
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(ConfigError, match="is a folder"):
-        agent_at(server, cache=str(tmp_path / "folder.jsonl"))
+        make_agent(server, cache=str(tmp_path / "folder.jsonl"))
     with pytest.raises((RunError, PluginError)):
-        agent_at(server, cache=str(path / "below" / "c.jsonl"))
+        make_agent(server, cache=str(path / "below" / "c.jsonl"))
 
 
-def test_the_key_is_read_from_the_environment_and_only_sent(serve, tmp_path, monkeypatch, caplog):
+def test_the_key_is_read_from_the_environment_and_only_sent(start_server, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("MY_API_KEY", f" {KEY}\n")
+    monkeypatch.setenv("MY_API_KEY", f" {API_KEY}\n")
     statuses = iter([200, 500, 400, 401, 403, 200])
-    bodies = {200: lambda: completion(), 401: lambda: f"wrong key {KEY[:8]}***"}
-    server = serve(lambda number, request: (lambda s: (s, bodies.get(s, lambda: f"echo {KEY}")(), {}))(next(statuses)))
-    agent = agent_at(server, key_variable="MY_API_KEY", cache=str(tmp_path / "c.jsonl"))
-    agent.act(turns(1))
+    bodies = {200: lambda: completion_body(), 401: lambda: f"wrong key {API_KEY[:8]}***"}
+    server = start_server(
+        lambda number, request: (lambda s: (s, bodies.get(s, lambda: f"echo {API_KEY}")(), {}))(next(statuses))
+    )
+    agent = make_agent(server, key_variable="MY_API_KEY", cache=str(tmp_path / "c.jsonl"))
+    agent.act(first_turns(1))
     for status in (500, 400, 401, 403):
         with pytest.raises(RolloutError, match=f"status {status}") as error:
-            agent.act(turns(1, seed=2))
+            agent.act(first_turns(1, seed=2))
         trace = "".join(traceback.format_exception(error.value)) + repr(error.value.__context__)
-        assert KEY not in trace and KEY[:8] not in trace
+        assert API_KEY not in trace and API_KEY[:8] not in trace
         assert ("environment variable MY_API_KEY" in str(error.value)) == (status in (401, 403))
-    assert set(server.keys) == {f"Bearer {KEY}"}
-    assert KEY not in (tmp_path / "c.jsonl").read_text() and KEY not in caplog.text and KEY not in repr(agent)
+    assert set(server.keys) == {f"Bearer {API_KEY}"}
+    assert (
+        API_KEY not in (tmp_path / "c.jsonl").read_text() and API_KEY not in caplog.text and API_KEY not in repr(agent)
+    )
 
 
-def test_local_servers_need_no_key_and_others_do(serve, monkeypatch):
-    server = serve(lambda number, request: completion())
-    agent_at(server).act(turns(1))
+def test_local_servers_need_no_key_and_others_do(start_server, monkeypatch):
+    server = start_server(lambda number, request: completion_body())
+    make_agent(server).act(first_turns(1))
     for url in ("http://localhost:1/v1", "http://[::1]:1/v1", "http://127.1.2.3:1"):
-        agent_at(url)
+        make_agent(url)
     monkeypatch.setenv(HOSTS, "192.168.0.1")
     for url in ("https://api.openai.com/v1", "http://192.168.0.1:8000/v1"):
         with pytest.raises(ConfigError, match="environment variable OPENAI_API_KEY is not set"):
-            agent_at(url)
+            make_agent(url)
 
 
 def test_a_key_in_the_wrong_option_is_not_printed(monkeypatch):
     for options in (
-        {"key_variable": KEY},
+        {"key_variable": API_KEY},
         {"key_variable": "gsk_secret"},
         {"base_url": "https://user:secret@host/v1"},
         {"base_url": "https://host/v1?key=secret"},
     ):
         with pytest.raises(ConfigError, match=r"never the key|no user, password or query") as error:
-            agent_at(**{"server": "http://127.0.0.1:1", **options})
+            make_agent(**{"server": "http://127.0.0.1:1", **options})
         assert "secret" not in str(error.value).lower()
     monkeypatch.setenv("BAD_API_KEY", "one secret\nand another")
     with pytest.raises(ConfigError, match="BAD_API_KEY holds characters that are not part of a key") as error:
-        agent_at("http://127.0.0.1:1", key_variable="BAD_API_KEY")
+        make_agent("http://127.0.0.1:1", key_variable="BAD_API_KEY")
     assert "secret" not in str(error.value)
 
 
@@ -502,20 +511,24 @@ def test_wrong_options_are_refused_by_name(options):
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ConfigError, match=r"pip install 'sparring\[endpoint\]'"):
-        agent_at("http://127.0.0.1:1")
+        make_agent("http://127.0.0.1:1")
 
 
-def test_without_turns_no_request_is_sent(serve):
-    server = serve(lambda number, request: completion())
-    assert agent_at(server).act([]) == [] and server.requests == []
+def test_without_turns_no_request_is_sent(start_server):
+    server = start_server(lambda number, request: completion_body())
+    assert make_agent(server).act([]) == [] and server.requests == []
 
 
-def test_the_request_after_an_illegal_reply_states_the_error(serve):
-    server = serve(lambda number, request: last_legal(request) if number % 2 else completion("I think I shall castle."))
+def test_the_request_after_an_illegal_reply_states_the_error(start_server):
+    server = start_server(
+        lambda number, request: (
+            reply_with_last_legal(request) if number % 2 else completion_body("I think I shall castle.")
+        )
+    )
     game = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "retry", "retries": 2})
     episodes = play(
-        [dataclasses.replace(spec, game=game) for spec in games(2)],
-        {"endpoint": agent_at(server, concurrency=1), "random": random()},
+        [dataclasses.replace(spec, game=game) for spec in specs_against_random(2)],
+        {"endpoint": make_agent(server, concurrency=1), "random": random()},
         in_flight=1,
     )
     prompts = [request["messages"][-1]["content"] for request in server.requests]

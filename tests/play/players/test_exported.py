@@ -36,7 +36,7 @@ def folders(engine, tmp_path_factory):
 
 
 @pytest.fixture
-def mixture(folders, tmp_path):
+def mixture_folder(folders, tmp_path):
     return shutil.copytree(folders / "mixture", tmp_path / "my mixture")
 
 
@@ -48,7 +48,11 @@ def test_exported_players_equal_those_of_the_run(engine, folders):
         ):
             assert row == pytest.approx(row_of_run, abs=1e-5)
         replies = [
-            [turn.reply for play in sparring.play_episodes(GAME, [agent, "random"], plays=40) for turn in play.turns]
+            [
+                turn.reply
+                for episode in sparring.play_episodes(GAME, [agent, "random"], plays=40)
+                for turn in episode.turns
+            ]
             for agent in (exported_agent, agent_of_run)
         ]
         assert replies[0] == replies[1]
@@ -57,8 +61,10 @@ def test_exported_players_equal_those_of_the_run(engine, folders):
 
 def test_a_mixture_draws_a_member_for_each_episode_by_its_weights(folders):
     exported_agent, labels = exported(folder=str(folders / "mixture")), []
-    agent_of = exported_agent._agent_of
-    exported_agent._agent_of = lambda who: labels.append(exported_agent.label(who)) or agent_of(who)
+    original_agent_of = exported_agent._agent_of
+    exported_agent._agent_of = lambda reference: (
+        labels.append(exported_agent.label(reference)) or original_agent_of(reference)
+    )
     episodes = sparring.play_episodes(GAME, [exported_agent, exported_agent], plays=60)
     assert {episode.agents for episode in episodes} == {("ExportedMembers", "ExportedMembers")}
     counts = [labels.count(str(member)) for member in MEMBERS]
@@ -112,12 +118,12 @@ def test_an_exported_player_can_be_a_bot_of_a_run(folders, tmp_path):
     assert names == {"learner", "bot-one", *map(str, MEMBERS)}
 
 
-def test_the_identity_has_a_digest_of_every_file(mixture):
-    digests_before = identity_of(str(mixture))
-    weights = mixture / "past-000001" / "model.safetensors"
+def test_the_identity_has_a_digest_of_every_file(mixture_folder):
+    digests_before = identity_of(str(mixture_folder))
+    weights = mixture_folder / "past-000001" / "model.safetensors"
     tensors = load_file(weights)
     save_file({name: tensor + 1 for name, tensor in tensors.items()}, weights, metadata={"format": "pt"})
-    digests_after = identity_of(str(mixture))
+    digests_after = identity_of(str(mixture_folder))
     assert {name for name in digests_before if digests_before[name] != digests_after[name]} == {
         "past-000001/model.safetensors"
     }
@@ -128,11 +134,11 @@ def change_manifest(folder, **changes):
     (folder / FILE).write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
 
 
-THREE = {str(member): 1 / 3 for member in MEMBERS}
-HALVES = {str(member): 0.5 for member in MEMBERS[:2]}
+EQUAL_WEIGHTS = {str(member): 1 / 3 for member in MEMBERS}
+TWO_MEMBERS = {str(member): 0.5 for member in MEMBERS[:2]}
 
 
-def two_sides(*sides):
+def manifest_of_sides(*sides):
     return {"version": 2, "members": None, "sides": list(sides)}
 
 
@@ -147,76 +153,78 @@ def two_sides(*sides):
         ({"version": True}, "has version True"),
         ({"version": 2.0}, "has version 2.0"),
         ({"kind": "crowd"}, "kind is 'crowd'"),
-        ({"members": {**THREE, "past-000001": 0.5}}, "sum to 1.16667; they must sum to 1"),
-        ({"members": {**THREE, "past-000001": -1.0}}, "the weight of past-000001 is -1.0"),
-        ({"members": {**THREE, "past-000001": float("nan")}}, "past-000001: "),
-        ({"members": {**THREE, "past-000001": "a"}}, "past-000001: "),
+        ({"members": {**EQUAL_WEIGHTS, "past-000001": 0.5}}, "sum to 1.16667; they must sum to 1"),
+        ({"members": {**EQUAL_WEIGHTS, "past-000001": -1.0}}, "the weight of past-000001 is -1.0"),
+        ({"members": {**EQUAL_WEIGHTS, "past-000001": float("nan")}}, "past-000001: "),
+        ({"members": {**EQUAL_WEIGHTS, "past-000001": "a"}}, "past-000001: "),
         ({"members": {}}, "sum to 0"),
         ({"members": {"past-000009": 1.0}}, "member past-000009: .*past-000009 is not a folder"),
         ({"members": {"../policy": 1.0}}, "is not a file name"),
         ({"members": None}, "members: "),
         ({"more": 1}, "'more'"),
-        (two_sides(HALVES), "sides"),
-        (two_sides(HALVES, HALVES, HALVES), "sides"),
-        (two_sides(HALVES, {}), "sides.1: the weights of members sum to 0; they must sum to 1"),
-        (two_sides({"past-000000": 0.4}, HALVES), "sides.0: the weights of members sum to 0.4"),
-        (two_sides(HALVES, {"past-000000": -1, "past-000001": 2}), "the weight of past-000000 is -1"),
-        (two_sides(HALVES, {"past-000009": 1}), "member past-000009: .*past-000009 is not a folder"),
-        (two_sides(HALVES, None), "sides.1"),
+        (manifest_of_sides(TWO_MEMBERS), "sides"),
+        (manifest_of_sides(TWO_MEMBERS, TWO_MEMBERS, TWO_MEMBERS), "sides"),
+        (manifest_of_sides(TWO_MEMBERS, {}), "sides.1: the weights of members sum to 0; they must sum to 1"),
+        (manifest_of_sides({"past-000000": 0.4}, TWO_MEMBERS), "sides.0: the weights of members sum to 0.4"),
+        (manifest_of_sides(TWO_MEMBERS, {"past-000000": -1, "past-000001": 2}), "the weight of past-000000 is -1"),
+        (manifest_of_sides(TWO_MEMBERS, {"past-000009": 1}), "member past-000009: .*past-000009 is not a folder"),
+        (manifest_of_sides(TWO_MEMBERS, None), "sides.1"),
     ],
 )
-def test_a_wrong_manifest_is_refused_with_advice(mixture, changes, message):
-    change_manifest(mixture, **changes)
+def test_a_wrong_manifest_is_refused_with_advice(mixture_folder, changes, message):
+    change_manifest(mixture_folder, **changes)
     with pytest.raises(ModelError, match=message) as error:
-        exported(folder=str(mixture))
+        exported(folder=str(mixture_folder))
     assert "\n" not in str(error.value) and "sparring export RUN FOLDER" in str(error.value)
 
 
-def test_a_manifest_of_two_sides_has_members_by_side(mixture):
-    change_manifest(mixture, **two_sides(HALVES, {"past-000001": 0.25, "past-000002": 0.75}))
-    agent = exported(folder=str(mixture))
+def test_a_manifest_of_two_sides_has_members_by_side(mixture_folder):
+    change_manifest(mixture_folder, **manifest_of_sides(TWO_MEMBERS, {"past-000001": 0.25, "past-000002": 0.75}))
+    agent = exported(folder=str(mixture_folder))
     assert (
         str(agent)
         == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
     )
-    assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
-    agent_of = agent._agent_of
-    for seats, names in (([agent, "random"], (0, 1)), (["random", agent], (1, 2))):
+    assert is_mixture(str(mixture_folder)) and len(identity_of(str(mixture_folder))) > 9
+    original_agent_of = agent._agent_of
+    for seats, member_indices in (([agent, "random"], (0, 1)), (["random", agent], (1, 2))):
         labels = []
-        agent._agent_of = lambda who, labels=labels: labels.append(agent.label(who)) or agent_of(who)
+        agent._agent_of = lambda reference, labels=labels: (
+            labels.append(agent.label(reference)) or original_agent_of(reference)
+        )
         sparring.play_episodes(GAME, seats, plays=40)
         # the first three labels are from loading each member once
-        assert set(labels[3:]) == {str(MEMBERS[index]) for index in names}
+        assert set(labels[3:]) == {str(MEMBERS[index]) for index in member_indices}
 
 
-def test_missing_folders_and_broken_members_are_refused(mixture, tmp_path):
+def test_missing_folders_and_broken_members_are_refused(mixture_folder, tmp_path):
     with pytest.raises(ModelError, match="nowhere is not a folder"):
         exported(folder=str(tmp_path / "nowhere"))
     with pytest.raises(ModelError, match=f"has no {FILE}"):
         exported(folder=str(tmp_path))
-    (mixture / FILE).write_text('{"version": 1,')
+    (mixture_folder / FILE).write_text('{"version": 1,')
     with pytest.raises(ModelError, match="cannot be read as JSON"):
-        exported(folder=str(mixture))
-    written_again = {"version": 1, "kind": "mixture", "answer": "nash", "step": 2, "members": THREE}
-    (mixture / FILE).write_text(json.dumps(written_again))
-    (mixture / "past-000001" / "model.safetensors").write_bytes(b"?")
+        exported(folder=str(mixture_folder))
+    manifest = {"version": 1, "kind": "mixture", "answer": "nash", "step": 2, "members": EQUAL_WEIGHTS}
+    (mixture_folder / FILE).write_text(json.dumps(manifest))
+    (mixture_folder / "past-000001" / "model.safetensors").write_bytes(b"?")
     with pytest.raises(ModelError, match="past-000001"):
-        sparring.play_episodes(GAME, [exported(folder=str(mixture)), "random"])
-    shutil.copy(mixture / FILE, mixture / "past-000001" / FILE)
-    for name in THREE:
-        (mixture / "past-000001" / name).mkdir()
-        shutil.copy(mixture / "past-000000" / FILE, mixture / "past-000001" / name / FILE)
+        sparring.play_episodes(GAME, [exported(folder=str(mixture_folder)), "random"])
+    shutil.copy(mixture_folder / FILE, mixture_folder / "past-000001" / FILE)
+    for name in EQUAL_WEIGHTS:
+        (mixture_folder / "past-000001" / name).mkdir()
+        shutil.copy(mixture_folder / "past-000000" / FILE, mixture_folder / "past-000001" / name / FILE)
     with pytest.raises(ModelError, match="past-000001 is itself a mixture"):
-        exported(folder=str(mixture))
+        exported(folder=str(mixture_folder))
 
 
-def test_members_of_another_tokenizer_are_refused(mixture, tmp_path):
-    path = mixture / "past-000002" / "tokenizer.json"
+def test_members_of_another_tokenizer_are_refused(mixture_folder, tmp_path):
+    path = mixture_folder / "past-000002" / "tokenizer.json"
     data = json.loads(path.read_text())
     data["model"]["vocab"] |= {f"more{number}": len(data["model"]["vocab"]) + number for number in range(99)}
     path.write_text(json.dumps(data))
     with pytest.raises(ModelError, match="they do not belong together"):
-        sparring.play_episodes(GAME, [exported(folder=str(mixture)), "random"])
+        sparring.play_episodes(GAME, [exported(folder=str(mixture_folder)), "random"])
 
 
 def test_a_mixture_in_a_mixture_is_refused(folders):
@@ -227,16 +235,16 @@ def test_a_mixture_in_a_mixture_is_refused(folders):
 
 def test_export_writes_the_requested_answer(tmp_path):
     path, engine = run_of(tmp_path / "run", learner={"average": 0.9})
-    run = sparring.load_run(path)
+    trained_run = sparring.load_run(path)
     for name in ("policy", "average", "last"):
-        run.export(tmp_path / name, answer=name)
+        trained_run.export(tmp_path / name, answer=name)
     logprobs = [
         exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0]
         for name in ("policy", "average", "last")
     ]
     assert np.array_equal(logprobs[0], logprobs[1]) and not np.allclose(logprobs[0], logprobs[2])
     assert logprobs[2] == pytest.approx(engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5)
-    run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")
+    trained_run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")
     assert json.loads((tmp_path / "delta" / FILE).read_text())["members"] == {"past-000002": 1.0}
     with pytest.raises(SparringError, match="answer of a run"):
-        run.export(tmp_path / "wrong", answer="nahs")
+        trained_run.export(tmp_path / "wrong", answer="nahs")

@@ -14,13 +14,13 @@ STREAM = Stream.from_seed(0)
 
 def play_after(combinator, *throws, name="rock_paper_scissors", seat=0, **options):
     """Return a play in which the other seat has thrown ``throws`` and this seat rock."""
-    key = "attempts" if combinator == "trial" else "rounds"
+    rounds_option = "attempts" if combinator == "trial" else "rounds"
     extra_options = {"carry": ["left", "right"], "reflect": False} if combinator == "trial" else {}
-    state = make_game(combinator, options={"environment": {"name": name}, key: 9, **extra_options, **options}).reset(
-        STREAM
-    )
-    for word in throws:
-        state.step({seat: "rock", 1 - seat: word})
+    state = make_game(
+        combinator, options={"environment": {"name": name}, rounds_option: 9, **extra_options, **options}
+    ).reset(STREAM)
+    for throw in throws:
+        state.step({seat: "rock", 1 - seat: throw})
     return state
 
 
@@ -39,7 +39,7 @@ def play_after(combinator, *throws, name="rock_paper_scissors", seat=0, **option
 )
 def test_it_plays_the_best_response_to_earlier_throws(combinator, seat, throws, best):
     state = play_after(combinator, *throws, seat=seat)
-    counts = Counter(AGENT.choose(state, seat, STREAM.child(n)) for n in range(60))
+    counts = Counter(AGENT.choose(state, seat, STREAM.child(number)) for number in range(60))
     assert set(counts) == best and min(counts.values()) >= 60 / len(best) / 2
 
 

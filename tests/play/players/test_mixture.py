@@ -26,19 +26,21 @@ from sparring.testing import match_request
 
 ROOT = Stream.from_seed(5)
 MEMBERS = (snapshot(10), snapshot(20))
-TINY = {
+SMALL_CONFIG = {
     "name": "m", "steps": 2, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 32, "layers": 1},
     "rollout": {"games_per_step": 32, "group_size": 4}, "league": {"every": 1},
 }  # fmt: skip
-CROWD = {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 1.0}}}
+CROWD_AS_OPPONENT = {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 1.0}}}
 
 
 def config_of(players, **changes):
-    return resolve({**TINY, **CROWD, "bots": {"crowd": {"name": "mixture", "players": players}}, **changes})
+    return resolve(
+        {**SMALL_CONFIG, **CROWD_AS_OPPONENT, "bots": {"crowd": {"name": "mixture", "players": players}}, **changes}
+    )
 
 
-def draws(mixture, count, members=()):
-    return Counter(mixture.draw(ROOT.child(number), 0, members) for number in range(count))
+def count_draws(mixture, num_draws, members=()):
+    return Counter(mixture.draw(ROOT.child(number), 0, members) for number in range(num_draws))
 
 
 def test_shares_by_hand():
@@ -48,17 +50,17 @@ def test_shares_by_hand():
 
 
 def test_players_are_drawn_by_their_weights():
-    counts = draws(Mixture({"random": 1, "past": 3, "policy": 4}), 4000, MEMBERS)
+    counts = count_draws(Mixture({"random": 1, "past": 3, "policy": 4}), 4000, MEMBERS)
     expected = {bot("random"): 500, MEMBERS[0]: 750, MEMBERS[1]: 750, ref("policy"): 2000}
     assert set(counts) == set(expected)
     assert stats.chisquare([counts[player] for player in expected], [*expected.values()]).pvalue > 0.01
 
 
 def test_without_snapshots_their_share_goes_to_the_learner():
-    assert draws(Mixture({"random": 7.0}), 20) == {bot("random"): 20}
-    assert draws(Mixture({"bot-random": 7.0}), 20) == {bot("random"): 20}
-    assert draws(Mixture({"past": 1, "past-000030": 5}), 20) == {LEARNER: 20}
-    assert draws(Mixture({"past": 1, "past-helper-000010": 1}), 4, MEMBERS[1:]) == {MEMBERS[1]: 4}
+    assert count_draws(Mixture({"random": 7.0}), 20) == {bot("random"): 20}
+    assert count_draws(Mixture({"bot-random": 7.0}), 20) == {bot("random"): 20}
+    assert count_draws(Mixture({"past": 1, "past-000030": 5}), 20) == {LEARNER: 20}
+    assert count_draws(Mixture({"past": 1, "past-helper-000010": 1}), 4, MEMBERS[1:]) == {MEMBERS[1]: 4}
 
 
 @given(
@@ -99,17 +101,18 @@ def test_each_episode_draws_a_player_and_stores_its_name():
     methods = Methods.of(config)
     engine.take_member(snapshot(1))
     step = play_step(config, engine, methods, RunState(step=1))
-    others = [str(player) for episode in step.episodes for player in episode.players if player != LEARNER]
-    assert len(others) == 32 and set(others) == {"bot-random", "bot-cfr", "past-000001"}
+    other_players = [str(player) for episode in step.episodes for player in episode.players if player != LEARNER]
+    assert len(other_players) == 32 and set(other_players) == {"bot-random", "bot-cfr", "past-000001"}
     players_of_groups = {
-        group: {str(p) for e in step.episodes if e.group_id == group for p in e.players} for group in range(8, 16)
+        group: {str(p) for episode_ in step.episodes if episode_.group_id == group for p in episode_.players}
+        for group in range(8, 16)
     }
     # episodes of one group have one seating, but each draws its own player
     assert max(map(len, players_of_groups.values())) > 2
 
 
 def test_all_seats_of_a_team_get_one_drawn_player():
-    config = resolve(TINY)
+    config = resolve(SMALL_CONFIG)
     game = _FourSeats()
     mixture = Mixture({"random": 1, "minimax": 1, "mcts": 1})
 
@@ -132,25 +135,25 @@ class _FourSeats(Environment):
 
 
 def test_a_mixture_of_only_the_learner_is_self_play_with_one_trained_side():
-    plays = []
+    episodes_by_mixture = []
     for players in ({"learner": 1.0}, {"learner": 3.0, "random": 0.0}):
         config = config_of(players)
         engine = LocalEngine(config)
         step = play_step(config, engine, Methods.of(config), RunState())
-        plays.append(step.episodes)
+        episodes_by_mixture.append(step.episodes)
         assert all(set(episode.players) == {LEARNER} and sum(episode.trained) == 1 for episode in step.episodes)
-    assert plays[0] == plays[1]
+    assert episodes_by_mixture[0] == episodes_by_mixture[1]
 
 
 def test_a_matchmaker_may_seat_a_mixture_of_known_players():
-    seat_players = match_request(2, members=MEMBERS)
-    bound = bind("league.matchmakers", "mirror")
+    request = match_request(2, members=MEMBERS)
+    matchmaker = bind("league.matchmakers", "mirror")
     valid_seating = Seating(seats=(LEARNER, Mixture({"past": 1, "random": 1, "policy": 0})), trained=(True, False))
-    check_output(bound, valid_seating, seat_players)
+    check_output(matchmaker, valid_seating, request)
     with pytest.raises(PluginError, match="'bot-rndom' into seat 1"):
-        check_output(bound, Seating(seats=(LEARNER, Mixture({"rndom": 1})), trained=(True, False)), seat_players)
+        check_output(matchmaker, Seating(seats=(LEARNER, Mixture({"rndom": 1})), trained=(True, False)), request)
     with pytest.raises(PluginError, match="trains 'mixture of past' in seat 1"):
-        check_output(bound, Seating(seats=(LEARNER, Mixture({"past": 1})), trained=(True, True)), seat_players)
+        check_output(matchmaker, Seating(seats=(LEARNER, Mixture({"past": 1})), trained=(True, True)), request)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +179,7 @@ def test_a_mixture_may_name_bots_of_the_run():
         "deep": {"name": "mcts", "simulations": 7},
         "crowd": {"name": "mixture", "players": {"deep": 1, "mcts simulations=9": 1}},
     }
-    config = resolve({**TINY, **CROWD, "environments": [{"name": "tic_tac_toe"}], "bots": bots})
+    config = resolve({**SMALL_CONFIG, **CROWD_AS_OPPONENT, "environments": [{"name": "tic_tac_toe"}], "bots": bots})
     engine = LocalEngine(config)
     assert {engine.agent(bot(name)).simulations for name in ("deep", "mcts simulations=9")} == {7, 9}
     names = {
@@ -208,6 +211,6 @@ def test_a_mixture_with_players_of_a_run_is_refused_in_a_match():
             stream=ROOT,
         )
     with pytest.raises(ConfigError, match=r"evaluation\.opponents\.0: 'past' is a player of the run"):
-        resolve({**TINY, "evaluation": {"opponents": [{"name": "mixture", "players": {"past": 1}}]}})
+        resolve({**SMALL_CONFIG, "evaluation": {"opponents": [{"name": "mixture", "players": {"past": 1}}]}})
     with pytest.raises(GameError, match="play_teams"):
         Mixture({"random": 1}).act([])

@@ -9,27 +9,27 @@ from sparring.play.players.searcher import searcher
 
 def play_to_end(agent, seed=0, name="wide_search", **options):
     play = make_game(name, options=options).reset(Stream.from_seed(seed))
-    turns = Stream.from_seed(seed).child("turns")
-    for number in range(10_000):
+    stream = Stream.from_seed(seed).child("turns")
+    for moment in range(10_000):
         if play.done:
             return play
-        replies = {seat: agent.choose(play, seat, turns.child(number).child(seat)) for seat in play.due()}
+        replies = {seat: agent.choose(play, seat, stream.child(moment).child(seat)) for seat in play.due()}
         for seat, reply in replies.items():
             legal = play.legal(seat)
             assert reply in legal if legal is not None or name == "dag_search" else isinstance(reply, str)
         play.step(replies)
-    raise AssertionError("it does not end")
+    raise AssertionError("the episode does not end")
 
 
 @pytest.mark.parametrize(
-    ("width", "num_cells", "critical"),
+    ("width", "num_cells", "critical_steps"),
     [(1, 8, 2 * (1 + 6)), (2, 16, 2 * (1 + 6)), (4, 16, 2 + 6), (0, 16, 2 + 6), (8, 16, 2 + 6)],
 )
-def test_cells_and_critical_steps_by_width(width, num_cells, critical):
+def test_cells_and_critical_steps_by_width(width, num_cells, critical_steps):
     """Eight rows and two waves; if one wave finds all rows, the lead finishes."""
     play = play_to_end(searcher(width=width), workers=4, turns=6, waves=2)
     assert sum(play.figures()["found"]) == num_cells
-    assert play.critical_steps == critical
+    assert play.critical_steps == critical_steps
 
 
 def test_without_faults_the_whole_table_is_found():
@@ -72,33 +72,33 @@ def test_searcher_plays_only_wide_search():
         searcher().choose(play, 0, Stream.from_seed(0))
 
 
-def play_dag_search(agent, number=0, **options):
-    return play_to_end(agent, number, "dag_search", **options)
+def play_dag_search(agent, seed=0, **options):
+    return play_to_end(agent, seed, "dag_search", **options)
 
 
 @pytest.mark.parametrize(
     "options", [{"shape": "independent"}, {"shape": "chain"}, {}, {"tasks": 10, "edges": 0.15, "handout": 0}]
 )
 def test_the_scheduler_needs_the_optimal_number_of_steps(options):
-    for number in range(20):
-        play = play_dag_search(scheduler(), number, **options)
+    for seed in range(20):
+        play = play_dag_search(scheduler(), seed, **options)
         assert play.returns[0] == 1.0 and play.critical_steps == play.schedule.best().steps == play.limit
 
 
 @pytest.mark.parametrize("options", [{"shape": "independent", "handout": 0}, {"shape": "chain"}])
 def test_with_spare_steps_the_schedule_is_still_short_and_narrow(options):
-    for number in range(10):
-        play = play_dag_search(scheduler(), number, slack=5.0, **options)
+    for seed in range(10):
+        play = play_dag_search(scheduler(), seed, slack=5.0, **options)
         assert play.critical_steps == play.schedule.best().steps
         if options["shape"] == "chain":
             assert {len(wave) for wave in play.waves} == {1}
 
 
-@pytest.mark.parametrize(("width", "expected"), [(1, 1), (3, 3), (4, 4), (16, 4)])
-def test_a_fixed_width_calls_that_many_workers(width, expected):
+@pytest.mark.parametrize(("width", "num_workers"), [(1, 1), (3, 3), (4, 4), (16, 4)])
+def test_a_fixed_width_calls_that_many_workers(width, num_workers):
     play = play_dag_search(scheduler(width=width), shape="chain", workers=4)
-    assert {len(wave) for wave in play.waves} == {expected}
-    assert (play.returns[0] == 1.0) == (expected == 1)
+    assert {len(wave) for wave in play.waves} == {num_workers}
+    assert (play.returns[0] == 1.0) == (num_workers == 1)
 
 
 def test_slips_finish_nothing_and_quits_end_calls():
@@ -107,7 +107,7 @@ def test_slips_finish_nothing_and_quits_end_calls():
     play_with_quits = play_dag_search(scheduler(quits=1.0))
     assert not play_with_quits.done_by and all(steps <= 1 for wave in play_with_quits.waves for steps in wave)
     shares = [
-        play_dag_search(scheduler(slips=0.5), number, slack=1.0, shape="independent").returns[0] for number in range(20)
+        play_dag_search(scheduler(slips=0.5), seed, slack=1.0, shape="independent").returns[0] for seed in range(20)
     ]
     assert 0.1 < sum(shares) / 20 < 0.9
 

@@ -40,16 +40,16 @@ def test_the_policy_equals_that_of_openspiel(name, options, variant):
         solver.evaluate_and_update_policy()
     openspiel_policy = solver.tabular_average_policy()
     policy = cfr_solver(variant=variant, iterations=25).policy(game)
-    stack, visited = [game.spiel.new_initial_state()], set()
-    while stack:
-        state = stack.pop()
+    states_to_visit, visited_keys = [game.spiel.new_initial_state()], set()
+    while states_to_visit:
+        state = states_to_visit.pop()
         if not (state.is_terminal() or state.is_chance_node()):
-            visited.add(state.information_state_string())
+            visited_keys.add(state.information_state_string())
             assert policy.action_probabilities(state) == pytest.approx(
                 openspiel_policy.action_probabilities(state), abs=1e-9
             )
-        stack += [state.child(action) for action in state.legal_actions()]
-    assert len(visited) > 1
+        states_to_visit += [state.child(action) for action in state.legal_actions()]
+    assert len(visited_keys) > 1
 
 
 def test_a_game_of_one_seat_is_solved():
@@ -57,8 +57,8 @@ def test_a_game_of_one_seat_is_solved():
     game = make_game("urn", options={"urns": 2, "draws": 2})
     policy = cfr_solver(iterations=200).policy(game)
     (value,) = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy])
-    best = solvers.best_response_value(game, 0, policy)
-    assert best == pytest.approx(0.742125) and value == pytest.approx(best, abs=1e-3)
+    best_value = solvers.best_response_value(game, 0, policy)
+    assert best_value == pytest.approx(0.742125) and value == pytest.approx(best_value, abs=1e-3)
 
 
 def test_equal_rules_are_solved_once():
@@ -152,11 +152,11 @@ def test_values_are_those_of_the_seat_to_move():
 
 
 def test_the_share_of_random_moves_is_the_option():
-    state, root, agent = state_after("a1", "b1"), Stream.from_seed(1), minimax_player(random_moves=0.4)
-    actions = [agent.choose(state, 0, root.child(number)) for number in range(4000)]
+    state, stream, agent = state_after("a1", "b1"), Stream.from_seed(1), minimax_player(random_moves=0.4)
+    actions = [agent.choose(state, 0, stream.child(number)) for number in range(4000)]
     for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
         assert actions.count(action) / 4000 == pytest.approx(share, abs=0.03)
-    assert {agent.choose(state, 0, root.child(number)) for number in range(200)} == set(state.legal_actions())
+    assert {agent.choose(state, 0, stream.child(number)) for number in range(200)} == set(state.legal_actions())
     with pytest.raises(
         ConfigError,
         match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0",

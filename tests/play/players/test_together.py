@@ -57,69 +57,73 @@ class IdRenderer:
         return ",".join(map(str, ids))
 
 
-def agent(name, backend=None, agent_class=PolicyAgent):
+def make_agent(name, backend=None, agent_class=PolicyAgent):
     return agent_class(
         name=name, sampler=NamedSampler(name, backend), renderer=IdRenderer(), params=SamplingParams(max_new_tokens=4)
     )
 
 
-def turns(*lengths):
+def turns_of_lengths(*lengths):
     return [PendingTurn(state=None, seat=0, stream=Stream.from_seed(0), ids=tuple(range(length))) for length in lengths]
 
 
 class AgentWithOwnAct(PolicyAgent):
-    def act(self, turns):
-        return [Reply("") for _ in turns]
+    def act(self, turns_of_lengths):
+        return [Reply("") for _ in turns_of_lengths]
 
 
 def test_agents_with_one_backend_are_joined_in_order():
     first_server, second_server = Server(), Server()
     agents = {
-        "a": agent("a", first_server), "b": agent("b"), "c": agent("c", second_server), "d": agent("d", first_server), "e": agent("e", first_server, AgentWithOwnAct), "f": agent("f", first_server),
+        "a": make_agent("a", first_server), "b": make_agent("b"), "c": make_agent("c", second_server), "d": make_agent("d", first_server), "e": make_agent("e", first_server, AgentWithOwnAct), "f": make_agent("f", first_server),
     }  # fmt: skip
-    parties = list(joint_agents(dict.fromkeys(agents, 1), agents))
-    assert [names for names, _ in parties] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
-    assert isinstance(parties[0][1], JointAgent)
-    assert [party for _, party in parties[1:]] == [agents[name] for name in "bce"], "a party of one is the agent itself"
+    joint_groups = list(joint_agents(dict.fromkeys(agents, 1), agents))
+    assert [names for names, _ in joint_groups] == [("a", "d", "f"), ("b",), ("c",), ("e",)]
+    assert isinstance(joint_groups[0][1], JointAgent)
+    assert [joint_agent for _, joint_agent in joint_groups[1:]] == [agents[name] for name in "bce"], (
+        "an agent that is not joined stays itself"
+    )
 
 
 def test_each_turn_gets_the_reply_of_its_agent():
     server = Server()
-    agents = {name: agent(name, server) for name in "abc"}
-    due = {"b": turns(2, 7, 3), "a": turns(9), "c": turns(1, 4)}
-    ((_, party),) = joint_agents({name: len(pending) for name, pending in due.items()}, agents)
-    flat = [turn for pending in due.values() for turn in pending]
-    replies = party.act(flat)
-    assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], "7 and 9 ids have no room for a whole reply"
+    agents = {name: make_agent(name, server) for name in "abc"}
+    turns_by_agent = {"b": turns_of_lengths(2, 7, 3), "a": turns_of_lengths(9), "c": turns_of_lengths(1, 4)}
+    ((_, joint_agent),) = joint_agents({name: len(pending) for name, pending in turns_by_agent.items()}, agents)
+    all_turns = [turn for pending in turns_by_agent.values() for turn in pending]
+    replies = joint_agent.act(all_turns)
+    assert server.calls == [[("b", 2), ("a", 0), ("c", 2)]], (
+        "prompts of 7 and 9 ids leave no room for a reply of 4 tokens"
+    )
     assert [reply.ids for reply in replies] == [(98, 0, 1), (), (98, 0, 1, 2), (), (99, 0), (99, 0, 1, 2, 3)]
     assert [reply.truncated for reply in replies] == [False, True, False, True, False, False]
     assert {reply.weights_version for reply in replies} == {3}
-    assert replies == [reply for name, pending in due.items() for reply in agents[name].act(pending)], (
-        "equal to the replies of each agent"
+    assert replies == [reply for name, pending in turns_by_agent.items() for reply in agents[name].act(pending)], (
+        "replies are equal to those of the single agents"
     )
 
 
 def test_one_agent_with_two_names_is_called_once():
     server = Server()
-    player = agent("a", server)
-    ((names, party),) = joint_agents({"x": 1, "y": 2}, {"x": player, "y": player})
+    player = make_agent("a", server)
+    ((names, joint_agent),) = joint_agents({"x": 1, "y": 2}, {"x": player, "y": player})
     assert names == ("x", "y")
-    assert [reply.ids for reply in party.act(turns(1, 2, 3))] == [(97, 0), (97, 0, 1), (97, 0, 1, 2)]
+    assert [reply.ids for reply in joint_agent.act(turns_of_lengths(1, 2, 3))] == [(97, 0), (97, 0, 1), (97, 0, 1, 2)]
     assert server.calls == [[("a", 1), ("a", 2)]]
 
 
 def test_a_backend_that_leaves_a_request_out_is_an_error(monkeypatch):
     monkeypatch.setattr(Server, "submit", lambda self, batches: iter([[]]))
     server = Server()
-    agents = {name: agent(name, server) for name in "ab"}
-    ((_, party),) = joint_agents({"a": 1, "b": 1}, agents)
+    agents = {name: make_agent(name, server) for name in "ab"}
+    ((_, joint_agent),) = joint_agents({"a": 1, "b": 1}, agents)
     with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as error:
-        party.act(turns(1, 1))
+        joint_agent.act(turns_of_lengths(1, 1))
     assert not isinstance(error.value, PluginError)
 
 
 ROOT = Stream.from_seed(11)
-DRAWS = 3000
+NUM_DRAWS = 3000
 CASES = [
     ("random", {}, "kuhn_poker"),
     ("random", {}, "rock_paper_scissors"),
@@ -132,18 +136,18 @@ CASES = [
 ]
 
 
-def plays_of(name):
+def plays_with_combinators(name):
     """Yield a play of the environment, and plays inside combinators at the start of the second inner play and a turn later."""
     yield make_game(name).reset(ROOT)
     for combinator, options in (("trial", {"reflect": False}), ("repeated", {})):
         play = make_game(combinator, options={"environment": {"name": name}, **options}).reset(ROOT)
-        first_play, count = play.play, 0
+        first_play, turn_number = play.play, 0
         while play.play is first_play:
-            play.step({seat: play.sample(seat, ROOT.child(count)) for seat in play.due()})
-            count += 1
+            play.step({seat: play.sample(seat, ROOT.child(turn_number)) for seat in play.due()})
+            turn_number += 1
         yield play
         play_one_turn_later = play.clone()
-        play_one_turn_later.step({seat: play.sample(seat, ROOT.child(count)) for seat in play.due()})
+        play_one_turn_later.step({seat: play.sample(seat, ROOT.child(turn_number)) for seat in play.due()})
         yield play_one_turn_later
 
 
@@ -151,14 +155,14 @@ def plays_of(name):
 def test_an_agent_acts_by_its_stated_probabilities_also_in_combinators(name, options, game):
     agent = registry.bind("players", name, options)()
     assert isinstance(agent, HasChances)
-    for play in plays_of(game):
+    for play in plays_with_combinators(game):
         for seat in play.due():
             chances = chances_of(name, agent, play, seat)
             assert list(chances) == list(play.legal(seat)) and sum(chances.values()) == pytest.approx(1)
-            turns = [PendingTurn(play, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
+            turns = [PendingTurn(play, seat, ROOT.child(number), past=tuple) for number in range(NUM_DRAWS)]
             counts = Counter(reply.text for reply in agent.act(turns))
             for action, share in chances.items():
-                assert abs(counts[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (
+                assert abs(counts[action] / NUM_DRAWS - share) < 5 * (share * (1 - share) / NUM_DRAWS) ** 0.5 + 1e-12, (
                     play,
                     action,
                 )
@@ -180,11 +184,11 @@ def test_an_agent_without_probabilities_is_refused_by_name():
     state = make_game("tic_tac_toe").reset(ROOT)
     with pytest.raises(GameError, match="'deep' cannot be measured exactly, as it has no method chances"):
         chances_of("deep", registry.bind("players", "mcts")(), state, 0)
-    reflecting = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}}).reset(ROOT)
-    reflecting.step({0: "rock", 1: "rock"})
+    play_with_note = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}}).reset(ROOT)
+    play_with_note.step({0: "rock", 1: "rock"})
     for name, options in (("random", {}), ("biased", {}), ("scripted", {})):
         with pytest.raises(GameError, match="any text"):
-            chances_of(name, registry.bind("players", name, options)(), reflecting, 0)
+            chances_of(name, registry.bind("players", name, options)(), play_with_note, 0)
 
 
 @pytest.mark.parametrize(

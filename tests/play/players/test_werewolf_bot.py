@@ -8,10 +8,10 @@ from sparring.environments.werewolf.sentences import phrase_meant, victim_in
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 
-def first_day(look="p1", kill="p3", **options):
+def play_after_first_night(seer_target="p1", victim="p3", **options):
     """Return a play after the first night; p1 is the wolf, p2 the seer, p3 and p4 are villagers."""
     play = werewolf(**options).begin((0, 1, 2, 3), Stream.from_seed(0))
-    play.step({0: kill, 1: look})
+    play.step({0: victim, 1: seer_target})
     return play
 
 
@@ -63,20 +63,20 @@ def test_free_text_by_night_names_a_victim(speech, names):
 
 
 @pytest.mark.parametrize(
-    ("style", "wolf", "seer", "villager"),
+    ("style", "wolf_speeches", "seer_speeches", "villager_speeches"),
     [
         ("talkative", {"accuse p2", "accuse p4"}, {"seer p1 wolf"}, {"accuse p1"}),
         ("silent", {"silence"}, {"seer p1 wolf"}, {"silence"}),
         ("accuser", {"seer p2 wolf", "seer p4 wolf"}, {"seer p1 wolf"}, {"accuse p1"}),
     ],
 )
-def test_speeches_and_votes_by_style(style, wolf, seer, villager):
-    play, bot = first_day(), werewolf_bot(style=style)
-    assert set(bot.chances(play, 0)) == wolf
+def test_speeches_and_votes_by_style(style, wolf_speeches, seer_speeches, villager_speeches):
+    play, bot = play_after_first_night(), werewolf_bot(style=style)
+    assert set(bot.chances(play, 0)) == wolf_speeches
     play.step({0: "silence"})
-    assert set(bot.chances(play, 1)) == seer
+    assert set(bot.chances(play, 1)) == seer_speeches
     play.step({1: "seer p1 wolf"})
-    assert set(bot.chances(play, 3)) == villager
+    assert set(bot.chances(play, 3)) == villager_speeches
     play.step({3: "silence"})
     assert bot.chances(play, 1) == bot.chances(play, 3) == {"p1": 1.0}
     # an accused villager would vote against the accuser, so the wolf does the same
@@ -84,7 +84,7 @@ def test_speeches_and_votes_by_style(style, wolf, seer, villager):
 
 
 def test_the_silent_style_abstains_without_evidence():
-    play = first_day(look="p4")
+    play = play_after_first_night(seer_target="p4")
     while play.position.phase == "speak":
         play.step(dict.fromkeys(play.due(), "silence"))
     assert werewolf_bot(style="silent").chances(play, 3) == {"abstain": 1.0}
@@ -114,7 +114,7 @@ def test_wolves_kill_a_claimed_seer_and_do_not_vote_for_each_other():
     ],
 )
 def test_free_text_is_read_by_its_meaning(speech, votes):
-    play, bot = first_day(style="full", speech="text"), werewolf_bot()
+    play, bot = play_after_first_night(style="full", speech="text"), werewolf_bot()
     for seat, text in ((0, speech), (1, "good morning"), (3, "nothing")):
         play.step({seat: text})
     assert set(bot.chances(play, 3)) == votes  # the votes of p4; p1 and p2 are alive
@@ -122,37 +122,43 @@ def test_free_text_is_read_by_its_meaning(speech, votes):
 
 @pytest.mark.parametrize("sentences", [False, True])
 def test_it_speaks_in_phrases_or_in_sentences_of_equal_meaning(sentences):
-    play, bot = first_day(style="full", speech="text"), werewolf_bot(sentences=sentences)
+    play, bot = play_after_first_night(style="full", speech="text"), werewolf_bot(sentences=sentences)
     play.step({0: "I have nothing to say."})
     texts = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
     assert {phrase_meant(text) for text in texts} == {"seer p1 wolf"}
     assert len(texts) == (3 if sentences else 1) and ("seer p1 wolf" in texts) is not sentences
-    wolf = first_day(style="full", speech="text")
-    accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
-    assert len(accused) == (8 if sentences else 2)  # either target, in several wordings
-    words = first_day()  # with phrases as speech only the grammar is used
-    words.step({0: "silence"})
-    assert bot.choose(words, 1, Stream.from_seed(0)) == "seer p1 wolf"
+    play_of_wolf = play_after_first_night(style="full", speech="text")
+    wolf_speeches = {bot.choose(play_of_wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
+    assert len(wolf_speeches) == (8 if sentences else 2)  # either target, in several wordings
+    play_with_phrases = play_after_first_night()  # with phrases as speech only the grammar is used
+    play_with_phrases.step({0: "silence"})
+    assert bot.choose(play_with_phrases, 1, Stream.from_seed(0)) == "seer p1 wolf"
 
 
 @pytest.mark.parametrize("order", ["ordered", "simultaneous"])
 @pytest.mark.parametrize(
-    ("style", "wolf", "villager"),
+    ("style", "wolf_meaning", "villager_meaning"),
     [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")],
 )
-def test_every_style_has_equal_meanings_in_sentences_and_phrases(style, wolf, villager, order):
-    play, bot = first_day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
+def test_every_style_has_equal_meanings_in_sentences_and_phrases(style, wolf_meaning, villager_meaning, order):
+    play, bot = (
+        play_after_first_night(style="full", speech="text", order=order),
+        werewolf_bot(style=style, sentences=True),
+    )
     meanings = {}
     while play.position.phase == "speak":
         texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
         meanings |= {seat: phrase_meant(text) for seat, text in texts.items()}
         play.step(texts)
-    assert meanings[1] == "seer p1 wolf" and (meanings[0].split()[0], meanings[3].split()[0]) == (wolf, villager)
+    assert meanings[1] == "seer p1 wolf" and (meanings[0].split()[0], meanings[3].split()[0]) == (
+        wolf_meaning,
+        villager_meaning,
+    )
     assert "p1" in bot.chances(play, 3)  # it read the seer's accusation of p1
 
 
 def test_free_text_that_begins_with_a_phrase_is_read():
-    play, bot = first_day(style="full", speech="text"), werewolf_bot()
+    play, bot = play_after_first_night(style="full", speech="text"), werewolf_bot()
     play.step({0: "seer p4 wolf, believe me"})
     assert bot.choose(play, 1, Stream.from_seed(0)) == "seer p1 wolf"
     play.step({1: "p1 p1 p1 \u00b2 seer"})

@@ -33,10 +33,10 @@ def database(monkeypatch, tmp_path):
         @staticmethod
         def bulk_log(project, run, metrics_list, steps, config, run_id):
             with sqlite3.connect(path) as connection:
-                rows = [
+                read_rows = [
                     (run_id, run, step, json.dumps(metrics)) for step, metrics in zip(steps, metrics_list, strict=True)
                 ]
-                connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", rows)
+                connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", read_rows)
                 if config:
                     connection.execute("INSERT INTO configs VALUES (?, ?)", (run_id, json.dumps(config)))
 
@@ -51,7 +51,7 @@ def open_sink(start, **options):
     return registry.bind("run.sinks", "trackio", options)(start)
 
 
-def rows(path, columns="run_name, step, metrics", table="metrics"):
+def read_rows(path, columns="run_name, step, metrics", table="metrics"):
     with sqlite3.connect(path) as connection:
         return connection.execute(f"SELECT {columns} FROM {table}").fetchall()
 
@@ -61,24 +61,23 @@ def test_metrics_and_configuration_are_in_the_database(database, tmp_path):
     sink.write(1, {"a": 0.5})
     sink.write(2, {"a": 0.25})
     sink.close()
-    stored = rows(database)
-    assert [(step, json.loads(text)) for _, step, text in stored] == [(1, {"a": 0.5}), (2, {"a": 0.25})]
-    assert stored[0][0].startswith("kuhn-seed3-")
-    assert [json.loads(text) for (text,) in rows(database, "config", "configs")] == [{"steps": 5}]
+    database_rows = read_rows(database)
+    assert [(step, json.loads(text)) for _, step, text in database_rows] == [(1, {"a": 0.5}), (2, {"a": 0.25})]
+    assert database_rows[0][0].startswith("kuhn-seed3-")
+    assert [json.loads(text) for (text,) in read_rows(database, "config", "configs")] == [{"steps": 5}]
 
 
 def test_a_resumed_run_has_the_same_id_and_every_step_once(database, tmp_path):
-    sink_of_other_run = (
-        open_sink(RunStart(folder=tmp_path / "other"), project="sparring")
-        if (tmp_path / "other").mkdir() is None
-        else None
-    )
+    (tmp_path / "other").mkdir()
+    sink_of_other_run = open_sink(RunStart(folder=tmp_path / "other"), project="sparring")
     sink_of_other_run.write(3, {"a": 9.0})
     first_sink = open_sink(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
         first_sink.write(step, {"a": float(step)})
     resumed_sink = open_sink(RunStart(folder=tmp_path, step=1))
     resumed_sink.write(2, {"a": 2.5})
-    stored = [row for row in rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
-    assert [(step, json.loads(text)["a"]) for _, step, text in stored] == [(1, 1.0), (2, 2.5)]
-    assert len({run for run, *_ in stored}) == 1 and len(rows(database)) == 3  # the step of the other run stays
+    database_rows = [row for row in read_rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
+    assert [(step, json.loads(text)["a"]) for _, step, text in database_rows] == [(1, 1.0), (2, 2.5)]
+    assert (
+        len({run for run, *_ in database_rows}) == 1 and len(read_rows(database)) == 3
+    )  # the step of the other run stays

@@ -41,7 +41,7 @@ def fake_wandb(monkeypatch):
     module.init, module.login = init, login
     monkeypatch.setitem(sys.modules, "wandb", module)
     for name in ("WANDB_ERROR_REPORTING", "WANDB_MODE"):
-        monkeypatch.setenv(name, "set, so that it is put back")
+        monkeypatch.setenv(name, "a value, so that monkeypatch restores the variable")
         monkeypatch.delenv(name)
     return module
 
@@ -71,7 +71,7 @@ def test_a_resumed_run_has_the_same_id_and_sends_every_step_once(fake_wandb, tmp
     first_sink = open_sink(RunStart(folder=tmp_path))
     for step in (1, 2, 3):
         first_sink.write(step, {"a": step})
-    # the run was killed after step 3 and its checkpoint is of step 1
+    # as if the run was killed after step 3 and its last checkpoint was saved at step 1
     resumed_sink = open_sink(RunStart(folder=tmp_path, step=1))
     for step in (2, 3, 4):
         resumed_sink.write(step, {"a": step})

@@ -424,8 +424,8 @@ def choose(
     that compute the game's actions (``cfr``, ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
-    Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,
-    tests/measure/test_exact_figures.py.
+    Verified by: tests/environments/test_choose.py,
+    tests/environments/test_choose_proposer_seats.py, tests/measure/test_exact_figures.py.
 
     Args:
         environment: the environment to wrap, {name: ..., options: {...}}. null (default):

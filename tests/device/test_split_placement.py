@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparring.engine.ranks import shard_process as room
-from sparring.engine.ranks.shard_process import Shard
+from sparring.engine.ranks.shard_process import ShardedLearner
 from sparring.learn import master_weights, split
 from sparring.learn.master_weights import SplitAdamW, SplitMasterAdamW
 from sparring.learn.split import TreeReduceScatter
@@ -54,8 +54,8 @@ def shard_of(run, monkeypatch, folder):
         torch.distributed, "init_process_group", lambda backend, **how: options.update(how, backend=backend)
     )
     monkeypatch.setattr(room, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
-    shard = Shard.__new__(Shard)
-    shard.rank, shard.ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
+    shard = ShardedLearner.__new__(ShardedLearner)
+    shard.rank, shard.num_ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
     shard.connect()
     return shard, options
 

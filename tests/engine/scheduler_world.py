@@ -3,8 +3,8 @@
 import math
 
 from sparring.engine.workers.unit_scheduler import (
-    HOUR,
-    MESSAGES,
+    HOUR_SECONDS,
+    MESSAGES_PER_WORKER,
     START_TIMEOUT,
     AbandonRun,
     EndWorker,
@@ -81,7 +81,7 @@ class World:
         self.workers[worker] = OFF
         times = self.losses[worker]
         times.append(self.now)
-        if sum(time >= self.now - HOUR for time in times) > self.options["restarts"]:
+        if sum(time >= self.now - HOUR_SECONDS for time in times) > self.options["restarts"]:
             self.given_up.add(worker)
         for unit in self.tasks.pop(worker, ()):
             if unit in self.open:
@@ -125,7 +125,9 @@ class World:
             assert len(units) == 1
         assert not len(units) > 1 or not self.ended.keys() & set(units)
         assert list(units) == of_issue[: len(units)]
-        assert len(units) <= math.ceil(len(of_issue) / (MESSAGES * max(len(self.workers) - len(self.given_up), 1)))
+        assert len(units) <= math.ceil(
+            len(of_issue) / (MESSAGES_PER_WORKER * max(len(self.workers) - len(self.given_up), 1))
+        )
         self.tasks[worker] = units
         self.sent.append((worker, units))
 

@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
+from sparring.engine.workers.units import WorkUnit, answer_of, task_bytes, weights_message
 from sparring.engine.workers.worker import Worker, serve
 from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.learn.pack import Reader, pack
@@ -166,7 +166,7 @@ def differences(engine, episodes, version):
 
 def publish_at_call(worker, files, call):
     calls = itertools.count(1)
-    return lambda: worker.renew(news_bytes(files), {}) if next(calls) == call else None
+    return lambda: worker.renew(weights_message(files), {}) if next(calls) == call else None
 
 
 def message_source(messages):
@@ -200,7 +200,7 @@ def test_an_episode_takes_newer_weights_between_turns_and_tokens(setting, call):
 @pytest.mark.parametrize(("call", "share_is_some"), [(1, True), (2, False)])
 def test_episodes_across_an_update_are_not_scored_by_the_newer_weights(setting, monkeypatch, call, share_is_some):
     config, _, _, newer, unit = setting
-    monkeypatch.setattr(logprob_check, "INTERVAL", 1)
+    monkeypatch.setattr(logprob_check, "EPISODES_PER_CHECK", 1)
     worker = Worker(config)
     episodes = (
         answer_of(worker.answer(task_bytes({0: unit}), {}, publish_at_call(worker, newer, call)), {0: unit})
@@ -219,21 +219,21 @@ def test_episodes_across_an_update_are_not_scored_by_the_newer_weights(setting, 
 def test_older_or_unreadable_weights_change_nothing(setting):
     config, _, older, newer, unit = setting
     worker = Worker(config)
-    worker.renew(news_bytes(newer), {})  # newer weights of players that have not been used yet
+    worker.renew(weights_message(newer), {})  # newer weights of players that have not been used yet
     answer_without_news = worker.answer(task_bytes({0: unit}), {})
     missing_files = [file._replace(file=file.file + ".gone", version=9) for file in newer]
     for news in (older, missing_files):
         assert (
-            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {}))
+            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(weights_message(news), {}))
             == answer_without_news
         )
-    worker.renew(news_bytes(newer), {})
+    worker.renew(weights_message(newer), {})
     assert worker.answer(task_bytes({0: unit}), {}) == answer_without_news  # a task names the weights it starts with
 
 
 def test_a_worker_takes_newer_weights_during_and_between_tasks(setting):
     config, _, older, newer, unit = setting
-    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    task, news = (task_bytes({0: unit}), {}), (weights_message(newer), {})
     messages = [(json.dumps(config).encode(), {}), task, news, news, task]
     answers = []
     serve(message_source(messages), answers.append, lambda: bool(messages) and messages[0] is news)
@@ -246,7 +246,7 @@ def test_a_worker_takes_newer_weights_during_and_between_tasks(setting):
 def test_in_pinned_order_a_worker_ignores_newer_weights_during_play(setting):
     config, _, older, newer, unit = setting
     config = {**config, "scale": {**config["scale"], "order": "pinned"}}
-    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    task, news = (task_bytes({0: unit}), {}), (weights_message(newer), {})
     messages, answers = [(json.dumps(config).encode(), {}), task, news], []
     serve(message_source(messages), answers.append, lambda: bool(messages))
     assert versions(answer_of(answers[1], {0: unit}).rollouts[0].episodes) == {older[0].version}

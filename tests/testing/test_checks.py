@@ -123,7 +123,7 @@ def state_of_tuples(turns, state):
         (changing_a_column, AssertionError, "changed the column 'reward'"),
         (random_advantages, AssertionError, "other advantages for the same table|other advantages after its state"),
         (state_of_tuples, AssertionError, "another state after its state was written as JSON"),
-        (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
+        (per_trajectory, PluginError, r"must return advantages of shape \(\d+,\)"),
         (not_finite, PluginError, "must be finite"),
         (
             reading_an_undeclared_column,

@@ -112,7 +112,7 @@ class LossReader(Reader):
     """Computes the losses of a model."""
 
     needs: frozenset[str]  # fields that the losses need
-    value_at: ValuePosition  # where the critic reads
+    value_at: ValuePosition  # the position at which the critic reads
     losses: Sequence[WeightedLoss]
     config: UpdateConfig  # with the reduction of token losses
 
@@ -169,7 +169,6 @@ class LossReader(Reader):
         targets: Targets,
         minibatch: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
-        """Run the network on a slice and return the inputs of the losses."""
         logprobs, outputs = self._forward(self.model, part)
         token_logprobs = logprobs[part.spread]
         reference = self._reference_logprobs(part) if minibatch is None else None
@@ -261,7 +260,7 @@ def _comparable_columns(
 
 
 log = logging.getLogger(__name__)
-MAX_NAMES = 3  # in a message
+MAX_NAMES_LISTED = 3  # names of parameters in an error message
 
 
 class GradientCheck:
@@ -330,9 +329,9 @@ class GradientCheck:
 
 
 def _no_gradient_text(without_gradient: list[str], total: int) -> str:
-    names = ", ".join(without_gradient[:MAX_NAMES]) + (
-        f" and {len(without_gradient) - MAX_NAMES} more"
-        if len(without_gradient) > MAX_NAMES
+    names = ", ".join(without_gradient[:MAX_NAMES_LISTED]) + (
+        f" and {len(without_gradient) - MAX_NAMES_LISTED} more"
+        if len(without_gradient) > MAX_NAMES_LISTED
         else ""
     )
     if any("lora_" in name for name in without_gradient):
@@ -356,7 +355,7 @@ def _no_gradient_text(without_gradient: list[str], total: int) -> str:
     )
 
 
-LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
+LOG_RATIO_LIMIT = 2.0  # limit of the log-ratio of one turn, and of the sum of log-ratios
 
 
 def minibatches(
@@ -539,7 +538,7 @@ class Learner(LossReader):
             fused=True,
         )
 
-    def share(self, others: RankGroup | None) -> None:
+    def split_over(self, others: RankGroup | None) -> None:
         """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
@@ -724,7 +723,6 @@ class Learner(LossReader):
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
-        """Clip the gradient, update weights and EMA; return the norm before clipping."""
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             decay = ema_decay(self.config.average, num_updates(self.optimizer))

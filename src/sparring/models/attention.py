@@ -1,7 +1,7 @@
 """Attention, the cache of keys and values, and the tree of the prefixes of a batch.
 
-``attend`` uses the fastest algorithm for the shapes of a batch, so that the last bits of its result
-depend on the batch. ``InvariantAttention`` computes a query with the same bits in any batch, in one
+``attend`` uses the fastest algorithm for the shapes of a batch, so that rounding depends on the
+batch. ``InvariantAttention`` computes exactly the same result of a query in any batch, in one
 thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
 Therefore all products of attention have the same number of queries: longer blocks are split, and
 shorter ones padded. The number P of keys of a query depends only on its position; some are masked.
@@ -30,7 +30,7 @@ from torch import Tensor
 from sparring.core.records import IntArray
 
 # with fewer pairs of positions in a batch, one product is faster than parts
-WHOLE_PAIRS = 1 << 15
+MAX_WHOLE_PAIRS = 1 << 15
 
 
 class PrefixPart(NamedTuple):
@@ -99,8 +99,8 @@ def prefix_tree(
 
     Args:
         sequences: the ids of each sequence.
-        owners: number of each sequence's weights. Sequences with different weights share no
-            prefixes, and are sorted by this number first. None: all have the same weights.
+        owners: index of each sequence's weights. Sequences with different weights share no
+            prefixes, and are sorted by this index first. None: all have the same weights.
     """
     owner = np.zeros(len(sequences), dtype=np.int64) if owners is None else np.array(owners)
     order = sorted(range(len(sequences)), key=lambda row: (owner[row], sequences[row]))
@@ -120,7 +120,7 @@ def prefix_tree(
     flat_index = torch.from_numpy(np.array(order)[row] * width + position)
     parts: tuple[PrefixPart, ...] = ()
     query_index = flat_index
-    if is_new.size * width >= WHOLE_PAIRS:
+    if is_new.size * width >= MAX_WHOLE_PAIRS:
         parts, query_index = _group_into_parts(np.array(order), is_new)
     return PrefixTree(
         ids=torch.from_numpy(ids[is_new]),
@@ -140,7 +140,7 @@ def _group_into_parts(
     There are no parts if they would have more than half of all positions.
 
     Args:
-        order: number of each sorted sequence, [R].
+        order: index of each sorted sequence, [R].
         is_new: whether a position is a new prefix, [R, T]; those of a sequence are contiguous.
     """
     num_new, begin = is_new.sum(1), is_new.argmax(1)
@@ -176,13 +176,13 @@ def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
 
 
 # with at most so many attention scores, two products are faster than the fused kernel on a CPU
-EXPLICIT_SCORES = 1 << 21
+MAX_EXPLICIT_SCORES = 1 << 21
 MIN_KEYS = 16
-MIN_MULTIPLICATIONS = 400  # of one product in a batch; torch computes smaller ones without MKL
+MIN_MULTIPLICATIONS = 400  # in one product of a batch; torch computes smaller ones without MKL
 
 
 class PaddingSizes(NamedTuple):
-    """Padding sizes of matrix products with which a row's bits do not depend on its batch.
+    """Padding sizes of matrix products with which a row's result does not depend on its batch.
 
     ``language_model.py`` measures them.
     """
@@ -244,7 +244,7 @@ def attend(
     """Return mixed values [B, T, H * D] of queries [B, T, H, D], keys and values [B, G, P, D]."""
     batch, length, heads, width = q.shape
     groups, positions = k.shape[1], k.shape[2]
-    if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
+    if q.device.type == "cpu" and batch * heads * length * positions <= MAX_EXPLICIT_SCORES:
         return attend_explicitly(q, k, v, causal, scale, window)
     visible = causal.visible(window)[:, None]
     mixed = F.scaled_dot_product_attention(
@@ -299,14 +299,14 @@ def _slice_if_contiguous(rows: Tensor) -> Tensor | slice:
 
 
 class InvariantAttention:
-    """Attention whose results for a query have the same bits in every batch.
+    """Attention whose result for a query is exactly the same in every batch.
 
     Args:
         positions: positions of the queries from 0, [b, T]; b is 1 or B.
         batch: rows B.
-        heads: of queries, H.
-        groups: key-value heads, G.
-        width: of a head, D.
+        heads: number of heads of queries, H.
+        groups: number of key-value heads, G.
+        width: width of a head, D.
         blocks: padding sizes of the products.
     """
 
@@ -382,7 +382,7 @@ class InvariantAttention:
         self, rows: Tensor | slice, count: int, queries: slice, num_keys: int, mask: Tensor | None
     ) -> None:
         block_queries = self._queries
-        block_rows = max(1, EXPLICIT_SCORES // (self._heads * num_keys * block_queries))
+        block_rows = max(1, MAX_EXPLICIT_SCORES // (self._heads * num_keys * block_queries))
         for begin in range(queries.start, queries.stop, block_queries):
             block = slice(begin, min(begin + block_queries, queries.stop))
             for first in range(0, count, block_rows):
@@ -396,7 +396,6 @@ class InvariantAttention:
                 )
 
     def _causal(self, rows: Tensor | slice, queries: slice, num_keys: int) -> CausalMask:
-        """Return the mask of these queries, padding included."""
         all_positions = self._positions if len(self._positions) == 1 else self._positions[rows]
         positions = all_positions[:, queries]
         lacking = self._queries - positions.shape[1]
@@ -414,7 +413,7 @@ class KeyValueCache:
     """
 
     tensor: Tensor
-    padding: PaddingSizes | None = None  # None: bits depend on the batch
+    padding: PaddingSizes | None = None  # None: results depend on the batch by rounding
 
     @property
     def device(self) -> torch.device:

@@ -1,6 +1,6 @@
 """Embeds texts as vectors without a model, and clusters weighted points.
 
-A text is written in small letters, and its numbers and names are mask_text, so that statements are
+A text is written in small letters, and its numbers and names are masked, so that statements are
 compared by content and not by speaker. Each feature f of a text adds sign(f) to entry h(f) of a
 vector of fixed size, which is then divided by its length:
 
@@ -32,7 +32,7 @@ from scipy.optimize import linear_sum_assignment
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
 
-LETTERS = 3  # length of a run of letters
+LETTERS_PER_FEATURE = 3  # letters in a run of neighbouring letters
 _WORD = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[@#]")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -79,13 +79,12 @@ def name_pattern(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | No
 
 
 def _features(text: str) -> Iterator[str]:
-    """Yield the features of a mask_text text, each as often as it occurs."""
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"
         ends = f"^{word}$"
-        for begin in range(len(ends) - LETTERS + 1):
-            yield f"c {ends[begin : begin + LETTERS]}"
+        for begin in range(len(ends) - LETTERS_PER_FEATURE + 1):
+            yield f"c {ends[begin : begin + LETTERS_PER_FEATURE]}"
     for first, second in itertools.pairwise(words):
         yield f"p {first} {second}"
 
@@ -135,7 +134,7 @@ def k_means(
         weights: weights of the points, above 0, [n].
         k: number of clusters, at least 1.
         stream: random numbers of the initial centres.
-        starts: number of runs from other initial centres.
+        starts: number of runs, each from different initial centres.
         steps: largest number of steps of a run.
     """
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)

@@ -40,16 +40,16 @@ class GameTree:
     """Every history of a game, parents before children; T histories, Z of them terminal, P seats.
 
     History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that
-    acts in information state ``info_state[t]`` taking its legal action number ``choice[t]``, or by
+    acts in information state ``info_state[t]`` and takes its legal action ``choice[t]``, or by
     chance with probability ``chance[t]``.
     """
 
     parent: IntArray  # [T]; -1 at the root
     info_state: IntArray  # [T] information state the edge leaves; -1 for chance and at the root
-    # [T] position in the information state's legal actions; -1 for chance and at the root
+    # [T] index in the information state's legal actions; -1 for chance and at the root
     choice: IntArray
     chance: FloatArray  # [T]; 1 for players' edges and at the root
-    terminal: IntArray  # [Z] numbers of the terminal histories
+    terminal: IntArray  # [Z] indices of the terminal histories
     returns: FloatArray  # [Z, P]
 
 
@@ -107,7 +107,7 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return a seat's mean return over the episodes in which a move was its last one, per move.
+    """Return for each move the seat's mean return over the episodes in which it is the last move.
 
     Args:
         tree: every history.
@@ -150,7 +150,7 @@ def best_response(
     states = np.flatnonzero(seats == seat)
     if not len(states):
         return list(policy)
-    # the seat's decisions on the way to each history
+    # the seat's decisions that lead to each history
     decisions = np.zeros(len(tree.parent), dtype=np.int64)
     turn = np.zeros(len(policy), dtype=np.int64)
     for rows in levels_of(tree)[1:]:
@@ -283,7 +283,6 @@ def average_strategies(
 
 
 def _match(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
-    """Return weights [num_actions] in proportion within each state; uniform if all are 0."""
     total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
         total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[state_of_choice]

@@ -31,14 +31,14 @@ from scipy.sparse import coo_matrix, csr_matrix, hstack
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.game_tree import GameTree
 
-TIE = 1e-12  # relative difference of values up to which actions are equally good
+TIE_TOLERANCE = 1e-12  # relative difference of values up to which actions are equally good
 
 
 class Level(NamedTuple):
-    """Information states of a seat with the same number of own decisions before them.
+    """Information states of a seat with the same number of the seat's decisions before them.
 
     Attributes:
-        states: their numbers among the seat's states, [L].
+        states: their indices among the seat's states, [L].
         sequences: sequences of all their actions, [A].
         owner: index in ``states`` of each sequence's state, [A].
         starts: index in ``sequences`` of each state's first action, [L].
@@ -57,12 +57,12 @@ class SeatForm:
     Sequence 0 is empty; then come the actions of state 0, of state 1, and so on.
     """
 
-    states: IntArray  # [I] numbers of its information states in the game
+    states: IntArray  # [I] indices of its information states in the game
     first: IntArray  # [I] the sequence of the state's first action
     width: IntArray  # [I] legal actions
     before: IntArray  # [I] the sequence that leads to the state
     owner: IntArray  # [S - 1] the state of each sequence except number 0
-    levels: tuple[Level, ...]  # by number of own decisions before
+    levels: tuple[Level, ...]  # by number of the seat's decisions before
     reach: csr_matrix  # [I, S of the other seat] probability of chance before the state's histories
 
     @property
@@ -137,7 +137,7 @@ class SeatForm:
             payoff: payoffs of the ends at each sequence, A y, [S].
         """
         worth, state = self.values(payoff, None)
-        best = worth[1:] >= (state - TIE * (1.0 + np.abs(state)))[self.owner]
+        best = worth[1:] >= (state - TIE_TOLERANCE * (1.0 + np.abs(state)))[self.owner]
         policy = np.zeros(self.size)
         _, chosen = np.unique(self.owner[best], return_index=True)
         policy[1:][np.flatnonzero(best)[chosen]] = 1.0

@@ -148,7 +148,6 @@ def clustered_share_interval(
 
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
-    """Return the standard error of the mean of at least two clusters."""
     count, residuals = len(sizes), sums - mean * sizes
     return math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
 

@@ -113,7 +113,7 @@ def test_a_backend_that_leaves_a_request_out_is_an_error(monkeypatch):
     server = Server()
     agents = {name: agent(name, server) for name in "ab"}
     ((_, party),) = joint_agents({"a": 1, "b": 1}, agents)
-    with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as error:
+    with pytest.raises(Exception, match="The backend Server returned no reply to request 0 of 2") as error:
         party.act(turns(1, 1))
     assert not isinstance(error.value, PluginError)
 

@@ -115,7 +115,6 @@ def marti(
 def _shaping(
     returns: FloatArray, quality: FloatArray, shaping: Literal["margin", "quality", "none"]
 ) -> FloatArray:
-    """Return Delta of returns in [0, 1] given the agents' means."""
     if shaping == "none":
         return np.zeros_like(returns)
     if shaping == "margin":

@@ -229,7 +229,6 @@ class MonteCarloSolver:
         generator: np.random.Generator,
         depth: int,
     ) -> FloatArray:
-        """Return the payoff of each label, [number of labels]."""
         values = np.zeros(len(node.row.labels))
         for number, label in enumerate(node.row.labels):
             next_play = play.clone()
@@ -240,7 +239,6 @@ class MonteCarloSolver:
     def _rollout_value(
         self, play: AbstractedPlay, seat: int, generator: np.random.Generator, depth: int
     ) -> float:
-        """Return the seat's payoff at the end, with all actions tried at ``depth`` decisions."""
         while not play.done:
             due_seats = play.due()
             actions = {

@@ -104,7 +104,6 @@ class ChatRenderer:
     # -- the pieces of the template ----------------------------------------------------------------
 
     def _compile_template(self, template: str | None, date: str) -> ChatTemplate:
-        """Return the compiled template; all templates of the tokenizer are checked."""
         own = getattr(self.tokenizer, "chat_template", None) or {}
         templates = own if isinstance(own, dict) else {"default": own}
         for text in () if template else templates.values():
@@ -289,7 +288,6 @@ class ChatRenderer:
     # -- conversations -----------------------------------------------------------------------------
 
     def _decode(self, ids: tuple[int, ...]) -> str:
-        """Return the text of ids, with special tokens as text."""
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
@@ -313,7 +311,7 @@ class ChatRenderer:
         return self._continuation_ids(((self._after, self._prompt_text(text), self._ask),))
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply: the end of turn if the reply was truncated."""
+        """Return the tokens that close a reply: the end of turn if the reply was truncated."""
         return self._end_ids if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:

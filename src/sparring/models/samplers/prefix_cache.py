@@ -6,8 +6,8 @@ grows with the number of computed tokens, not with the lengths of conversations.
 
 Several models may be adapters over one base, such as the members of a league. The base's products
 then run over the rows of all models at once, and each row adds the adapters of its model, unmerged:
-W x + (alpha / rank) B A x. If a row's bits do not depend on its batch in each model alone, they do
-not here either: products are padded to a number of rows that works for all models
+W x + (alpha / rank) B A x. If a row's result does not depend on its batch in each model alone, it
+does not here either: products are padded to a number of rows that works for all models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -214,8 +214,8 @@ class JointForward:
 
     Args:
         model: the base with layers that add adapters.
-        routes: of these layers.
-        adapters: of each model.
+        routes: routes of these layers.
+        adapters: adapters of each model.
         padding: padding sizes of the products.
     """
 
@@ -313,7 +313,7 @@ class PrefixCache:
     """Cached spans of conversations with one model; the oldest are dropped beyond a budget.
 
     Args:
-        budget: in bytes, of all caches of ``shared`` together.
+        budget: largest size in bytes of all caches of ``shared`` together.
         shared: the budget shared with other models' caches; None: a new one.
 
     Attributes:
@@ -476,7 +476,6 @@ class Prefill:
     def _extend_cached(
         self, rows: ContextRows, prefixes: list[CachedSpans], room: int
     ) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``rows.known`` ids are cached."""
         device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.known
         num_new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
         width = max(num_new)

@@ -171,15 +171,15 @@ def recent_entries(
     return tuple(entry for entry in buffer if step - entry.step <= max_age)
 
 
-def mean_advantage_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
+def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float]:
     """Return the mean |A| by group id; A is the return less its mean over (group, role)."""
-    data = trajectories(turn_table(fresh), "replay")
-    size = (
+    data = trajectories(turn_table(episodes_of_step), "replay")
+    mean_size = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
     ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
-    means = np.bincount(inverse, weights=size) / np.maximum(np.bincount(inverse), 1)
+    means = np.bincount(inverse, weights=mean_size) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 

@@ -78,21 +78,21 @@ class Means:
 
     def to_bytes(self) -> bytes:
         """Return these means without their parts, to send them to another process."""
-        sizes = [len(ratios) for ratios in self.log_ratios]
-        head = [self._sums, self._weights, self._maxima, sizes]
+        lengths = [len(ratios) for ratios in self.log_ratios]
+        header = [self._sums, self._weights, self._maxima, lengths]
         arrays = (ratios.tobytes() for ratios in self.log_ratios)
-        return json.dumps(head).encode() + b"\n" + b"".join(arrays)
+        return json.dumps(header).encode() + b"\n" + b"".join(arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Means:
         """Return the means that ``to_bytes`` wrote."""
-        head, _, payload = data.partition(b"\n")
+        header, _, payload = data.partition(b"\n")
         means = cls()
-        means._sums, means._weights, means._maxima, sizes = json.loads(head)
-        begin = 0
-        for size in sizes:
-            means.log_ratios.append(np.frombuffer(payload, np.float64, size, begin))
-            begin += 8 * size
+        means._sums, means._weights, means._maxima, lengths = json.loads(header)
+        offset = 0
+        for length in lengths:
+            means.log_ratios.append(np.frombuffer(payload, np.float64, length, offset))
+            offset += 8 * length
         return means
 
     def _count_parts(self) -> None:
@@ -143,7 +143,7 @@ class RankGroup(Protocol):
         """Add the parts of the other ranks to this rank's means, in the order of the leaves."""
 
 
-def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
+def leaves(data: Pack, chosen: IntArray, num_leaves: int) -> list[IntArray]:
     """Split the chosen sequences into leaves with about equal numbers of distinct prefixes.
 
     Sequences are sorted, so that equal ones are in one leaf and similar ones share prefixes. Some
@@ -152,9 +152,9 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     Args:
         data: the pack.
         chosen: int64, sequences of the pack.
-        count: number of leaves.
+        num_leaves: number of leaves.
     """
-    if count == 1:
+    if num_leaves == 1:
         return [chosen]
     rows = np.unique(data.distinct[chosen]).tolist()
     order = sorted(rows, key=data.sequences.__getitem__)
@@ -163,9 +163,9 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     middle = np.cumsum(num_new) - num_new / 2  # of each sequence's new prefixes
     leaf_of = np.full(len(data.sequences), -1)
     fraction = middle / max(num_new.sum(), 1)
-    leaf_of[order] = np.minimum(fraction * count, count - 1).astype(np.int64)
+    leaf_of[order] = np.minimum(fraction * num_leaves, num_leaves - 1).astype(np.int64)
     chosen_leaf = leaf_of[data.distinct[chosen]]
-    return [chosen[chosen_leaf == leaf] for leaf in range(count)]
+    return [chosen[chosen_leaf == leaf] for leaf in range(num_leaves)]
 
 
 class GradientTree:
@@ -278,8 +278,8 @@ def _find_fault(batch: LossBatch, losses: Sequence[WeightedLoss], progress: floa
             "advantages are too large for the model's precision; mend the rewards or the "
             "estimator (credit)."
         )
-    for number, loss in enumerate(losses):
-        key = f"losses.{number} ({loss.bound.plugin.name!r})"
+    for index, loss in enumerate(losses):
+        key = f"losses.{index} ({loss.bound.plugin.name!r})"
         if not math.isfinite(loss.weight(progress)):
             return f"the weight of {key} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
@@ -307,10 +307,10 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     optimizer.step()
     with torch.no_grad():
         # the norm is the cheapest check of all weights
-        size = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
-    if not math.isfinite(size):
+        norm_after = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
+    if not math.isfinite(norm_after):
         raise DivergedError(
-            f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
+            f"An update at learning rate {rate:g} made the norm of the weights {norm_after}; lower "
             "learner.learning_rate."
         )
     return norm

@@ -90,12 +90,13 @@ class OptimizerRows(NamedTuple):
         """Yield (tensors, padding) of pieces that the kernel computes as in the whole weight."""
         weight = self.tensors[0]
         is_vectorised = weight.dtype == torch.float32 and weight.device.type == "cpu"
-        count, size = len(weight), lanes() if is_vectorised else 1  # a GPU computes each separately
-        middle = min(max(self.num_elements // size * size - self.begin, 0), count)
-        for first, last in ((0, middle), (middle, count)):
-            if first < last:
-                lacking = -(last - first) % size if last == middle else 0
-                yield tuple(tensor[first:last] for tensor in self.tensors), lacking
+        num_rows = len(weight)
+        num_lanes = lanes() if is_vectorised else 1  # a GPU computes each element separately
+        middle = min(max(self.num_elements // num_lanes * num_lanes - self.begin, 0), num_rows)
+        for begin, end in ((0, middle), (middle, num_rows)):
+            if begin < end:
+                lacking = -(end - begin) % num_lanes if end == middle else 0
+                yield tuple(tensor[begin:end] for tensor in self.tensors), lacking
 
 
 def update(rows: Iterable[OptimizerRows], **options: Any) -> None:

@@ -98,8 +98,8 @@ class Magnet:
 
     def to(self, device: torch.device) -> Magnet:
         """Return these distributions on a device."""
-        moved = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
-        return replace(self, **moved)
+        tensors = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
+        return replace(self, **tensors)
 
     def divergences(self, logprobs: Tensor, place: Tensor) -> dict[str, Tensor]:
         """Return KL(u || pi) as "forward" and KL(pi_L || u) as "reverse", [K] each, in nats.
@@ -269,12 +269,12 @@ def pack(
             open_key, builder.episode = key, episode.episode_id
         builder.turn()
         legal: tuple[NextTokens, ...] = ()  # of the rest of the reply
-        for place, segment in enumerate(turn.segments):
+        for index, segment in enumerate(turn.segments):
             if segment.kind != "sampled":
                 builder.ids.extend(segment.ids)
                 continue
             if replies is not None and not legal:
-                legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[place:]))
+                legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[index:]))
             run_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
             builder.sampled(segment.ids, segment.logprobs, segment.support, run_legal, row)
         if not builder.has_reply:
@@ -396,8 +396,8 @@ class Slice:
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
         fields = ("prefixes", "row", "place", "target", "spread", "sequence")
-        moved = {name: getattr(self, name).to(device) for name in fields}
-        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
+        tensors = {name: getattr(self, name).to(device) for name in fields}
+        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **tensors)
 
 
 def slices(

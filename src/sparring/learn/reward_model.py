@@ -53,9 +53,9 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
         Indices of the better and of the worse members, [P] each; no member is in two pairs.
     """
     order = np.lexsort((values, ids))
-    _, start, size = np.unique(ids[order], return_index=True, return_counts=True)
+    _, start, group_size = np.unique(ids[order], return_index=True, return_counts=True)
     rank = np.arange(len(order))
-    mirrored = np.repeat(2 * start + size - 1, size) - rank
+    mirrored = np.repeat(2 * start + group_size - 1, group_size) - rank
     lower = rank < mirrored
     better, worse = order[mirrored[lower]], order[rank[lower]]
     differ = _differ(values[better], values[worse])
@@ -145,7 +145,6 @@ class ProcessLearner(Learner):
         return metrics
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
-        """Make one update; ``slopes`` [N] are the loss's derivatives by the turns' logprobs."""
         weights = slopes[data.turn_of]
         chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)

@@ -46,8 +46,8 @@ SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # parts of the optimiser's state that
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
     """Return an optimiser of this rank's parts of the weights."""
-    kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
-    return learner.new_optimizer(partial(kind, rank=rank))
+    optimizer_class = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
+    return learner.new_optimizer(partial(optimizer_class, rank=rank))
 
 
 def load_weight_rows(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
@@ -201,9 +201,9 @@ class SplitModel(nn.Module):
         super().__init__()
         self.network, self.value_head = model.network, model.value_head
         self._computes = False
-        parts = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
-        for part in parts:
-            sharded: Any = fully_shard(part, mesh=mesh)
+        modules = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
+        for module in modules:
+            sharded: Any = fully_shard(module, mesh=mesh)
             sharded.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
             sharded.set_force_sum_reduction_for_comms(True)
             sharded.set_custom_reduce_scatter(TreeReduceScatter())

@@ -148,9 +148,9 @@ def fingerprint(model: LanguageModel) -> list[int]:
     Models with different weights almost surely have different numbers. The order of the sum does
     not matter.
     """
-    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    types = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return [
-        int(tensor.detach().contiguous().view(kinds[tensor.element_size()]).sum(dtype=torch.int64))
+        int(tensor.detach().contiguous().view(types[tensor.element_size()]).sum(dtype=torch.int64))
         for tensor in model.tensors().values()
     ]
 

@@ -113,9 +113,9 @@ def prefix_tree(
     equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
     shared[1:] = np.logical_and.accumulate(equal, axis=1)
     is_new = ~shared & (ids >= 0)
-    number = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
-    node = np.empty_like(number)
-    node[order] = np.maximum(np.maximum.accumulate(number, axis=0), 0)
+    new_index = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
+    node = np.empty_like(new_index)
+    node[order] = np.maximum(np.maximum.accumulate(new_index, axis=0), 0)
     row, position = np.nonzero(is_new)
     flat_index = torch.from_numpy(np.array(order)[row] * width + position)
     parts: tuple[PrefixPart, ...] = ()
@@ -145,18 +145,19 @@ def _group_into_parts(
     """
     num_new, begin = is_new.sum(1), is_new.argmax(1)
     sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
-    parts, query_index, count = [], np.zeros(is_new.shape, dtype=np.int64), 0
-    for size in np.unique(sizes[num_new > 0]).tolist():
-        rows = np.flatnonzero((num_new > 0) & (sizes == size))
+    parts, query_index, num_queries = [], np.zeros(is_new.shape, dtype=np.int64), 0
+    for log_size in np.unique(sizes[num_new > 0]).tolist():
+        rows = np.flatnonzero((num_new > 0) & (sizes == log_size))
         queries, start = int(num_new[rows].max()), begin[rows]
-        index = count + np.arange(len(rows) * queries).reshape(len(rows), queries)
-        for row, first, numbers in zip(rows, start, index, strict=True):
-            query_index[row, first : first + num_new[row]] = numbers[: num_new[row]]
+        index = num_queries + np.arange(len(rows) * queries).reshape(len(rows), queries)
+        for row, low, indices in zip(rows, start, index, strict=True):
+            query_index[row, low : low + num_new[row]] = indices[: num_new[row]]
         positions = int((start + num_new[rows]).max())
         tensors = torch.from_numpy(order[rows]), torch.from_numpy(start)
         parts.append(PrefixPart(*tensors, queries=queries, positions=positions))
-        count += index.size
-    return tuple(parts) if 2 * count <= is_new.size else (), torch.from_numpy(query_index[is_new])
+        num_queries += index.size
+    chosen_parts = tuple(parts) if 2 * num_queries <= is_new.size else ()
+    return chosen_parts, torch.from_numpy(query_index[is_new])
 
 
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:

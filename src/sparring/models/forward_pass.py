@@ -117,17 +117,17 @@ class CompiledPass:
             cache: keys and values of the sequences.
         """
         parts, positions = self.parts, cache.positions
-        count, width = len(ids), parts.width[0]
+        num_tokens, width = len(ids), parts.width[0]
         _check_indices(ids, len(parts.tokens), "tokens")
         _check_indices(writes.position, positions, "positions of the cache")
-        hidden = torch.empty((count, width))
-        work = torch.empty(9 * count * width + positions + LANES)
+        hidden = torch.empty((num_tokens, width))
+        work = torch.empty(9 * num_tokens * width + positions + LANES)
         weights = parts.weights()
         blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
         inputs = [ids.contiguous(), position.contiguous(), row.contiguous()]
         targets = [index.contiguous() for index in writes]
         self._run(
-            ctypes.c_int64(count),
+            ctypes.c_int64(num_tokens),
             *map(_pointer, inputs),
             ctypes.c_int64(len(targets[0])),
             *map(_pointer, targets),
@@ -146,11 +146,11 @@ class CompiledPass:
         return hidden
 
 
-def _check_indices(indices: Tensor, limit: int, what: str) -> None:
+def _check_indices(indices: Tensor, limit: int, noun: str) -> None:
     """Refuse indices outside of a table, as compiled code would access other memory."""
     smallest, largest = indices.aminmax()
     if not 0 <= int(smallest) <= int(largest) < limit:
-        raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {what}.")
+        raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {noun}.")
 
 
 def _pointer(tensor: Tensor) -> ctypes.c_void_p:

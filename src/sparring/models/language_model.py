@@ -192,11 +192,11 @@ def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
     return [value for value in values if isinstance(value, int) and value > 0]
 
 
-def number_of(network: Any, names: tuple[str, ...], what: str) -> int:
+def number_of(network: Any, names: tuple[str, ...], noun: str) -> int:
     """Return the first of ``numbers_of``, or raise ModelError."""
     numbers = numbers_of(network, names)
     if not numbers:
-        raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
+        raise ModelError(f"The configuration of {type(network).__name__} does not name {noun}.")
     return numbers[0]
 
 
@@ -215,18 +215,18 @@ def check_rotations(network: Any) -> None:
     """
     for module in network.modules():
         rope_type = getattr(module, "rope_type", None)
-        for kind in rope_type.values() if isinstance(rope_type, dict) else (rope_type,):
-            if kind in LENGTH_DEPENDENT_ROTATIONS:
+        for rotation in rope_type.values() if isinstance(rope_type, dict) else (rope_type,):
+            if rotation in LENGTH_DEPENDENT_ROTATIONS:
                 raise ModelError(
                     f"{type(network).__name__} cannot be run: its rotary positions are of the "
-                    f"type {kind!r}, which depend on the longest conversation in a batch, so that "
-                    "a reply's probability would depend on the other "
-                    f"conversations. {_advice_for(kind, network.config)}"
+                    f"type {rotation!r}, which depend on the longest conversation in a batch, so "
+                    "that a reply's probability would depend on the other "
+                    f"conversations. {_advice_for(rotation, network.config)}"
                 )
 
 
-def _advice_for(kind: str, config: Any) -> str:
-    if kind == "dynamic":
+def _advice_for(rotation: str, config: Any) -> str:
+    if rotation == "dynamic":
         limit = config.max_position_embeddings
         return (
             f"Up to {limit} tokens this type changes nothing: write rope_type default into its "
@@ -578,7 +578,7 @@ HALF_TOLERANCE = 0.5
 def check_forward(model: LanguageModel) -> None:
     """Compare a model's forward pass with its network's; see ``LanguageModel.check``."""
     check_rotations(model.base)
-    kind, vocabulary = (
+    model_name, vocabulary = (
         type(model.base).__name__,
         model.base.get_output_embeddings().weight.shape[0],
     )
@@ -593,44 +593,44 @@ def check_forward(model: LanguageModel) -> None:
     expected = _network_logprobs(model, ids)
     if expected.isnan().any():
         raise ModelError(
-            f"{kind} gives no probabilities: its weights are so large that sums of them overflow. "
-            "Use another model."
+            f"{model_name} gives no probabilities: its weights are so large that sums of them "
+            "overflow. Use another model."
         )
-    begin = max(1, length // 2)
+    prefix_length = max(1, length // 2)
     if not logprobs_agree(
-        _network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype
+        _network_logprobs(model, ids[:prefix_length]), expected[:prefix_length], model.base.dtype
     ):
         raise ModelError(
-            f"{kind} is not causal: its predictions depend on later tokens, so it cannot write one "
-            "token after another."
+            f"{model_name} is not causal: its predictions depend on later tokens, so it cannot "
+            "write one token after another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
     own_logprobs = model.logits(model.hidden(tree)).float().log_softmax(-1)
     if not logprobs_agree(own_logprobs, expected, model.base.dtype):
         raise ModelError(
-            f"{kind} cannot be run: its log-probabilities differ by up to "
+            f"{model_name} cannot be run: its log-probabilities differ by up to "
             f"{(own_logprobs - expected).abs().max().item():.2g} from those computed by Sparring."
         )
     if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
-        compiled = _compiled_logprobs(model, model.forward, ids, begin)
+        compiled = _compiled_logprobs(model, model.forward, ids, prefix_length)
         if not logprobs_agree(compiled, expected, model.base.dtype):
             raise ModelError(
-                f"The compiled forward pass of {kind} differs by "
+                f"The compiled forward pass of {model_name} differs by "
                 f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
                 "another compiler in $CC, or use torch with CC=none."
             )
 
 
 def _compiled_logprobs(
-    model: LanguageModel, forward: TreeForward, ids: Tensor, begin: int
+    model: LanguageModel, forward: TreeForward, ids: Tensor, prefix_length: int
 ) -> Tensor:
     """Return log-probabilities [T, V] of compiled code, which appends to a prefix of the ids."""
     cache = forward.new_cache(1, len(ids), dtype=model.base.dtype, device=model.device)
-    tree = prefix_tree([tuple(ids[:begin].tolist())])
+    tree = prefix_tree([tuple(ids[:prefix_length].tolist())])
     hidden = model.hidden(tree, cache)[tree.node[0]]
-    if begin < len(ids):
-        second_part = model.extend(ids[None, begin:], torch.tensor([begin]), cache)[0]
-        hidden = torch.cat([hidden, second_part])
+    if prefix_length < len(ids):
+        start = torch.tensor([prefix_length])
+        hidden = torch.cat([hidden, model.extend(ids[None, prefix_length:], start, cache)[0]])
     return model.logits(hidden).float().log_softmax(-1)
 
 

@@ -187,13 +187,13 @@ def check_memory(
     limits = [("this machine", weights if on_gpu else needed, available_bytes())]
     if on_gpu:
         limits.insert(0, (str(device), needed, available_bytes(device)))
-    for where, bytes_needed, available in limits:
-        check_fits(name, parameters, bytes_needed, available, where)
+    for place_name, bytes_needed, available in limits:
+        check_fits(name, parameters, bytes_needed, available, place_name)
     return needed
 
 
 def check_fits(
-    name: str, parameters: int, needed: int, available: int, where: str = "this machine"
+    name: str, parameters: int, needed: int, available: int, place_name: str = "this machine"
 ) -> None:
     """Refuse a model that needs more memory than is available.
 
@@ -209,5 +209,5 @@ def check_fits(
             )
         raise ModelError(
             f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} "
-            f"GiB without activations; {where} has {available / GIB:.1f} GiB: {advice}."
+            f"GiB without activations; {place_name} has {available / GIB:.1f} GiB: {advice}."
         )

@@ -453,7 +453,6 @@ def size_of(name: str) -> tuple[int, ModelShape]:
 
 
 def _source(name: str) -> str:
-    """Return the folder or Hugging Face id of a model for transformers."""
     _check_name(name)
     folder = Path(name).expanduser()
     if folder.is_dir():

@@ -82,9 +82,9 @@ def _features(text: str) -> Iterator[str]:
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"
-        ends = f"^{word}$"
-        for begin in range(len(ends) - LETTERS_PER_FEATURE + 1):
-            yield f"c {ends[begin : begin + LETTERS_PER_FEATURE]}"
+        marked_word = f"^{word}$"
+        for begin in range(len(marked_word) - LETTERS_PER_FEATURE + 1):
+            yield f"c {marked_word[begin : begin + LETTERS_PER_FEATURE]}"
     for first, second in itertools.pairwise(words):
         yield f"p {first} {second}"
 
@@ -92,8 +92,8 @@ def _features(text: str) -> Iterator[str]:
 @lru_cache(maxsize=65536)
 def _hash_feature(feature: str, size: int, salt: int) -> tuple[int, float]:
     """Return the entry of the vector to which a feature adds, and the feature's sign."""
-    number = Stream.from_seed(salt).child(feature).key
-    return (number >> 1) % size, 1.0 if number & 1 else -1.0
+    hash_value = Stream.from_seed(salt).child(feature).key
+    return (hash_value >> 1) % size, 1.0 if hash_value & 1 else -1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,8 +140,8 @@ def k_means(
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     candidates = [
-        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(number)), steps)
-        for number in range(starts)
+        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(run_index)), steps)
+        for run_index in range(starts)
     ]
     best = min(candidates, key=lambda fit: fit.inertia)
     total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
@@ -191,6 +191,7 @@ def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:
         earlier: [j, d].
     """
     rows, columns = linear_sum_assignment(squared_distances(earlier, centres))
-    first = [int(centre) for _, centre in sorted(zip(rows.tolist(), columns.tolist(), strict=True))]
-    others = [centre for centre in range(len(centres)) if centre not in first]
-    return np.array([*first, *others], dtype=np.int64)
+    pairs = sorted(zip(rows.tolist(), columns.tolist(), strict=True))
+    matched = [int(centre) for _, centre in pairs]
+    unmatched = [centre for centre in range(len(centres)) if centre not in matched]
+    return np.array([*matched, *unmatched], dtype=np.int64)

@@ -86,7 +86,7 @@ def _arguments(arguments: Any) -> Mapping[str, str]:
     if isinstance(arguments, dict):
         return {name: _to_json(value) for name, value in arguments.items()}
     listed = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
-    return {str(place): _to_json(value) for place, value in enumerate(listed, 1)}
+    return {str(index): _to_json(value) for index, value in enumerate(listed, 1)}
 
 
 def _from_code(text: str) -> tuple[ToolCall, ...]:
@@ -97,7 +97,7 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
         if not isinstance(node, ast.Call):
             return ()
         parameters = {
-            str(place): _value(ast.unparse(value)) for place, value in enumerate(node.args, 1)
+            str(index): _value(ast.unparse(value)) for index, value in enumerate(node.args, 1)
         }
         parameters |= {
             keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
@@ -110,7 +110,7 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
 def _from_words(text: str) -> tuple[ToolCall, ...]:
     words = [word for word in _SEPARATORS.split(text) if word]
     return (
-        (ToolCall(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
+        (ToolCall(words[0], {str(index): _value(word) for index, word in enumerate(words[1:], 1)}),)
         if words
         else ()
     )
@@ -150,8 +150,8 @@ def greedy_matching(similarity: FloatArray) -> IntArray:
     """
     rows, columns = similarity.shape
     columns_of_rows, is_matched = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
-    for place in np.argsort(-similarity, axis=None, kind="stable"):
-        row, column = divmod(int(place), columns)
+    for flat_index in np.argsort(-similarity, axis=None, kind="stable"):
+        row, column = divmod(int(flat_index), columns)
         if columns_of_rows[row] < 0 and not is_matched[column] and similarity[row, column] > 0.0:
             columns_of_rows[row], is_matched[column] = column, True
     return columns_of_rows

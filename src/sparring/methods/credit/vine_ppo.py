@@ -66,7 +66,6 @@ def vine_ppo(
 
 
 def _cumulative_payoffs(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
-    """Return the game's cumulative payoff up to and including each turn, [N]."""
     if not len(payoffs):
         return payoffs
     sums = np.cumsum(payoffs)

@@ -140,16 +140,16 @@ def vpr(
     rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(rewards))
-    ids, count = _groups(turns, rows, baseline)
+    ids, num_compared = _groups(turns, rows, baseline)
     advantages[rows] = _relative_to_group(
-        values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
+        values[rows], ids, num_compared, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
     trained = None
     if equal == "mask":
-        is_varied_group = is_varied(values[rows], ids, count)
+        is_varied_group = is_varied(values[rows], ids, num_compared)
         trained = np.zeros(len(rewards), dtype=bool)
-        equal_share = float((~is_varied_group).mean()) if count else 0.0
+        equal_share = float((~is_varied_group).mean()) if num_compared else 0.0
         if equal_share <= skip_above:
             trained[rows] = is_varied_group[ids]
         metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}

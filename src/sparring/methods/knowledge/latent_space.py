@@ -230,10 +230,10 @@ class MonteCarloSolver:
         depth: int,
     ) -> FloatArray:
         values = np.zeros(len(node.row.labels))
-        for number, label in enumerate(node.row.labels):
+        for index, label in enumerate(node.row.labels):
             next_play = play.clone()
             next_play.step({**actions, seat: node.action_with_label(label, generator)})
-            values[number] = self._rollout_value(next_play, seat, generator, depth)
+            values[index] = self._rollout_value(next_play, seat, generator, depth)
         return values
 
     def _rollout_value(

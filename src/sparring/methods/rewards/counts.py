@@ -64,6 +64,7 @@ def pay_leads(
     if figures is None:
         return no_rewards
     last_index_of = {turn.seat: index for index, turn in enumerate(episode.turns)}
-    values = {last: figures[name][seat] for seat, last in last_index_of.items() if game.leads(seat)}
+    leads = [seat for seat in last_index_of if game.leads(seat)]
+    values = {last_index_of[seat]: figures[name][seat] for seat in leads}
     rewards = {index: value for index, value in values.items() if not math.isnan(value)}
     return tuple(rewards.get(index) for index in range(len(episode.turns)))

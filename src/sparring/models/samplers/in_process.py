@@ -176,11 +176,12 @@ def _search_by_row(cumulative: Tensor, node: np.ndarray, index: Tensor, target: 
 
     All targets of a row are searched together.
     """
-    order, count = np.argsort(node, kind="stable"), np.bincount(node, minlength=len(cumulative))
-    number = np.empty(len(node), dtype=np.int64)  # number of a target within its row
-    number[order] = np.arange(len(node)) - (np.cumsum(count) - count)[node[order]]
-    column = torch.from_numpy(number).to(index.device)
-    targets = target.new_zeros((len(cumulative), int(count.max())))
+    num_targets = np.bincount(node, minlength=len(cumulative))
+    order = np.argsort(node, kind="stable")
+    index_in_row = np.empty(len(node), dtype=np.int64)  # number of a target within its row
+    index_in_row[order] = np.arange(len(node)) - (np.cumsum(num_targets) - num_targets)[node[order]]
+    column = torch.from_numpy(index_in_row).to(index.device)
+    targets = target.new_zeros((len(cumulative), int(num_targets.max())))
     targets[index, column] = target
     return torch.searchsorted(cumulative, targets, right=True)[index, column]
 
@@ -291,8 +292,8 @@ def runs_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple
     """
     runs: list[SampledRun] = []
     changes = [(token, version) for token, version in begins if token < length]
-    ends = [*(token for token, _ in changes[1:]), length]
-    for (token, version), end in zip(changes, ends, strict=True):
+    run_ends = [*(token for token, _ in changes[1:]), length]
+    for (token, version), end in zip(changes, run_ends, strict=True):
         if runs and runs[-1].version == version:
             runs[-1] = SampledRun(runs[-1].length + end - token, version)
         else:
@@ -369,11 +370,11 @@ class BatchDecoder:
     ) -> None:
         self._prefill, self._forward = prefill, prefill.forward
         self._rules, self._rule, self._node = rules, rule, node
-        longest, count = max(params.max_new_tokens for params, _ in rules), len(rule)
+        longest, num_requests = max(params.max_new_tokens for params, _ in rules), len(rule)
         self._limit = np.array([params.max_new_tokens for params, _ in rules])[rule]
-        self._tokens = np.full((count, longest), -1, dtype=np.int64)
-        self._logprobs = np.zeros((count, longest))
-        self._supports: list[list[Ids]] = [[] for _ in range(count)]
+        self._tokens = np.full((num_requests, longest), -1, dtype=np.int64)
+        self._logprobs = np.zeros((num_requests, longest))
+        self._supports: list[list[Ids]] = [[] for _ in range(num_requests)]
 
     def run(
         self,
@@ -415,8 +416,8 @@ class BatchDecoder:
             np.zeros(len(open_replies), dtype=np.int64),
             np.zeros(len(open_replies), dtype=bool),
         )
-        for number, (params, stop_ids) in enumerate(self._rules):
-            (indices,) = np.nonzero(self._rule[open_replies] == number)
+        for rule_index, (params, stop_ids) in enumerate(self._rules):
+            (indices,) = np.nonzero(self._rule[open_replies] == rule_index)
             if not len(indices):
                 continue
             requests = open_replies[indices]

@@ -378,10 +378,10 @@ class Server:
             names = [cast(ServerSampler, batch.sampler).ready(batch) for batch in batches]
             self._users.update(names)
         for name, batch in zip(names, batches, strict=True):
-            size = vocabulary_of(cast(ServerSampler, batch.sampler).model)
+            vocabulary = vocabulary_of(cast(ServerSampler, batch.sampler).model)
             for ids, stream, _ in batch.requests:
                 requests.append(
-                    CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
+                    CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, vocabulary)
                 )
         replies = self._wait_for(requests, names)
         next(replies)  # all requests have begun when this returns, and a close is noticed

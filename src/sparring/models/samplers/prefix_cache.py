@@ -297,16 +297,16 @@ class CacheBudget:
     def batches(self) -> dict[int, KeyValueCache]:
         """Return all batches by their numbers."""
         return {
-            number: batch for cache in self.caches for number, (batch, _) in cache.batches.items()
+            index: batch for cache in self.caches for index, (batch, _) in cache.batches.items()
         }
 
     def drop_beyond(self, budget: int) -> None:
         """Drop the oldest batches until the size fits into a budget; the last one stays."""
-        size, count = self.bytes, sum(len(cache.batches) for cache in self.caches)
-        while count > 1 and size > budget:
+        num_bytes, num_batches = self.bytes, sum(len(cache.batches) for cache in self.caches)
+        while num_batches > 1 and num_bytes > budget:
             nonempty = (cache for cache in self.caches if cache.batches)
-            size -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
-            count -= 1
+            num_bytes -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
+            num_batches -= 1
 
 
 class PrefixCache:
@@ -457,11 +457,10 @@ class Prefill:
 
     def count_computed(self, counts: Sequence[int]) -> None:
         """Add the numbers of positions that the network computed for each model."""
-        for cache, count in zip(self.caches, counts, strict=True):
-            cache.tokens_computed += count
+        for cache, num_rows in zip(self.caches, counts, strict=True):
+            cache.tokens_computed += num_rows
 
     def _compute_new(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of new contexts; shared prefixes are computed once."""
         device, count = self.forward.device, len(rows.ids)
         tree = prefix_tree(rows.ids, rows.owners)
         counts = self.counts(np.array(rows.owners)[(tree.flat_index // tree.node.shape[1]).numpy()])

@@ -289,7 +289,6 @@ def _make_folder() -> tuple[Path, int]:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
-    """Remove an unlocked folder of this user, unless an error has named it."""
     with contextlib.suppress(OSError):
         if folder.lstat().st_uid != os.geteuid() or (folder / KEEP_FILE).exists():
             return

@@ -86,19 +86,19 @@ class FailureLimits:
         if self._refusals[replica.number] >= MAX_REFUSALS:
             raise _failure(f"replica {replica.number} {problem}.{replica.describe_output()}")
 
-    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
+    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], cause: str) -> None:
         """Count a lost replica, before it is ended.
 
         Args:
             replica: the replica.
             requests: its requests without an answer.
-            why: a sentence whose subject is the replica.
+            cause: a sentence whose subject is the replica.
 
         Raises:
             RunError: the replica cannot be started, or replicas are lost too often, in total or
                 while working on one request.
         """
-        problem, output = f"replica {replica.number} {why}", replica.describe_output()
+        problem, output = f"replica {replica.number} {cause}", replica.describe_output()
         if replica.stage == "starting":
             self._failed_starts[replica.number] += 1
             if self._failed_starts[replica.number] >= MAX_STARTS:
@@ -230,7 +230,6 @@ def _find_free(
 
 
 def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
-    """Return the weights; raise ModelError if they changed after the requests were made."""
     if served.key != key:
         raise ModelError(
             "The weights have changed while requests for replies with the earlier weights were "

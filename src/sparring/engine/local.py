@@ -428,7 +428,7 @@ class _StateIndex:
 class ExactColumns:
     """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    ``scales`` multiplies a game's values, as credit sees scaled payoffs; the default is 1.
+    ``scales`` multiplies a game's values, because estimators get scaled payoffs; default 1.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.

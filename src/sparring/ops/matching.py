@@ -28,7 +28,7 @@ class ToolCall(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def calls_of(text: str) -> tuple[ToolCall, ...]:
-    """Return the calls that a text makes, mostly one.
+    """Return the calls in a text, usually one.
 
     JSON is read as a call or a list of calls: {"name": "move", "arguments": {"x": 1}}; the key may
     also be "parameters". A text such as move(x=1, y=2) is read as code, up to 10,000 characters.
@@ -137,7 +137,7 @@ def _to_json(value: Any) -> str:
 
 # additional weight of the first row in comparison with the last; it decides between equal sums
 MAX_TIE = 1e-9
-MAX_ROUNDS = 1000  # limit of rounds of Sinkhorn's iteration
+MAX_ROUNDS = 1000  # largest number of rounds of Sinkhorn's iteration
 MAX_SUM_ERROR = 1e-9  # largest error of a plan's sums at the end of the iteration
 
 

@@ -1,7 +1,7 @@
 """Optimal strategies of a matrix game, by linear programming.
 
-A[i, j] is what the row player earns and the column player pays. An optimal strategy x of the row
-player earns the value v against every column:
+A[i, j] is the payoff that the column player pays to the row player. An optimal strategy x of the
+row player earns the value v against every column:
 
     max over x in the simplex, v of v   so that   x^T A[:, j] >= v for every j
 

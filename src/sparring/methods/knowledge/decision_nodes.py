@@ -35,7 +35,7 @@ def map_decisions(
     *,
     gists: bool,
 ) -> list[list[DecisionNode]]:
-    """Return, per episode, the decisions whose state in the abstracted game can be found.
+    """Return for each episode the decisions whose state in the abstracted game can be found.
 
     Args:
         request: the episodes of a step.
@@ -137,7 +137,7 @@ class MappedPrompt(NamedTuple):
     """A prompt with several replies, mapped to actions of the abstracted game."""
 
     episode: int  # index in the request's episodes
-    number: int  # number of the turn
+    number: int  # index of the turn in the episode
     state: tuple[str, str, str]  # environment, kind and list of actions, information state
     actions: tuple[int, ...]  # abstract action of each reply
 

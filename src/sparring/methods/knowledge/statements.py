@@ -88,7 +88,7 @@ class JudgedDecision:
     """A decision whose replies a knowledge plug-in may score.
 
     Args:
-        number: number of its turn in the episode.
+        number: index of the turn in the episode.
         kind: kind of action; "" for an action from a list.
         actions: action of each reply, in the order of ``base.replies``; None for an illegal reply.
         legal: the legal actions, if the environment lists them.

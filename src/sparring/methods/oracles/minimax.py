@@ -13,7 +13,7 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, reason_unsolvable
 from sparring.methods.oracles.base import CachedOracle, verdict
 
-MAX_CACHED_BOUNDS = 2_000_000  # most positions with cached values per game
+MAX_CACHED_BOUNDS = 2_000_000  # largest number of positions with cached values per game
 
 
 @dataclass(kw_only=True, eq=False)

@@ -57,7 +57,8 @@ def roc_resample(
         component: name of a reward for form, which lowers the penalty. null (default): no reward.
         negatives: choice of failures: "uniform" (default, at random), or "penalty" (of lowest
             penalty, as with successes).
-        smaller: treatment of groups of fewer than ``keep``: "keep" (default) or "drop".
+        smaller: treatment of groups with fewer than ``keep`` trajectories: "keep" (default) or
+            "drop".
 
     Raises:
         ConfigError: 2 * least exceeds keep.

@@ -217,9 +217,9 @@ def test_errors_of_torch_about_a_lost_learner_are_shortened():
         )
     )
     assert message.startswith(
-        "A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on"
+        "A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. Resume from"
     )
-    assert rank_messages.LostError("learner 2 has ended").why == "learner 2 has ended"
+    assert rank_messages.LostError("learner 2 has ended").reason == "learner 2 has ended"
 
 
 def test_the_fingerprint_of_weights_is_the_sum_of_their_bits(learners):

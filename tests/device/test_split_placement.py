@@ -102,7 +102,7 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
 
 def test_missing_gradients_are_zeros_on_the_gpu(gpu):
     weights = [torch.nn.Parameter(torch.ones(2, device="cuda")) for _ in range(2)]
-    tree = split.SplitGradientTree(weights, 2, SimpleNamespace(rank=0, ranks=1), (100, 1))
+    tree = split.SplitGradientTree(weights, 2, SimpleNamespace(rank=0, num_ranks=1), (100, 1))
     for _ in range(2):
         weights[0].grad = torch.ones(2, device="cuda")
         tree.add()

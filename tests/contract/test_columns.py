@@ -217,7 +217,7 @@ def test_an_answer_that_is_no_array_of_advantages_is_refused(answer):
     wrong_estimator = registry.BoundPlugin(
         plugin=replace(bound.plugin, function=lambda turns: answer), options={}, schedules={}
     )
-    with pytest.raises(PluginError, match="must give advantages"):
+    with pytest.raises(PluginError, match="must return advantages"):
         wrong_estimator(random_table([2, 1], seed=0), {})
 
 

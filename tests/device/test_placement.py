@@ -27,7 +27,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.engine.ranks.messages import Sums
+from sparring.engine.ranks.messages import GradientSums
 from sparring.league.seating import step_specs
 from sparring.learn.pack import critic_position
 from sparring.learn.weight_files import fingerprint
@@ -221,8 +221,8 @@ def test_a_learner_uses_its_assigned_gpu(gpu, chat_folder, tmp_path):
 
 
 def test_learners_sum_gradients_on_the_cpu_and_copy_them_to_the_gpu(gpu):
-    sums = Sums.__new__(Sums)
-    sums.rank, sums.ranks, sums._group = 0, 2, Group()
+    sums = GradientSums.__new__(GradientSums)
+    sums.rank, sums.num_ranks, sums._group = 0, 2, Group()
     gradient = torch.ones(3, device="cuda")
     assert sums.sum_over_ranks(gradient).device == GPU and sums.sum_over_ranks(gradient).tolist() == [2.0, 2.0, 2.0]
 

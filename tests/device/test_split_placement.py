@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparring.engine.ranks import shard_process as room
-from sparring.engine.ranks.shard_process import Shard
+from sparring.engine.ranks.shard_process import ShardedLearner
 from sparring.learn import master_weights, split
 from sparring.learn.master_weights import SplitAdamW, SplitMasterAdamW
 from sparring.learn.split import TreeReduceScatter
@@ -54,8 +54,8 @@ def shard_of(run, monkeypatch, folder):
         torch.distributed, "init_process_group", lambda backend, **how: options.update(how, backend=backend)
     )
     monkeypatch.setattr(room, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
-    shard = Shard.__new__(Shard)
-    shard.rank, shard.ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
+    shard = ShardedLearner.__new__(ShardedLearner)
+    shard.rank, shard.num_ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
     shard.connect()
     return shard, options
 
@@ -102,7 +102,7 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
 
 def test_missing_gradients_are_zeros_on_the_gpu(gpu):
     weights = [torch.nn.Parameter(torch.ones(2, device="cuda")) for _ in range(2)]
-    tree = split.SplitGradientTree(weights, 2, SimpleNamespace(rank=0, ranks=1), (100, 1))
+    tree = split.SplitGradientTree(weights, 2, SimpleNamespace(rank=0, num_ranks=1), (100, 1))
     for _ in range(2):
         weights[0].grad = torch.ones(2, device="cuda")
         tree.add()

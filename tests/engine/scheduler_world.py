@@ -3,8 +3,8 @@
 import math
 
 from sparring.engine.workers.unit_scheduler import (
-    HOUR,
-    MESSAGES,
+    HOUR_SECONDS,
+    MESSAGES_PER_WORKER,
     START_TIMEOUT,
     AbandonRun,
     EndWorker,
@@ -81,7 +81,7 @@ class World:
         self.workers[worker] = NOT_RUNNING
         loss_times = self.losses[worker]
         loss_times.append(self.now)
-        if sum(time >= self.now - HOUR for time in loss_times) > self.options["restarts"]:
+        if sum(time >= self.now - HOUR_SECONDS for time in loss_times) > self.options["restarts"]:
             self.given_up.add(worker)
         for unit in self.tasks.pop(worker, ()):
             if unit in self.open:
@@ -126,7 +126,7 @@ class World:
         assert not len(units) > 1 or not self.ended.keys() & set(units)
         assert list(units) == waiting_of_issue[: len(units)]
         assert len(units) <= math.ceil(
-            len(waiting_of_issue) / (MESSAGES * max(len(self.workers) - len(self.given_up), 1))
+            len(waiting_of_issue) / (MESSAGES_PER_WORKER * max(len(self.workers) - len(self.given_up), 1))
         )
         self.tasks[worker] = units
         self.sent.append((worker, units))

@@ -236,7 +236,7 @@ def test_a_side_of_several_policies_is_refused_with_their_names(tmp_path):
     engine = LocalEngine(resolve({**config, "roles": roles}))
     engine.take_member(snapshot(1))
     mixture_of_sides = MemberMixture({snapshot(1): 1.0}, engine.agent, second={snapshot(1): 1.0})
-    with pytest.raises(ConfigError, match=r"In the first side play the policies left, right.*--policy left"):
+    with pytest.raises(ConfigError, match=r"The first side has several policies: left, right.*--policy left"):
         export_mixture(engine, tmp_path / "none", mixture_of_sides, step=1, answer="nash")
     export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="right")
     assert (tmp_path / "one" / "past-000001").is_dir()

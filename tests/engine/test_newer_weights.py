@@ -12,7 +12,7 @@ from sparring.config import resolve
 from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.engine import logprob_check
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
+from sparring.engine.workers.units import WorkUnit, answer_of, task_bytes, weights_message
 from sparring.engine.workers.worker import Worker, serve
 from sparring.engine.workers.worker_weights import PublishedWeights
 from sparring.learn.pack import Reader, pack
@@ -176,7 +176,7 @@ def logprob_differences(engine, episodes, version):
 def renew_at_call(worker, files, call_number):
     """Return a function that a worker calls before each token; at one call the worker loads newer weights."""
     call_numbers = itertools.count(1)
-    return lambda: worker.renew(news_bytes(files), {}) if next(call_numbers) == call_number else None
+    return lambda: worker.renew(weights_message(files), {}) if next(call_numbers) == call_number else None
 
 
 def receiver(messages):
@@ -211,7 +211,7 @@ def test_an_episode_takes_newer_weights_between_turns_and_tokens(weights_setup, 
 @pytest.mark.parametrize(("call_number", "is_checked"), [(1, True), (2, False)])
 def test_logprob_check_skips_episodes_with_older_weights(weights_setup, monkeypatch, call_number, is_checked):
     config, _, _, newer_files, unit = weights_setup
-    monkeypatch.setattr(logprob_check, "INTERVAL", 1)
+    monkeypatch.setattr(logprob_check, "EPISODES_PER_CHECK", 1)
     worker = Worker(config)
     episodes = (
         answer_of(worker.answer(task_bytes({0: unit}), {}, renew_at_call(worker, newer_files, call_number)), {0: unit})
@@ -232,21 +232,21 @@ def test_logprob_check_skips_episodes_with_older_weights(weights_setup, monkeypa
 def test_older_or_unreadable_weights_change_nothing(weights_setup):
     config, _, older_files, newer_files, unit = weights_setup
     worker = Worker(config)
-    worker.renew(news_bytes(newer_files), {})  # newer weights of players that have not been used yet
+    worker.renew(weights_message(newer_files), {})  # newer weights of players that have not been used yet
     expected_answer = worker.answer(task_bytes({0: unit}), {})
     missing_files = [file._replace(file=file.file + ".gone", version=9) for file in newer_files]
     for news in (older_files, missing_files):
         assert (
-            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {}))
+            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(weights_message(news), {}))
             == expected_answer
         )
-    worker.renew(news_bytes(newer_files), {})
+    worker.renew(weights_message(newer_files), {})
     assert worker.answer(task_bytes({0: unit}), {}) == expected_answer  # a task names the weights it starts with
 
 
 def test_a_worker_takes_newer_weights_during_and_between_tasks(weights_setup):
     config, _, older_files, newer_files, unit = weights_setup
-    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer_files), {})
+    task, news = (task_bytes({0: unit}), {}), (weights_message(newer_files), {})
     messages = [(json.dumps(config).encode(), {}), task, news, news, task]
     answers = []
     serve(receiver(messages), answers.append, has_message=lambda: bool(messages) and messages[0] is news)
@@ -261,7 +261,7 @@ def test_a_worker_takes_newer_weights_during_and_between_tasks(weights_setup):
 def test_in_pinned_order_a_worker_ignores_newer_weights_during_play(weights_setup):
     config, _, older_files, newer_files, unit = weights_setup
     config = {**config, "scale": {**config["scale"], "order": "pinned"}}
-    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer_files), {})
+    task, news = (task_bytes({0: unit}), {}), (weights_message(newer_files), {})
     messages, answers = [(json.dumps(config).encode(), {}), task, news], []
     serve(receiver(messages), answers.append, has_message=lambda: bool(messages))
     assert weights_versions(answer_of(answers[1], {0: unit}).rollouts[0].episodes) == {older_files[0].version}

@@ -12,8 +12,8 @@ from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
 from sparring.core.process import visible_gpus
 from sparring.engine.ranks import data_parallel
-from sparring.engine.ranks.data_parallel import Ranks
-from sparring.engine.ranks.sharded import Shards
+from sparring.engine.ranks.data_parallel import RankZero
+from sparring.engine.ranks.sharded import ShardedRanks
 from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
@@ -53,8 +53,8 @@ def fake_processes(monkeypatch):
     monkeypatch.setattr(FakeProcess, "started", [])
     for module in (data_parallel, processes_fleet):
         monkeypatch.setattr(module, "PythonProcess", FakeProcess)
-    monkeypatch.setattr(Ranks, "_answer", lambda *_: None)
-    monkeypatch.setattr(Ranks, "_connect", lambda _: None)
+    monkeypatch.setattr(RankZero, "_read_message", lambda *_: None)
+    monkeypatch.setattr(RankZero, "_connect", lambda _: None)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return FakeProcess.started
@@ -67,13 +67,13 @@ def policies_on(device):
 @pytest.mark.parametrize(
     ("sharding_kind", "gpus", "expected_gpus"),
     [
-        (Ranks, [], ["1", "2", "3"]),
-        (Ranks, [4, 2, 7, 1], ["2", "7", "1"]),
-        (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"]),
+        (RankZero, [], ["1", "2", "3"]),
+        (RankZero, [4, 2, 7, 1], ["2", "7", "1"]),
+        (ShardedRanks, [4, 2, 7, 1], ["4", "2", "7", "1"]),
     ],
 )
 def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, fake_processes, tmp_path):
-    sharding = "none" if sharding_kind is Ranks else "fsdp2"
+    sharding = "none" if sharding_kind is RankZero else "fsdp2"
     config = resolve_with(
         "model.device=cuda",
         "learner.ranks=4",
@@ -90,7 +90,7 @@ def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, 
         assert (
             child_config.model.device == "cuda" and child_config.learner.gpus == () and child_config.learner.ranks == 4
         )
-    if sharding_kind is Shards:
+    if sharding_kind is ShardedRanks:
         assert {process.environment["NCCL_SOCKET_IFNAME"] for process in fake_processes} == {
             process.environment["GLOO_SOCKET_IFNAME"] for process in fake_processes
         }
@@ -99,7 +99,7 @@ def test_each_learner_sees_only_its_own_gpu(sharding_kind, gpus, expected_gpus, 
 
 def test_learners_on_the_cpu_get_no_gpu_settings(fake_processes, tmp_path):
     config = resolve_with("learner.ranks=2", "learner.leaves=2")
-    ranks = Ranks(config, tmp_path / "learners")
+    ranks = RankZero(config, tmp_path / "learners")
     ranks.serve(policies_on("cpu"))
     ranks._start()
     assert "CUDA_VISIBLE_DEVICES" not in fake_processes[0].environment and fake_processes[0].settings[
@@ -114,7 +114,7 @@ def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkey
         ConfigError,
         match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
     ):
-        Ranks(config, tmp_path / "learners").serve(policies_on("cuda"))
+        RankZero(config, tmp_path / "learners").serve(policies_on("cuda"))
     with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] takes GPU 5"):
         fleet_of(resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)

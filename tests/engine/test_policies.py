@@ -147,7 +147,7 @@ def test_a_wrong_configuration_is_refused_with_one_line(changes, message):
         ),
         (
             {"sender": "leader", "receiver": "leader"},
-            "policies.helper: it plays no role; write one of sender, receiver",
+            "policies.helper: the policy plays no role; write one of sender, receiver",
         ),
         (
             {"sender": "leader", "receiver": "helper", "recever": "helper"},

@@ -25,7 +25,7 @@ from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.engine.ranks import messages as rank_messages
-from sparring.engine.ranks.data_parallel import Ranks
+from sparring.engine.ranks.data_parallel import RankZero
 from sparring.engine.ranks.messages import LearnMessage, run_in_thread
 from sparring.engine.run_processes import run_ranks
 from sparring.learn.gradient_step import Means, leaves
@@ -48,7 +48,7 @@ def make_two_learners(tmp_path):
     def make_engine_and_batch(**changes):
         config = resolve({**KUHN, **SMALL_MODEL, "learner": {"leaves": 4, "ranks": 2}, **changes})
         engine = LocalEngine(config)
-        engine.ranks = Ranks(config, tmp_path / "learners")
+        engine.ranks = RankZero(config, tmp_path / "learners")
         rank_groups.append(engine.ranks)
         return engine, *batch_and_credit(engine)
 
@@ -82,7 +82,7 @@ def test_two_learners_equal_one_and_listen_only_on_loopback(make_two_learners, t
 
 def test_a_stopped_learner_is_named_once_while_others_wait(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("sparring.engine.ranks.data_parallel.CHECK_SECONDS", 0.02)
-    ranks = Ranks(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
+    ranks = RankZero(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
     child = ChildProcess(1, b"", ranks._mailbox, command=lambda hear, say: ["sleep", "60"], environment={})
     ranks._children = [child]
     try:
@@ -97,13 +97,11 @@ def test_a_stopped_learner_is_named_once_while_others_wait(tmp_path, monkeypatch
             while child.is_stopped() != (signal_number == signal.SIGSTOP) and time.monotonic() < deadline:
                 time.sleep(0.01)
             with pytest.raises(RunError, match="learner 1 has not answered"):
-                ranks._answer(child, 0.2)
-            assert (
-                caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes")
+                ranks._read_message(child, 0.2)
+            assert caplog.text.count("Learner 1 is paused by a signal; the run waits at most 30 minutes")
                 == num_warnings
-            )
         assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
-        assert run_in_thread(lambda: time.sleep(0.1), ranks._check_children) is None
+        assert run_in_thread(lambda: time.sleep(0.1), ranks._require_all_children) is None
     finally:
         ranks.close()
     assert not child.is_stopped()
@@ -186,7 +184,7 @@ def test_a_learner_with_other_weights_ends_the_run(make_two_learners):
     weight.view(-1)[0] = torch.nextafter(
         weight.view(-1)[0], torch.tensor(9.0)
     )  # a change of the weights without a new ``version``
-    with pytest.raises(RunError, match=r"Learner 1 has other weights.*--resume"):
+    with pytest.raises(RunError, match=r"Learner 1 has different weights.*--resume"):
         engine.learn(batch, credit, step=2, progress=0.1)
     assert not engine.ranks._children
 
@@ -225,9 +223,9 @@ def test_errors_of_torch_about_a_lost_learner_are_shortened():
         )
     )
     assert message.startswith(
-        "A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on"
+        "A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. Resume from"
     )
-    assert rank_messages.LostError("learner 2 has ended").why == "learner 2 has ended"
+    assert rank_messages.LostError("learner 2 has ended").reason == "learner 2 has ended"
 
 
 def test_the_fingerprint_of_weights_is_the_sum_of_their_bits(make_two_learners):

@@ -44,7 +44,7 @@ class Data:
 
 class RankExchange:
     def __init__(self, rank, ranks, sums):
-        self.rank, self.ranks, self._sums = rank, ranks, sums
+        self.rank, self.num_ranks, self._sums = rank, ranks, sums
 
     def sum_over_ranks(self, total):
         self._sums.append(total)

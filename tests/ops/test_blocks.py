@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.ops import blocks
-from sparring.ops.groups import deviations, group_ids, is_varied, standardise
+from sparring.ops.groups import group_ids, group_std_or_zero, is_varied, standardise
 
 MEMBERS = st.lists(
     st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12
@@ -73,7 +73,7 @@ def test_patterns_of_any_width_are_distinguished(width):
 def test_deviations_and_standardise_follow_their_definition(members, ddof):
     values, ids, count, groups = columns(members)
     expected = [float(np.std(group, ddof=ddof)) if len(group) > ddof else 0.0 for group in groups]
-    assert deviations(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
+    assert group_std_or_zero(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
     assert is_varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
     relative = [
         (v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)

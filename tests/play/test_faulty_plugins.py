@@ -102,7 +102,7 @@ FAULTS = {
     "advantages too long": (
         "credit",
         credit_with(lambda count: [0.0] * (count + 1)),
-        r"must give advantages of shape \(\d+,\) here; it gave",
+        r"must return advantages of shape \(\d+,\) here; it returned",
     ),
     "value targets nan": (
         "credit",

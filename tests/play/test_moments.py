@@ -395,5 +395,5 @@ def test_a_sampler_that_leaves_a_request_out_is_an_error():
             yield [(0, results[0])]
 
     player.sampler = ForgetfulSampler(player.sampler, 0)
-    with pytest.raises(ModelError, match="ForgetfulSampler gave no reply for request 1 of 4"):
+    with pytest.raises(ModelError, match="ForgetfulSampler returned no reply to request 1 of 4"):
         play(make_specs(make_game("kuhn_poker"), 4), {"learner": player})

@@ -578,7 +578,7 @@ def test_an_empty_batch_has_only_dropped_turns():
 def test_baselines_of_a_wrong_shape_are_refused():
     turns = turn_table([make_episode(1, make_turn(0, 0, 0, 1.0))])
     wrong_credit = Credit(advantages=np.zeros(1), baselines=np.zeros(3))
-    with pytest.raises(PluginError, match=r"must give baselines of shape \(1,\) here; it gave \(3,\)"):
+    with pytest.raises(PluginError, match=r"must return baselines of shape \(1,\) here; it returned \(3,\)"):
         check_output(bind("credit", "outcome"), wrong_credit, turns)
 
 

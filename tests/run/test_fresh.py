@@ -16,7 +16,7 @@ from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers.episode_budget import ISSUED, EpisodeBudget
+from sparring.engine.workers.episode_budget import ISSUED_FILE, EpisodeBudget
 from sparring.engine.workers.fresh_episodes import FreshWorkers
 from sparring.learn.pack import Reader, pack
 from sparring.play.store import EpisodeStore
@@ -95,7 +95,7 @@ def check_accounts(path, config, budgets):
     assert len(ids) == len(set(ids)) == budgets[-1].learned + budgets[-1].withheld
     rows = read_lines(path / "metrics.jsonl")
     assert all(0 <= row["lag"] <= row["lag_max"] <= lag for row in rows)
-    assert json.loads((path / ISSUED).read_bytes()) == {"issued": budgets[-1].issued}
+    assert json.loads((path / ISSUED_FILE).read_bytes()) == {"issued": budgets[-1].issued}
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_a_resumed_run_keeps_arrived_episodes_and_counts_others_as_lost(tmp_path
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
     record = FreshRecord.restored(copy / "checkpoints" / f"step_{last_step:06d}")
     arrived = [episode.episode_id for group in record.groups for episode in group.episodes]
-    issued = json.loads((copy / ISSUED).read_bytes())["issued"]
+    issued = json.loads((copy / ISSUED_FILE).read_bytes())["issued"]
     resumed_budgets = train_simulated(copy, config, seed=7, resume=True)
     check_accounts(copy, config, resumed_budgets)
     assert resumed_budgets[:last_step] == budgets[:last_step]
@@ -241,10 +241,12 @@ def test_issued_episodes_are_stored_before_they_are_sent(tmp_path, monkeypatch):
         unit_sizes = [
             len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._snapshots_of
         ]
-        num_before = json.loads((path / ISSUED).read_bytes())["issued"] if unit_sizes else 0
+        num_before = json.loads((path / ISSUED_FILE).read_bytes())["issued"] if unit_sizes else 0
         original_record(self, units)
         is_count_right.extend(
-            [json.loads((path / ISSUED).read_bytes())["issued"] - num_before == sum(unit_sizes)] if unit_sizes else []
+            [json.loads((path / ISSUED_FILE).read_bytes())["issued"] - num_before == sum(unit_sizes)]
+            if unit_sizes
+            else []
         )
 
     monkeypatch.setattr(FreshWorkers, "_record_loss", record_and_check)
@@ -256,10 +258,10 @@ def test_a_run_killed_before_its_first_checkpoint_counts_issued_episodes(tmp_pat
     config = config_of(steps=2)
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))
     with folder:
-        (tmp_path / "run" / ISSUED).write_text("{")
+        (tmp_path / "run" / ISSUED_FILE).write_text("{")
     with pytest.raises(CheckpointError, match=r"issued\.json should hold the number of issued plays"):
         train_simulated(tmp_path / "run", config, resume=True)
-    (tmp_path / "run" / ISSUED).write_text('{"issued": 11}')
+    (tmp_path / "run" / ISSUED_FILE).write_text('{"issued": 11}')
     budgets = train_simulated(tmp_path / "run", config, resume=True)
     assert budgets[-1].is_balanced and budgets[-1].lost == 11
 

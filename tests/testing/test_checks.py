@@ -127,7 +127,7 @@ def estimator_with_tuples_as_state(turns, state):
             "other advantages for the same table|other advantages after its state",
         ),
         (estimator_with_tuples_as_state, AssertionError, "another state after its state was written as JSON"),
-        (estimator_per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
+        (estimator_per_trajectory, PluginError, r"must return advantages of shape \(\d+,\)"),
         (estimator_with_infinities, PluginError, "must be finite"),
         (
             estimator_of_an_undeclared_column,

@@ -37,7 +37,7 @@ from sparring.play.players.exported import (
 )
 from sparring.play.players.mixture import MemberMixture
 
-MODE = 0o644  # of every file, so that a server under another user can read it
+FILE_MODE = 0o644  # mode of every file, so that a server under another user can read it
 CARD = "README.md"
 
 TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -108,10 +108,10 @@ def export(
 
 
 def make_readable(folder: Path) -> None:
-    """Give every file the mode ``MODE``."""
+    """Give every file the mode ``FILE_MODE``."""
     for path in folder.rglob("*"):
         if path.is_file():
-            path.chmod(MODE)
+            path.chmod(FILE_MODE)
 
 
 def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
@@ -207,7 +207,7 @@ def model_card(
         "prompt": repr(next(iter(prompts.values()))),
     }
     code = (ADAPTER if adapter else TRANSFORMERS).format(**fill)
-    parts = [
+    sections = [
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
         f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
@@ -218,14 +218,14 @@ def model_card(
         *(f"{name}, its first turn:\n\n{_as_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
-    parts.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
+    sections.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
     if not adapter:
-        parts.append(
+        sections.append(
             "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and "
             "completions with the prompt above.\n"
             "`generation_config.json` holds the sampling settings of training."
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 def first_prompt(policy: Policy, game: Environment, seats: Sequence[int]) -> str:
@@ -304,8 +304,8 @@ def _as_block(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-DRAWN = "Before each play one of these members is drawn for each team, by its weight"
-SIDES = ("first side", "second side")
+DRAW_TEXT = "Before each play one of these members is drawn for each team, by its weight"
+SIDE_NAMES = ("first side", "second side")
 MIXTURE = """# {title}
 
 {drawn}. Each is a model folder
@@ -348,8 +348,8 @@ def export_mixture(
         mixture: mixture of the run's members.
         step: step of the checkpoint.
         answer: the kind of answer, such as "nash", that the mixture is.
-        dtype: as for ``export``.
-        adapter: as for ``export``.
+        dtype: number type of the weights; see ``export``.
+        adapter: whether to write only the adapters; see ``export``.
         policy: the policy whose snapshots the members are, if several policies share a side; None:
             each side has one policy.
 
@@ -361,24 +361,24 @@ def export_mixture(
         _parts(engine, side_parts, policy, side if len(mixture.sides) > 1 else None)
         for side, side_parts in enumerate(mixture.sides)
     ]
-    parts = {name: part for side_parts in sides for name, part in side_parts.items()}
-    for name, part in parts.items():
+    members = {name: member for side_parts in sides for name, member in side_parts.items()}
+    for name, member in members.items():
         export(
             engine,
             folder / name,
             step=step,
             dtype=dtype,
             adapter=adapter,
-            policy=part.policy.name,
-            member=part.member,
+            policy=member.policy.name,
+            member=member.member,
         )
     weights = [{name: part.weight for name, part in side_parts.items()} for side_parts in sides]
     (folder / CARD).write_text(
         MIXTURE.format(
             title=f"{engine.config.name}, step {step}: mixture of members ({answer})",
-            drawn=DRAWN + ("" if len(weights) == 1 else " in the team's side"),
-            table=_table(list(parts), weights),
-            seat=seat_command(engine, next(iter(parts.values())).policy, folder.name),
+            drawn=DRAW_TEXT + ("" if len(weights) == 1 else " in the team's side"),
+            table=_table(list(members), weights),
+            seat=seat_command(engine, next(iter(members.values())).policy, folder.name),
         ),
         encoding="utf-8",
     )
@@ -394,8 +394,7 @@ def export_mixture(
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
 ) -> dict[str, _MemberWeight]:
-    """Return the members by the names of their folders; ``side`` None means all sides."""
-    parts: dict[str, _MemberWeight] = {}
+    member_weights: dict[str, _MemberWeight] = {}
     for player, weight in weights.items():
         if engine.has_league_learners:
             owner, name = choose_policy(engine, player.name or MAIN), str(player)
@@ -409,32 +408,32 @@ def _parts(
         else:
             owner = choose_policy(engine, _policy_in(engine, side))
             name = str(player.for_policy(owner.name))
-        parts[name] = _MemberWeight(owner, player, weight)
-    return parts
+        member_weights[name] = _MemberWeight(owner, player, weight)
+    return member_weights
 
 
 def _policy_in(engine: LocalEngine, side: int) -> str:
     policies = {
         name: game.name
         for game, weight in engine.environments
-        for number, (name, _) in zip(
+        for seat, (name, _) in zip(
             side_numbers(tuple(teams_of(game))), engine.seats(game), strict=True
         )
-        if weight and number == side
+        if weight and seat == side
     }
     if len(policies) > 1:
         raise ConfigError(
-            f"In the {SIDES[side]} play the policies {', '.join(policies)}, so no single model "
-            f"is a member there; say which to write: --policy {next(iter(policies))}."
+            f"The {SIDE_NAMES[side]} has several policies: {', '.join(policies)}. Say which to "
+            f"write: --policy {next(iter(policies))}."
         )
     return next(iter(policies))
 
 
 def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> str:
-    heads = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDES]
+    headers = ["weight"] if len(weights) == 1 else [f"weight in the {side}" for side in SIDE_NAMES]
     rows = [
         f"| `{name}` | {' | '.join(f'{weights_of.get(name, 0):.6g}' for weights_of in weights)} |"
         for name in members
     ]
-    rule = "|---|" + "---|" * len(heads)
-    return "".join(f"{row}\n" for row in (f"| member | {' | '.join(heads)} |", rule, *rows))
+    rule = "|---|" + "---|" * len(headers)
+    return "".join(f"{row}\n" for row in (f"| member | {' | '.join(headers)} |", rule, *rows))

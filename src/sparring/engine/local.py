@@ -81,7 +81,7 @@ class LearningRanks(Protocol):
     ) -> dict[str, float]:
         """Update a policy's weights once, as ``Policy.learn`` does with one learner."""
 
-    def forget(self) -> None:
+    def clear_sent_versions(self) -> None:
         """Make the next update send all weights and optimisers again."""
 
 
@@ -428,7 +428,7 @@ class _StateIndex:
 class ExactColumns:
     """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    ``scales`` multiplies a game's values, as credit sees scaled payoffs; the default is 1.
+    ``scales`` multiplies a game's values, because estimators get scaled payoffs; default 1.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -574,7 +574,6 @@ class LocalEngine(Players):
         return owner.batch(trained, progress=progress, exact=self._exact_of, turns=table)
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
-        """Return the exact columns of a batch; see ``columns.base.ColumnSource``."""
         if self.exact is None:
             raise ConfigError(
                 "A column reads exact values, which this run lacks; write REQUIRED_SERVICES = "
@@ -612,15 +611,15 @@ class LocalEngine(Players):
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the weights of a snapshot's policies to the league."""
         assert member.step is not None, "a snapshot"
-        for part in self.parts(member):
-            policy = self.policies[part.name or MAIN]
+        for policy_snapshot in self.parts(member):
+            policy = self.policies[policy_snapshot.name or MAIN]
             policy.past[member.step] = Snapshot.of(policy.model, "past")
 
     def restart(self, member: PlayerRef) -> None:
         """Continue the policies of a snapshot from its weights; see ``Learner.restart``."""
         assert member.step is not None, "a snapshot"
-        for part in self.parts(member):
-            policy = self.policies[part.name or MAIN]
+        for policy_snapshot in self.parts(member):
+            policy = self.policies[policy_snapshot.name or MAIN]
             policy.trained.restart(policy.past[member.step])
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
@@ -649,7 +648,7 @@ class LocalEngine(Players):
             ModelError: the frozen weights have changed since.
         """
         if self.ranks is not None:
-            self.ranks.forget()
+            self.ranks.clear_sent_versions()
         try:
             saved = parse_json((folder / "engine.json").read_bytes())
             metas = saved["policies"] if self.config.policies else {MAIN: saved}

@@ -39,7 +39,7 @@ def logprob_metrics(checks: Sequence[LogprobCheck], policy: str) -> Mapping[str,
     return dict(zip(LOGPROB_METRICS, (largest, mean), strict=True))
 
 
-INTERVAL = 100  # one episode in this many is scored, and at least one per step
+EPISODES_PER_CHECK = 100  # one of this many episodes is scored, and at least one per step
 
 
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
@@ -53,7 +53,7 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
     """
     from sparring.learn.pack import Reader, pack  # imports torch, which readers of runs lack
 
-    interval = min(INTERVAL, players.config.rollout.games_per_step)
+    interval = min(EPISODES_PER_CHECK, players.config.rollout.games_per_step)
     checked = [episode for episode in episodes if episode.episode_id % interval == 0]
     checks = []
     for name in players.learners:

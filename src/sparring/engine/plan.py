@@ -15,7 +15,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.learn.weight_files import planned_copies, planned_snapshots
 from sparring.models.memory import (
     GIB,
-    PROGRAM,
+    PROGRAM_BYTES,
     ModelShape,
     activation_bytes,
     available_bytes,
@@ -28,7 +28,7 @@ from sparring.models.render.plain import SPECIAL, vocabulary
 TINY = "tiny"  # name of the model that is built here
 TINY_CONTEXT = 128  # default context of the tiny model, in tokens
 PROMPT_TOKENS = 64  # assumed tokens of prompt per reply, for the estimate of memory
-GPU_WEIGHTS = 2 * GIB  # models of this size and more need a GPU
+GPU_WEIGHTS = 2 * GIB  # models with weights of this many bytes and more need a GPU
 GPU_SIZES = (24, 48, 80, 141)  # memory of common GPUs, in GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
@@ -222,9 +222,9 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     model, copies = config.model, planned_copies(config)
     if model.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    size, shards = model.weight_bytes, config.learner.shards  # shards are in other processes
-    each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
-    return training_bytes(trained=parameters, copies=copies, size=size, each=each)
+    size, learner = model.weight_bytes, config.learner  # shards are in other processes
+    bytes_each = 0 if learner.shards else learning_bytes(size, master=learner.master_weights)
+    return training_bytes(trained=parameters, copies=copies, size=size, each=bytes_each)
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -258,20 +258,21 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
     if learner.shards:
         memory[LEARNER] = ProcessMemory(learner.ranks, _shard_parts(config))
     elif learner.ranks > 1:
-        parts = {name: size for name, size in training.items() if name != CACHE}
-        memory[LEARNER] = ProcessMemory(learner.ranks - 1, parts)
+        without_cache = {name: size for name, size in training.items() if name != CACHE}
+        memory[LEARNER] = ProcessMemory(learner.ranks - 1, without_cache)
     replicas = {
         REPLICA if not config.policies else f"{REPLICA} ({name})": _replicas(section)
         for name, section in config.by_policy.items()
         if section.sampler.name == VLLM
     }
     if config.scale.workers:
-        parts = {name: training[name] for name in ("weights", CACHE, "program")}
+        bytes_by_purpose = {name: training[name] for name in ("weights", CACHE, "program")}
         gpus, share = config.scale.gpus, config.scale.gpus_per_worker
         for replica in replicas.values():  # each worker has a replica for each of its GPUs
-            count = max(int(share or 1), 1) if gpus or share else replica.processes
-            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.bytes_each
-        memory[WORKER] = ProcessMemory(config.scale.count, parts)
+            num_replicas = max(int(share or 1), 1) if gpus or share else replica.processes
+            replica_bytes = num_replicas * replica.bytes_each
+            bytes_by_purpose[REPLICA] = bytes_by_purpose.get(REPLICA, 0) + replica_bytes
+        memory[WORKER] = ProcessMemory(config.scale.count, bytes_by_purpose)
     return {**memory, **replicas}
 
 
@@ -286,11 +287,11 @@ def _training_parts(config: RunConfig) -> dict[str, int]:
         model, frozen = section.model, config.is_frozen(name)
         base = (model.name, model.dtype, model.device)
         shares_base = model.name != TINY and (model.lora is not None or frozen)
-        for part, size in _parts(section, frozen).items():
-            if part in ("program", ACTIVATIONS):
-                total[part] = max(total.get(part, 0), size)
-            elif part != "weights" or not shares_base or base not in bases:
-                total[part] = total.get(part, 0) + size
+        for purpose, size in _parts(section, frozen).items():
+            if purpose in ("program", ACTIVATIONS):
+                total[purpose] = max(total.get(purpose, 0), size)
+            elif purpose != "weights" or not shares_base or base not in bases:
+                total[purpose] = total.get(purpose, 0) + size
         bases |= {base} if shares_base else set()
     return total
 
@@ -299,7 +300,7 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
     """Return the bytes of a policy in the training process; activations only where known."""
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
-    size = config.model.weight_bytes
+    weight_bytes = config.model.weight_bytes
     cache = 0
     if config.sampler.name != VLLM:
         cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
@@ -308,14 +309,14 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
         cache = min(cache, _tiny_cache(config, shape))
     # learners with split weights are other processes
     learns = not frozen and not config.learner.shards
-    activation_memory = activations(config, shape, size) if learns else 0
-    parts = {
-        "weights": parameters * size,
+    activation_memory = activations(config, shape, weight_bytes) if learns else 0
+    sizes = {
+        "weights": parameters * weight_bytes,
         "training": 0 if frozen else memory_to_train(config, parameters),
         CACHE: cache,
-        "program": PROGRAM,
+        "program": PROGRAM_BYTES,
     }
-    return parts if activation_memory is None else {**parts, ACTIVATIONS: activation_memory}
+    return sizes if activation_memory is None else {**sizes, ACTIVATIONS: activation_memory}
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
@@ -324,7 +325,7 @@ def _shard_parts(config: RunConfig) -> dict[str, int]:
         if not config.is_frozen(name):
             policy_split, policy_gathered = _shard(section)
             split, gathered = split + policy_split, max(gathered, policy_gathered)
-    return {"split": split, "whole_for_a_time": gathered, "program": PROGRAM}
+    return {"split": split, "whole_for_a_time": gathered, "program": PROGRAM_BYTES}
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
@@ -335,18 +336,19 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     """
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
-    size, copies = config.model.weight_bytes, planned_snapshots(config)
-    each = size * (1 + copies["average"] + copies["reference"])
-    each += learning_bytes(size, master=config.learner.master_weights)
-    part = -(-parameters * each // config.learner.ranks)
+    weight_bytes, copies = config.model.weight_bytes, planned_snapshots(config)
+    bytes_each_parameter = weight_bytes * (1 + copies["average"] + copies["reference"])
+    bytes_each_parameter += learning_bytes(weight_bytes, master=config.learner.master_weights)
+    part_bytes = -(-parameters * bytes_each_parameter // config.learner.ranks)
     num_gathered = parameters
     if shape is not None:  # this block, the next one, and the weights outside of blocks
         outside = shape.vocabulary * shape.hidden
         num_gathered = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # otherwise a leaf may take several passes
     gradients = num_gathered if each_pass else parameters
-    passes = (num_gathered + gradients) * size + (activations(config, shape, size) or 0)
-    return part, max(passes, parameters * size - part)
+    activation_memory = activations(config, shape, weight_bytes) or 0
+    passes = (num_gathered + gradients) * weight_bytes + activation_memory
+    return part_bytes, max(passes, parameters * weight_bytes - part_bytes)
 
 
 def _replicas(config: RunConfig) -> ProcessMemory:
@@ -354,26 +356,26 @@ def _replicas(config: RunConfig) -> ProcessMemory:
     assert parameters is not None, "checked by the caller"
     settings = _settings(config.sampler.bind("samplers"))
     on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
-    parts = {
+    bytes_by_purpose = {
         "weights": weights if on_gpu else 2 * weights,  # on a CPU there is also a packed copy
         CACHE: int(settings["cache_bytes"]),
         "program": VLLM_ON_GPU if on_gpu else VLLM_ON_CPU,
     }
-    return ProcessMemory(int(settings["replicas"]), parts)
+    return ProcessMemory(int(settings["replicas"]), bytes_by_purpose)
 
 
 def _memory(config: RunConfig) -> dict[str, Any]:
     memory = process_memory(config)
     if not memory:
         return {"needs": "unknown: a model is not on this machine"}
-    total = sum(kind.processes * kind.bytes_each for kind in memory.values())
+    total = sum(process.processes * process.bytes_each for process in memory.values())
     return {
         "memory_gib": round(total / GIB, 1),
         "memory_gib_by_process": {
-            name if kind.processes == 1 else f"{name}, each of {kind.processes}": round(
-                kind.bytes_each / GIB, 2
+            name if process.processes == 1 else f"{name}, each of {process.processes}": round(
+                process.bytes_each / GIB, 2
             )
-            for name, kind in memory.items()
+            for name, process in memory.items()
         },
         "needs": _needs(config, memory),
     }
@@ -391,15 +393,16 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")
     except ConfigError:  # the run is for another machine
         return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {gpu}"
-    where, needed, have = "GPU", on_first_gpu, available_bytes(device)
+    machine_text, needed, have = "GPU", on_first_gpu, available_bytes(device)
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
-        on_machine = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.processes * kind.bytes_each for kind in on_machine)
+        on_machine = [process for name, process in memory.items() if name not in elsewhere]
+        machine_text = "machine"
+        needed = sum(process.processes * process.bytes_each for process in on_machine)
     fits = (
-        f"fits into this {where}'s"
+        f"fits into this {machine_text}'s"
         if needed < have
-        else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
+        else f"needs a larger {machine_text} or adapters (model.lora.rank=16); this one has"
     )
     return f"about {needed / GIB:.1f} GiB {estimate}: {fits} {have / GIB:.1f} GiB. {gpu}"
 
@@ -407,13 +410,13 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
 def _gpu(needed: int, weights: int) -> str:
     if weights < GPU_WEIGHTS:
         return "No GPU is needed."
-    size = next((size for size in GPU_SIZES if needed < 0.9 * size * GIB), None)
-    large = (
-        f"one of {size} GB"
-        if size is not None
+    gigabytes = next((gigabytes for gigabytes in GPU_SIZES if needed < 0.9 * gigabytes * GIB), None)
+    large_gpus = (
+        f"one of {gigabytes} GB"
+        if gigabytes is not None
         else (
             f"several, {needed / GIB:.0f} GiB in all (learner.sharding: fsdp2 with "
             "learner.ranks); or train adapters (model.lora.rank=16)"
         )
     )
-    return f"A GPU is needed to finish in reasonable time: {large}."
+    return f"A GPU is needed to finish in reasonable time: {large_gpus}."

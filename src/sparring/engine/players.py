@@ -49,8 +49,7 @@ from sparring.play.team import Team
 class Roles:
     """The policy of every seat of a run's environments.
 
-    If several policies learn in one league, each plays all roles, and every seat is that of
-    ``main``.
+    If several policies learn in one league, each plays all roles, and ``main`` has every seat.
 
     Args:
         config: the run's configuration.
@@ -77,8 +76,9 @@ class Roles:
         for name in self._policies:
             if name not in with_roles:
                 raise ConfigError(
-                    f"policies.{name}: it plays no role; write one of {', '.join(all_roles)}, such "
-                    f"as roles: {{{next(iter(all_roles))}: {name}}}, or leave it out."
+                    f"policies.{name}: the policy plays no role; write one of "
+                    f"{', '.join(all_roles)}, such as roles: "
+                    f"{{{next(iter(all_roles))}: {name}}}, or leave the policy out."
                 )
 
     def of(self, game: Environment) -> tuple[str, ...]:
@@ -187,8 +187,8 @@ def _build_pretrained(
     if gpus:
         check_gpus_exist(gpus, f"learner.gpus={list(gpus)}")
     device = find_device(training_device(config))
-    base = (settings.name, settings.dtype, str(device))
-    plain = bases.get(base) if frozen or lora is not None else None
+    base_key = (settings.name, settings.dtype, str(device))
+    plain = bases.get(base_key) if frozen or lora is not None else None
     if plain is None:
         plain = load_language_model(
             settings.name,
@@ -201,7 +201,7 @@ def _build_pretrained(
         plain.network = plain.network.to(device)
     network, base_model = plain.network, None
     if frozen or lora is not None:
-        bases[base] = base_model = plain
+        bases[base_key] = base_model = plain
         network = share_weights(plain.network)
     if lora is not None:
         network = add_adapters(
@@ -215,10 +215,10 @@ def _build_pretrained(
         network, plain.tokenizer, with_values=with_values, longest=settings.context, over=base_model
     )
     if settings.gradient_checkpointing and not model.forward.shares_prefixes:
-        kind = type(model.base).__name__
+        network_name = type(model.base).__name__
         raise ConfigError(
-            f"model.gradient_checkpointing=true: {kind} has a forward pass that Sparring cannot "
-            "split into layers. Leave it off."
+            f"model.gradient_checkpointing=true: {network_name} has a forward pass that Sparring "
+            "cannot split into layers. Leave it off."
         )
     model.forward.recompute = settings.gradient_checkpointing
     _ = model.context  # raises here, not in the first episode, if the model has no limit
@@ -322,7 +322,7 @@ class PlayingPolicy:
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits for any batch; see ``Sampler``."""
+        """Whether a reply is exactly the same in any batch; see ``Sampler``."""
         return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
@@ -347,12 +347,14 @@ class Players:
 
     Args:
         config: the run's configuration.
-        kind: the class of its policies, which only play or are also trained.
+        policy_class: the class of its policies, which only play or are also trained.
     """
 
     policies: Mapping[str, PlayingPolicy]
 
-    def __init__(self, config: RunConfig, kind: type[PlayingPolicy] = PlayingPolicy) -> None:
+    def __init__(
+        self, config: RunConfig, policy_class: type[PlayingPolicy] = PlayingPolicy
+    ) -> None:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
@@ -362,7 +364,7 @@ class Players:
         games = [game for game, _ in self.environments]
         self.roles = Roles(config, games)
         self.policies = {
-            name: kind(name, policy, model, root, frozen=config.is_frozen(name))
+            name: policy_class(name, policy, model, root, frozen=config.is_frozen(name))
             for name, (policy, model, root) in build_models(config, games, self.root).items()
         }
         for member in self.policies.values():

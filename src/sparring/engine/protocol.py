@@ -101,7 +101,7 @@ def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
 
 
 def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
-    """Return the rewards of a run, prepare_rewards for scoring."""
+    """Return the rewards of a run, ready for scoring."""
     return prepare_rewards(
         [
             WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
@@ -129,7 +129,7 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M]: its own, or that of its turn."""
+        """Return the advantage of each sampled token, [M]; the turn's if there is one per turn."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
     def has_loss(self, credit: Credit) -> bool:
@@ -138,7 +138,7 @@ class Batch:
         return trained is None or bool(trained.any())
 
     def trained(self, credit: Credit) -> BoolArray | None:
-        """Return whether each sampled token contributes to the loss, [M]; None: all do."""
+        """Return whether each sampled token contributes to the loss, [M]; None: all contribute."""
         return None if credit.trained is None else credit.trained[self.pack.turn_of]
 
 
@@ -165,10 +165,10 @@ class FreshRollouts(Protocol):
         """Set the number of episodes that were issued before the run was resumed."""
 
     def renew(self) -> None:
-        """Publish the current weights, unless this was done."""
+        """Publish the current weights, unless they are published already."""
 
     def issue(
-        self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
+        self, specs_of_units: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
     ) -> list[int]:
         """Issue units of episodes, and return their numbers."""
 
@@ -266,7 +266,7 @@ class Engine(Protocol):
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the weights of a snapshot's policies to the league.
 
-        Where several policies learn in one league, a snapshot is of one policy; else it is of all
+        If several policies learn in one league, a snapshot has one policy; otherwise it has all
         trained policies.
         """
 

@@ -108,8 +108,8 @@ def run_workers(engine: LocalEngine, folder: Path) -> Iterator[None]:
     from sparring.engine.workers.fresh_episodes import FreshWorkers
 
     try:
-        kind = FreshWorkers if engine.config.scale.order == FRESH else DistributedRollouts
-        engine.workers = kind(engine, fleet, folder / WEIGHTS)
+        rollouts_class = FreshWorkers if engine.config.scale.order == FRESH else DistributedRollouts
+        engine.workers = rollouts_class(engine, fleet, folder / WEIGHTS)
         yield
     finally:
         fleet.close()
@@ -131,11 +131,11 @@ def run_ranks(engine: LocalEngine, folder: Path) -> Iterator[None]:
         shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # files of killed learners
         yield
         return
-    from sparring.engine.ranks.data_parallel import Ranks
-    from sparring.engine.ranks.sharded import Shards
+    from sparring.engine.ranks.data_parallel import RankZero
+    from sparring.engine.ranks.sharded import ShardedRanks
 
-    kind = Shards if engine.config.learner.shards else Ranks
-    engine.ranks = ranks = kind(engine.config, folder / LEARNERS)
+    ranks_class = ShardedRanks if engine.config.learner.shards else RankZero
+    engine.ranks = ranks = ranks_class(engine.config, folder / LEARNERS)
     ranks.serve(engine.policies[name] for name in engine.learners)
     try:
         yield

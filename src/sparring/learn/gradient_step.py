@@ -5,8 +5,8 @@ leaves, groups of distinct sequences, and their gradients are added along a fixe
 
     g = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]))
 
-The sum has the same bits on any number of ranks. With one leaf, nothing is split or added. Numbers
-that are not finite never reach the weights or a checkpoint.
+The sum is exactly the same on any number of ranks. With one leaf, nothing is split or added.
+Numbers that are not finite never reach the weights or a checkpoint.
 """
 
 from __future__ import annotations
@@ -78,21 +78,21 @@ class Means:
 
     def to_bytes(self) -> bytes:
         """Return these means without their parts, to send them to another process."""
-        sizes = [len(ratios) for ratios in self.log_ratios]
-        head = [self._sums, self._weights, self._maxima, sizes]
+        lengths = [len(ratios) for ratios in self.log_ratios]
+        header = [self._sums, self._weights, self._maxima, lengths]
         arrays = (ratios.tobytes() for ratios in self.log_ratios)
-        return json.dumps(head).encode() + b"\n" + b"".join(arrays)
+        return json.dumps(header).encode() + b"\n" + b"".join(arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Means:
         """Return the means that ``to_bytes`` wrote."""
-        head, _, payload = data.partition(b"\n")
+        header, _, payload = data.partition(b"\n")
         means = cls()
-        means._sums, means._weights, means._maxima, sizes = json.loads(head)
-        begin = 0
-        for size in sizes:
-            means.log_ratios.append(np.frombuffer(payload, np.float64, size, begin))
-            begin += 8 * size
+        means._sums, means._weights, means._maxima, lengths = json.loads(header)
+        offset = 0
+        for length in lengths:
+            means.log_ratios.append(np.frombuffer(payload, np.float64, length, offset))
+            offset += 8 * length
         return means
 
     def _count_parts(self) -> None:
@@ -126,24 +126,24 @@ def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
 
 
 class RankGroup(Protocol):
-    """The learner processes, called ranks, that share every minibatch, as one of them sees it."""
+    """One rank's view of the learner processes (*ranks*) that share every minibatch."""
 
     @property
     def rank(self) -> int:
-        """Number of this rank."""
+        """Index of this rank, from 0."""
 
     @property
-    def ranks(self) -> int:
+    def num_ranks(self) -> int:
         """Number of ranks, a power of 2."""
 
     def sum_over_ranks(self, total: Tensor) -> Tensor:
         """Return the sum of all ranks' totals along the tree, given this rank's total."""
 
     def collect_means(self, means: Means) -> None:
-        """Insert the parts of the other ranks into this rank's means, in the order of leaves."""
+        """Add the parts of the other ranks to this rank's means, in the order of the leaves."""
 
 
-def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
+def leaves(data: Pack, chosen: IntArray, num_leaves: int) -> list[IntArray]:
     """Split the chosen sequences into leaves with about equal numbers of distinct prefixes.
 
     Sequences are sorted, so that equal ones are in one leaf and similar ones share prefixes. Some
@@ -152,9 +152,9 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     Args:
         data: the pack.
         chosen: int64, sequences of the pack.
-        count: number of leaves.
+        num_leaves: number of leaves.
     """
-    if count == 1:
+    if num_leaves == 1:
         return [chosen]
     rows = np.unique(data.distinct[chosen]).tolist()
     order = sorted(rows, key=data.sequences.__getitem__)
@@ -163,9 +163,9 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     middle = np.cumsum(num_new) - num_new / 2  # of each sequence's new prefixes
     leaf_of = np.full(len(data.sequences), -1)
     fraction = middle / max(num_new.sum(), 1)
-    leaf_of[order] = np.minimum(fraction * count, count - 1).astype(np.int64)
-    number = leaf_of[data.distinct[chosen]]
-    return [chosen[number == leaf] for leaf in range(count)]
+    leaf_of[order] = np.minimum(fraction * num_leaves, num_leaves - 1).astype(np.int64)
+    chosen_leaf = leaf_of[data.distinct[chosen]]
+    return [chosen[chosen_leaf == leaf] for leaf in range(num_leaves)]
 
 
 class GradientTree:
@@ -185,8 +185,8 @@ class GradientTree:
         others: RankGroup | None = None,
     ) -> None:
         self.parameters, self.count, self.others = tuple(parameters), count, others
-        rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
-        num_leaves = count // ranks
+        rank, num_ranks = (0, 1) if others is None else (others.rank, others.num_ranks)
+        num_leaves = count // num_ranks
         self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
 
@@ -197,7 +197,7 @@ class GradientTree:
         yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:
-        """Return the number of passes that all ranks make for this leaf; 0: each its own number."""
+        """Return the number of passes of all ranks for this leaf; 0: each rank has its number."""
         return 0
 
     def prepare_pass(self, *, last: bool) -> None:
@@ -211,11 +211,11 @@ class GradientTree:
         """Move the gradients of the next leaf from the parameters into the sums."""
         if self.count == 1:
             return
-        size, total = 1, self._take_gradients()
-        while self._sums and self._sums[-1][0] == size:
+        num_leaves, total = 1, self._take_gradients()
+        while self._sums and self._sums[-1][0] == num_leaves:
             total = self._sums.pop()[1] + total
-            size *= 2
-        self._sums.append((size, total))
+            num_leaves *= 2
+        self._sums.append((num_leaves, total))
 
     def finish(self) -> None:
         """Set the minibatch's gradients; parameters without a gradient in any leaf get None."""
@@ -248,7 +248,7 @@ class GradientTree:
         return torch.cat([*gradients, torch.tensor(has_gradient, device=gradients[0].device)])
 
 
-PROBE = 4  # tokens of the conversation that checks weights before they are saved
+PROBE_TOKENS = 4  # tokens of the conversation that checks weights before they are saved
 
 
 def finite_loss(
@@ -278,8 +278,8 @@ def _find_fault(batch: LossBatch, losses: Sequence[WeightedLoss], progress: floa
             "advantages are too large for the model's precision; mend the rewards or the "
             "estimator (credit)."
         )
-    for number, loss in enumerate(losses):
-        key = f"losses.{number} ({loss.bound.plugin.name!r})"
+    for index, loss in enumerate(losses):
+        key = f"losses.{index} ({loss.bound.plugin.name!r})"
         if not math.isfinite(loss.weight(progress)):
             return f"the weight of {key} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
@@ -301,16 +301,16 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     norm = clip(model.parameters(), limit)
     if not math.isfinite(norm):
         raise DivergedError(
-            f"The gradient's norm is {norm} though the loss is finite, at learning rate {rate:g}; "
-            "no weight was changed."
+            f"The gradient's norm is {norm} although the loss is finite, at learning rate "
+            f"{rate:g}; no weight was changed."
         )
     optimizer.step()
     with torch.no_grad():
         # the norm is the cheapest check of all weights
-        size = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
-    if not math.isfinite(size):
+        norm_after = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
+    if not math.isfinite(norm_after):
         raise DivergedError(
-            f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
+            f"An update at learning rate {rate:g} made the norm of the weights {norm_after}; lower "
             "learner.learning_rate."
         )
     return norm
@@ -320,7 +320,7 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
     """Scale a gradient down to a norm of at most ``limit``; return the norm before scaling.
 
     If weights are split among learners, the gradients are gathered one at a time for their norms,
-    so that the norm has the same bits as without splitting.
+    so that the norm is exactly the same as without splitting.
     """
     split_gradients: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
     if not split_gradients:
@@ -375,7 +375,9 @@ def check_output(model: LanguageModel) -> None:
     Raises:
         DivergedError: the model gives no probabilities.
     """
-    tree = prefix_tree([tuple(range(min(PROBE, model.base.config.vocab_size)))]).to(model.device)
+    tree = prefix_tree([tuple(range(min(PROBE_TOKENS, model.base.config.vocab_size)))]).to(
+        model.device
+    )
     if not model.logits(model.hidden(tree)).float().log_softmax(-1).isfinite().all():
         raise DivergedError(
             "The weights are so large that the model gives no probabilities; lower "

@@ -112,7 +112,7 @@ class LossReader(Reader):
     """Computes the losses of a model."""
 
     needs: frozenset[str]  # fields that the losses need
-    value_at: ValuePosition  # where the critic reads
+    value_at: ValuePosition  # the position at which the critic reads
     losses: Sequence[WeightedLoss]
     config: UpdateConfig  # with the reduction of token losses
 
@@ -169,7 +169,6 @@ class LossReader(Reader):
         targets: Targets,
         minibatch: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
-        """Run the network on a slice and return the inputs of the losses."""
         logprobs, outputs = self._forward(self.model, part)
         token_logprobs = logprobs[part.spread]
         reference = self._reference_logprobs(part) if minibatch is None else None
@@ -194,12 +193,12 @@ class LossReader(Reader):
                 reference = minibatch[1].reference_logprobs[index]
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and targets.value_targets is not None:
-            entries, first = np.unique(
+            entries, first_rows = np.unique(
                 part.tokens if self.value_at == "token" else turns, return_index=True
             )
             position, first_token = (
                 torch.from_numpy(index).to(logprobs.device)
-                for index in (critic_positions(data, self.value_at, entries)[1], first)
+                for index in (critic_positions(data, self.value_at, entries)[1], first_rows)
             )
             row = part.row[part.spread[first_token]]
             fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, position]])
@@ -261,7 +260,7 @@ def _comparable_columns(
 
 
 log = logging.getLogger(__name__)
-MAX_NAMES = 3  # in a message
+MAX_NAMES_LISTED = 3  # names of parameters in an error message
 
 
 class GradientCheck:
@@ -330,9 +329,9 @@ class GradientCheck:
 
 
 def _no_gradient_text(without_gradient: list[str], total: int) -> str:
-    names = ", ".join(without_gradient[:MAX_NAMES]) + (
-        f" and {len(without_gradient) - MAX_NAMES} more"
-        if len(without_gradient) > MAX_NAMES
+    names = ", ".join(without_gradient[:MAX_NAMES_LISTED]) + (
+        f" and {len(without_gradient) - MAX_NAMES_LISTED} more"
+        if len(without_gradient) > MAX_NAMES_LISTED
         else ""
     )
     if any("lora_" in name for name in without_gradient):
@@ -356,7 +355,7 @@ def _no_gradient_text(without_gradient: list[str], total: int) -> str:
     )
 
 
-LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
+LOG_RATIO_LIMIT = 2.0  # limit of the log-ratio of one turn, and of the sum of log-ratios
 
 
 def minibatches(
@@ -384,8 +383,8 @@ def minibatches(
     generator = stream.generator()
     if turns is None and split == "sequences":
         return np.array_split(generator.permutation(order), count)
-    first = (np.cumsum(data.tokens) - data.tokens)[order]
-    unit_key = data.episode[order] if turns is None else turns.group[data.turn_of[first]]
+    first_tokens = (np.cumsum(data.tokens) - data.tokens)[order]
+    unit_key = data.episode[order] if turns is None else turns.group[data.turn_of[first_tokens]]
     _, unit = np.unique(unit_key, return_inverse=True)
     shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
     return [order[np.isin(unit, units)] for units in np.array_split(shuffled, count)]
@@ -539,7 +538,7 @@ class Learner(LossReader):
             fused=True,
         )
 
-    def share(self, others: RankGroup | None) -> None:
+    def split_over(self, others: RankGroup | None) -> None:
         """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
@@ -589,8 +588,8 @@ class Learner(LossReader):
         old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        size = len(data.turn_of) if "whole" in self.needs else 0
-        uniform = stream.child("uniform").generator().random(size)
+        num_uniform = len(data.turn_of) if "whole" in self.needs else 0
+        uniform = stream.child("uniform").generator().random(num_uniform)
         targets = Targets(
             old=old,
             advantages=advantages,
@@ -605,14 +604,14 @@ class Learner(LossReader):
                     data, targets, progress, metrics, first=epoch == 0
                 )
                 continue
-            parts = minibatches(
+            batches = minibatches(
                 data,
                 self.config.minibatches,
                 stream.child(epoch),
                 turns if "whole" in self.needs else None,
                 split=self.config.split,
             )
-            for number, chosen in enumerate(parts):
+            for index, chosen in enumerate(batches):
                 if len(chosen):
                     self._step(
                         data,
@@ -620,7 +619,7 @@ class Learner(LossReader):
                         targets,
                         progress,
                         metrics,
-                        first=epoch == 0 and number == 0,
+                        first=epoch == 0 and index == 0,
                     )
         self._count_update()
         if self.tree.others is not None:
@@ -635,7 +634,7 @@ class Learner(LossReader):
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
         reduction, episodes = self.config.reduction, data.episode
         order = ReverseTurns(targets.turns, data.turn_of, sequence, reduction, episodes)
-        for number, index in enumerate(order.indices):
+        for update_index, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
             self._step(
                 data,
@@ -643,7 +642,7 @@ class Learner(LossReader):
                 replace(targets, advantages=advantages),
                 progress,
                 metrics,
-                first and not number,
+                first and not update_index,
             )
             order.record_shift(index, self._logprobs(data, self.model) - targets.old)
 
@@ -724,7 +723,6 @@ class Learner(LossReader):
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
-        """Clip the gradient, update weights and EMA; return the norm before clipping."""
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             decay = ema_decay(self.config.average, num_updates(self.optimizer))

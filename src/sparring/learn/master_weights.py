@@ -1,4 +1,4 @@
-"""AdamW with master weights: float32 copies of weights of 16 bits.
+"""AdamW with master weights: float32 copies of 16-bit weights.
 
 A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is lost by rounding,
 and at usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each
@@ -6,11 +6,11 @@ such weight, and its moments, in float32. The optimiser updates the copy; rounde
 weight. If a checkpoint or a league's restart changed a weight, the copy no longer rounds to it and
 takes the weight's value.
 
-``SplitAdamW`` updates parts of weights, with the same bits as AdamW over whole weights. Torch's
-fused kernel processes a fixed number of elements at once, and computes the last few elements of a
-tensor in another way, with other last bits. A part of a tensor ends at other elements. Therefore
-elements from the middle of the whole tensor are padded to a multiple, and its last elements are
-computed separately.
+``SplitAdamW`` updates parts of weights, with exactly the results of AdamW over whole weights.
+Torch's fused kernel processes a fixed number of elements at once. It computes the last few elements
+of a tensor in another way, with slightly different results. A part of a tensor ends at other
+elements. Therefore elements from the middle of the whole tensor are padded to a multiple, and its
+last elements are computed separately.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-PROBE = 63  # elements of a tensor whose last few are compared
-TRIALS = 500
+NUM_PROBE_ELEMENTS = 63  # size of the tensors whose last elements are compared
+NUM_TRIALS = 500
 
 
 @lru_cache(maxsize=1)
@@ -34,21 +34,23 @@ def lanes() -> int:
     The number is 1 if the last elements of a tensor are computed like all others.
     """
     draw = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(3, TRIALS, PROBE, generator=draw).unbind()]
+    inputs = [torch.randn(3, NUM_TRIALS, NUM_PROBE_ELEMENTS, generator=draw).unbind()]
     inputs.append(
-        tuple(torch.cat([tensor, tensor.new_zeros(TRIALS, 1)], 1) for tensor in inputs[0])
+        tuple(torch.cat([tensor, tensor.new_zeros(NUM_TRIALS, 1)], 1) for tensor in inputs[0])
     )
     updated = []
     for weights, gradients, means in inputs:
         squares = means.square()
         tensors = [list(tensor.clone()) for tensor in (weights, gradients, means, squares)]
-        _step(tensors[0], tensors[1], tensors[2], tensors[3], [torch.zeros(())] * TRIALS, lr=0.1)
-        updated.append(torch.stack([*tensors[0], *tensors[3]])[:, :PROBE])
+        _step(
+            tensors[0], tensors[1], tensors[2], tensors[3], [torch.zeros(())] * NUM_TRIALS, lr=0.1
+        )
+        updated.append(torch.stack([*tensors[0], *tensors[3]])[:, :NUM_PROBE_ELEMENTS])
     differing = (updated[0] != updated[1]).any(0).nonzero()
     sizes = (
         size
         for size in (2, 4, 8, 16, 32)
-        if len(differing) and PROBE - PROBE % size <= differing.min()
+        if len(differing) and NUM_PROBE_ELEMENTS - NUM_PROBE_ELEMENTS % size <= differing.min()
     )
     return next(sizes, 1)
 
@@ -88,12 +90,13 @@ class OptimizerRows(NamedTuple):
         """Yield (tensors, padding) of pieces that the kernel computes as in the whole weight."""
         weight = self.tensors[0]
         is_vectorised = weight.dtype == torch.float32 and weight.device.type == "cpu"
-        count, size = len(weight), lanes() if is_vectorised else 1  # a GPU computes each separately
-        middle = min(max(self.num_elements // size * size - self.begin, 0), count)
-        for first, last in ((0, middle), (middle, count)):
-            if first < last:
-                lacking = -(last - first) % size if last == middle else 0
-                yield tuple(tensor[first:last] for tensor in self.tensors), lacking
+        num_rows = len(weight)
+        num_lanes = lanes() if is_vectorised else 1  # a GPU computes each element separately
+        middle = min(max(self.num_elements // num_lanes * num_lanes - self.begin, 0), num_rows)
+        for begin, end in ((0, middle), (middle, num_rows)):
+            if begin < end:
+                lacking = -(end - begin) % num_lanes if end == middle else 0
+                yield tuple(tensor[begin:end] for tensor in self.tensors), lacking
 
 
 def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
@@ -122,7 +125,7 @@ class SplitAdamW(torch.optim.AdamW):
 
     Args:
         parameters: split among the ranks.
-        rank: number of this rank.
+        rank: index of this rank.
         options: of AdamW.
     """
 

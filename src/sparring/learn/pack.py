@@ -86,7 +86,7 @@ class Magnet:
     Losses pull the policy towards this target distribution, the magnet.
     """
 
-    row: Tensor  # [T] int64, which of the K tokens
+    row: Tensor  # [T] int64, index among the K tokens
     token: Tensor  # [T] int64
     probability: Tensor  # [T]
     count: int  # K
@@ -98,8 +98,8 @@ class Magnet:
 
     def to(self, device: torch.device) -> Magnet:
         """Return these distributions on a device."""
-        moved = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
-        return replace(self, **moved)
+        tensors = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
+        return replace(self, **tensors)
 
     def divergences(self, logprobs: Tensor, place: Tensor) -> dict[str, Tensor]:
         """Return KL(u || pi) as "forward" and KL(pi_L || u) as "reverse", [K] each, in nats.
@@ -109,7 +109,7 @@ class Magnet:
 
         Args:
             logprobs: [U, V] log-probabilities of all tokens.
-            place: [K] number of the distribution that each token was drawn from.
+            place: [K] index of the distribution from which each token was drawn.
         """
         if not self.count:
             return {}
@@ -269,12 +269,12 @@ def pack(
             open_key, builder.episode = key, episode.episode_id
         builder.turn()
         legal: tuple[NextTokens, ...] = ()  # of the rest of the reply
-        for place, segment in enumerate(turn.segments):
+        for index, segment in enumerate(turn.segments):
             if segment.kind != "sampled":
                 builder.ids.extend(segment.ids)
                 continue
             if replies is not None and not legal:
-                legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[place:]))
+                legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[index:]))
             run_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
             builder.sampled(segment.ids, segment.logprobs, segment.support, run_legal, row)
         if not builder.has_reply:
@@ -290,7 +290,6 @@ def pack(
 
 
 def _reply_ids(segments: Sequence[Segment]) -> Ids:
-    """Return the ids of a reply; after a change of weights it has several adjacent runs."""
     runs = takewhile(lambda segment: segment.kind == "sampled", segments)
     return tuple(chain.from_iterable(segment.ids for segment in runs))
 
@@ -369,7 +368,7 @@ class _Builder:
         )
 
 
-PADDED = 8  # limit of padded positions per distinct prefix of a chunk; attention computes them
+MAX_PADDING = 8  # largest number of padded positions per distinct prefix of a chunk
 
 
 @dataclass(kw_only=True, slots=True)
@@ -380,14 +379,14 @@ class Slice:
     tree: PrefixTree
     prefixes: Tensor  # [U] prefixes before sampled tokens
     row: Tensor  # [K] row of each distinct sampled token
-    place: Tensor  # [K] number of the prefix before each token
+    place: Tensor  # [K] index of the prefix before each token
     target: Tensor  # [K] the token itself
     support: list[tuple[int, ...]]  # [K], or empty
     legal: Magnet  # of the K tokens
-    spread: Tensor  # [M] distinct sampled token of each sampled token
+    spread: Tensor  # [M] index of the distinct sampled token of each sampled token
     tokens: IntArray  # [M] index of each sampled token in the pack
-    sequence: Tensor  # [M] number of each token's sequence within this slice
-    sequences: IntArray  # [num_sequences] their numbers in the pack
+    sequence: Tensor  # [M] index of each token's sequence within this slice
+    sequences: IntArray  # [num_sequences] index of each sequence in the pack
 
     @property
     def num_sequences(self) -> int:
@@ -397,12 +396,12 @@ class Slice:
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
         fields = ("prefixes", "row", "place", "target", "spread", "sequence")
-        moved = {name: getattr(self, name).to(device) for name in fields}
-        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
+        tensors = {name: getattr(self, name).to(device) for name in fields}
+        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **tensors)
 
 
 def slices(
-    data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED
+    data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = MAX_PADDING
 ) -> Iterator[Slice]:
     """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
     begin = np.concatenate([[0], np.cumsum(data.tokens)])
@@ -412,7 +411,7 @@ def slices(
 
 
 def chunks(
-    data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED
+    data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = MAX_PADDING
 ) -> Iterator[IntArray]:
     """Yield distinct sequences in sorted chunks that fit; sequences of a chunk share prefixes.
 
@@ -442,7 +441,6 @@ def at_samples(values: Tensor, place: Tensor, target: Tensor) -> Tensor:
 
 
 def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
-    """Return the index arrays of a forward pass over ``rows`` for ``sequences``."""
     positions = [data.positions[row] for row in rows]
     counts = np.array([len(p) for p in positions])
     offset = np.concatenate([[0], np.cumsum(counts)])
@@ -551,7 +549,6 @@ def minibatch_record(
 
 
 def _prompts(turns: TurnTable) -> IntArray:
-    """Return the number of each row's prompt, [N]; without candidates each row has its own."""
     if turns.state_group is not None:
         return turns.state_group
     return np.arange(len(turns.reward), dtype=np.int64)
@@ -624,7 +621,7 @@ class Reader:
 
     @property
     def _max_padding(self) -> int:
-        return PADDED if self.model.forward.shares_prefixes else 1
+        return MAX_PADDING if self.model.forward.shares_prefixes else 1
 
     @torch.no_grad()
     def turn_values(self, data: Pack, *, at: ValuePosition = "before") -> FloatArray:
@@ -652,7 +649,6 @@ class Reader:
         return values
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
-        """Yield the chosen sequences in forward passes, on the model's device."""
         for part in slices(data, chosen, self.micro_tokens, padded=self._max_padding):
             yield part.to(self.model.device)
 

@@ -39,7 +39,7 @@ from sparring.learn.weight_files import Snapshot
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.models.language_model import LanguageModel
 
-TIE = 1e-9  # relative to the larger of the two values and 1
+MAX_TIE = 1e-9  # largest difference in a tie, relative to the larger of the two values and 1
 
 
 def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
@@ -53,9 +53,9 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
         Indices of the better and of the worse members, [P] each; no member is in two pairs.
     """
     order = np.lexsort((values, ids))
-    _, start, size = np.unique(ids[order], return_index=True, return_counts=True)
+    _, start, group_size = np.unique(ids[order], return_index=True, return_counts=True)
     rank = np.arange(len(order))
-    mirrored = np.repeat(2 * start + size - 1, size) - rank
+    mirrored = np.repeat(2 * start + group_size - 1, group_size) - rank
     lower = rank < mirrored
     better, worse = order[mirrored[lower]], order[rank[lower]]
     differ = _differ(values[better], values[worse])
@@ -76,7 +76,9 @@ def every_pair(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _differ(high: FloatArray, low: FloatArray) -> BoolArray:
-    larger: BoolArray = high - low > TIE * np.maximum(1.0, np.maximum(np.abs(high), np.abs(low)))
+    larger: BoolArray = high - low > MAX_TIE * np.maximum(
+        1.0, np.maximum(np.abs(high), np.abs(low))
+    )
     return larger
 
 
@@ -96,8 +98,8 @@ class ProcessLearner(Learner):
         if "beta" not in credit.plugin.options:
             raise ConfigError(
                 f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, "
-                "with which the reward model is trained; give its function a keyword-only "
-                "parameter beta."
+                "with which the reward model is trained; add a keyword-only parameter beta to its "
+                "function."
             )
         self.credit, self.process = credit, config.process
         rate = (
@@ -110,7 +112,7 @@ class ProcessLearner(Learner):
         super().__init__(self.snapshot.model, settings, [], temperature=config.rollout.temperature)
 
     def follow(self, policy: LanguageModel) -> None:
-        """Copy the policy's weights; after the warm-up, both models thus start from the same."""
+        """Copy the policy's weights, so that both models start equal after the warm-up."""
         self.snapshot.follow(policy)
 
     def fit(self, data: Pack, turns: TurnTable, *, progress: float) -> dict[str, float]:
@@ -143,7 +145,6 @@ class ProcessLearner(Learner):
         return metrics
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
-        """Make one update; ``slopes`` [N] are the loss's derivatives by the turns' logprobs."""
         weights = slopes[data.turn_of]
         chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)

@@ -8,8 +8,8 @@ rank with fewer passes repeats one with weight 0.
 
 Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes the leaves r,
 R + r, 2 R + r ... The lowest levels of the tree are thus sums over ranks, and the levels above are
-sums of parts. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf, with
-the same bits as a single learner. With ``pass``, every pass is summed over the ranks at once: no
+sums of parts. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf,
+exactly as a single learner does. With ``pass``, every pass is summed over the ranks at once: no
 rank holds a whole gradient, but the passes of a leaf are added in another order.
 
 Checkpoints are the same as without splitting. Whole tensors are gathered one at a time, and rank 0
@@ -35,7 +35,7 @@ from sparring.core.records import IntArray
 from sparring.learn.gradient_step import GradientTree, RankGroup, leaves, require_finite
 from sparring.learn.learner import Learner
 from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
-from sparring.learn.pack import PADDED, Pack, chunks
+from sparring.learn.pack import MAX_PADDING, Pack, chunks
 from sparring.learn.weight_files import parameters_of
 from sparring.models.architectures import architecture
 from sparring.models.forward_pass import TreeForward
@@ -46,8 +46,8 @@ SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # parts of the optimiser's state that
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
     """Return an optimiser of this rank's parts of the weights."""
-    kind = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
-    return learner.new_optimizer(partial(kind, rank=rank))
+    optimizer_class = SplitMasterAdamW if learner.config.master_weights else SplitAdamW
+    return learner.new_optimizer(partial(optimizer_class, rank=rank))
 
 
 def load_weight_rows(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
@@ -201,9 +201,9 @@ class SplitModel(nn.Module):
         super().__init__()
         self.network, self.value_head = model.network, model.value_head
         self._computes = False
-        parts = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
-        for part in parts:
-            sharded: Any = fully_shard(part, mesh=mesh)
+        modules = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
+        for module in modules:
+            sharded: Any = fully_shard(module, mesh=mesh)
             sharded.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
             sharded.set_force_sum_reduction_for_comms(True)
             sharded.set_custom_reduce_scatter(TreeReduceScatter())
@@ -275,13 +275,13 @@ class SplitGradientTree(GradientTree):
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
         """Yield this rank's leaves, in order."""
         self._sums.clear()
-        all_leaves, ranks = leaves(data, chosen, self.count), self._learners.ranks
+        all_leaves, ranks = leaves(data, chosen, self.count), self._learners.num_ranks
         for begin in range(0, self.count, ranks):
             self._leaves_of_ranks = all_leaves[begin : begin + ranks]
             yield self._leaves_of_ranks[self._learners.rank]
 
     def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return all chosen sequences on rank 0 and none on others, which keeps gradients' bits."""
+        """Return all chosen sequences on rank 0 and none elsewhere, so that gradients are equal."""
         self._leaves_of_ranks = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
 
@@ -314,7 +314,6 @@ class SplitGradientTree(GradientTree):
                 rows.copy_(part.view_as(rows))
 
     def _take_gradients(self) -> Tensor:
-        """Return the parts of the gradients as one float32 vector, as ``GradientTree`` does."""
         gradients = [
             torch.zeros(part.numel(), device=part.device)
             if parameter.grad is None
@@ -344,7 +343,7 @@ def split_learner(
     for model in copies:
         SplitModel(model, mesh)
     learner.optimizer = split_optimizer(learner, others.rank)
-    padded = PADDED if learner.model.forward.shares_prefixes else 1
+    padded = MAX_PADDING if learner.model.forward.shares_prefixes else 1
     learner.tree = SplitGradientTree(
         learner.model.parameters(),
         learner.config.leaves,

@@ -143,20 +143,20 @@ def load_weights(model: LanguageModel, path: Path, version: int) -> None:
 
 
 def fingerprint(model: LanguageModel) -> list[int]:
-    """Return a number per trained tensor: the sum of its elements' bits, read as integers.
+    """Return a number per trained tensor: the sum of its elements, with their bits as integers.
 
     Models with different weights almost surely have different numbers. The order of the sum does
     not matter.
     """
-    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    types = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return [
-        int(tensor.detach().contiguous().view(kinds[tensor.element_size()]).sum(dtype=torch.int64))
+        int(tensor.detach().contiguous().view(types[tensor.element_size()]).sum(dtype=torch.int64))
         for tensor in model.tensors().values()
     ]
 
 
 Purpose = Literal["past", "average", "reference", "process"]
-WARM_UP = 4  # number of updates after which the decay of the EMA is 1/2
+EMA_WARM_UP_UPDATES = 4  # after this many updates the decay of the EMA is 1/2
 # copies of the trained weights in memory: a trained model also has gradients and AdamW's moments
 COPIES: dict[Purpose, int] = {"past": 1, "average": 1, "reference": 1, "process": 4}
 
@@ -232,7 +232,7 @@ def ema_decay(decay: float, updates: int) -> float:
         decay: the configured decay, ``learner.average``.
         updates: number n of updates, the current one included; 1 or more.
     """
-    return min(decay, updates / (updates + WARM_UP))
+    return min(decay, updates / (updates + EMA_WARM_UP_UPDATES))
 
 
 def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> None:

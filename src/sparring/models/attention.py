@@ -1,7 +1,7 @@
 """Attention, the cache of keys and values, and the tree of the prefixes of a batch.
 
-``attend`` uses the fastest algorithm for the shapes of a batch, so that the last bits of its result
-depend on the batch. ``InvariantAttention`` computes a query with the same bits in any batch, in one
+``attend`` uses the fastest algorithm for the shapes of a batch, so that rounding depends on the
+batch. ``InvariantAttention`` computes exactly the same result of a query in any batch, in one
 thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
 Therefore all products of attention have the same number of queries: longer blocks are split, and
 shorter ones padded. The number P of keys of a query depends only on its position; some are masked.
@@ -30,7 +30,7 @@ from torch import Tensor
 from sparring.core.records import IntArray
 
 # with fewer pairs of positions in a batch, one product is faster than parts
-WHOLE_PAIRS = 1 << 15
+MAX_WHOLE_PAIRS = 1 << 15
 
 
 class PrefixPart(NamedTuple):
@@ -99,8 +99,8 @@ def prefix_tree(
 
     Args:
         sequences: the ids of each sequence.
-        owners: number of each sequence's weights. Sequences with different weights share no
-            prefixes, and are sorted by this number first. None: all have the same weights.
+        owners: index of each sequence's weights. Sequences with different weights share no
+            prefixes, and are sorted by this index first. None: all have the same weights.
     """
     owner = np.zeros(len(sequences), dtype=np.int64) if owners is None else np.array(owners)
     order = sorted(range(len(sequences)), key=lambda row: (owner[row], sequences[row]))
@@ -113,14 +113,14 @@ def prefix_tree(
     equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
     shared[1:] = np.logical_and.accumulate(equal, axis=1)
     is_new = ~shared & (ids >= 0)
-    number = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
-    node = np.empty_like(number)
-    node[order] = np.maximum(np.maximum.accumulate(number, axis=0), 0)
+    new_index = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
+    node = np.empty_like(new_index)
+    node[order] = np.maximum(np.maximum.accumulate(new_index, axis=0), 0)
     row, position = np.nonzero(is_new)
     flat_index = torch.from_numpy(np.array(order)[row] * width + position)
     parts: tuple[PrefixPart, ...] = ()
     query_index = flat_index
-    if is_new.size * width >= WHOLE_PAIRS:
+    if is_new.size * width >= MAX_WHOLE_PAIRS:
         parts, query_index = _group_into_parts(np.array(order), is_new)
     return PrefixTree(
         ids=torch.from_numpy(ids[is_new]),
@@ -140,23 +140,24 @@ def _group_into_parts(
     There are no parts if they would have more than half of all positions.
 
     Args:
-        order: number of each sorted sequence, [R].
+        order: index of each sorted sequence, [R].
         is_new: whether a position is a new prefix, [R, T]; those of a sequence are contiguous.
     """
     num_new, begin = is_new.sum(1), is_new.argmax(1)
     sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
-    parts, query_index, count = [], np.zeros(is_new.shape, dtype=np.int64), 0
-    for size in np.unique(sizes[num_new > 0]).tolist():
-        rows = np.flatnonzero((num_new > 0) & (sizes == size))
+    parts, query_index, num_queries = [], np.zeros(is_new.shape, dtype=np.int64), 0
+    for log_size in np.unique(sizes[num_new > 0]).tolist():
+        rows = np.flatnonzero((num_new > 0) & (sizes == log_size))
         queries, start = int(num_new[rows].max()), begin[rows]
-        index = count + np.arange(len(rows) * queries).reshape(len(rows), queries)
-        for row, first, numbers in zip(rows, start, index, strict=True):
-            query_index[row, first : first + num_new[row]] = numbers[: num_new[row]]
+        index = num_queries + np.arange(len(rows) * queries).reshape(len(rows), queries)
+        for row, low, indices in zip(rows, start, index, strict=True):
+            query_index[row, low : low + num_new[row]] = indices[: num_new[row]]
         positions = int((start + num_new[rows]).max())
         tensors = torch.from_numpy(order[rows]), torch.from_numpy(start)
         parts.append(PrefixPart(*tensors, queries=queries, positions=positions))
-        count += index.size
-    return tuple(parts) if 2 * count <= is_new.size else (), torch.from_numpy(query_index[is_new])
+        num_queries += index.size
+    chosen_parts = tuple(parts) if 2 * num_queries <= is_new.size else ()
+    return chosen_parts, torch.from_numpy(query_index[is_new])
 
 
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
@@ -176,13 +177,13 @@ def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
 
 
 # with at most so many attention scores, two products are faster than the fused kernel on a CPU
-EXPLICIT_SCORES = 1 << 21
+MAX_EXPLICIT_SCORES = 1 << 21
 MIN_KEYS = 16
-MIN_MULTIPLICATIONS = 400  # of one product in a batch; torch computes smaller ones without MKL
+MIN_MULTIPLICATIONS = 400  # in one product of a batch; torch computes smaller ones without MKL
 
 
 class PaddingSizes(NamedTuple):
-    """Padding sizes of matrix products with which a row's bits do not depend on its batch.
+    """Padding sizes of matrix products with which a row's result does not depend on its batch.
 
     ``language_model.py`` measures them.
     """
@@ -244,7 +245,7 @@ def attend(
     """Return mixed values [B, T, H * D] of queries [B, T, H, D], keys and values [B, G, P, D]."""
     batch, length, heads, width = q.shape
     groups, positions = k.shape[1], k.shape[2]
-    if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
+    if q.device.type == "cpu" and batch * heads * length * positions <= MAX_EXPLICIT_SCORES:
         return attend_explicitly(q, k, v, causal, scale, window)
     visible = causal.visible(window)[:, None]
     mixed = F.scaled_dot_product_attention(
@@ -299,14 +300,14 @@ def _slice_if_contiguous(rows: Tensor) -> Tensor | slice:
 
 
 class InvariantAttention:
-    """Attention whose results for a query have the same bits in every batch.
+    """Attention whose result for a query is exactly the same in every batch.
 
     Args:
         positions: positions of the queries from 0, [b, T]; b is 1 or B.
         batch: rows B.
-        heads: of queries, H.
-        groups: key-value heads, G.
-        width: of a head, D.
+        heads: number of heads of queries, H.
+        groups: number of key-value heads, G.
+        width: width of a head, D.
         blocks: padding sizes of the products.
     """
 
@@ -382,7 +383,7 @@ class InvariantAttention:
         self, rows: Tensor | slice, count: int, queries: slice, num_keys: int, mask: Tensor | None
     ) -> None:
         block_queries = self._queries
-        block_rows = max(1, EXPLICIT_SCORES // (self._heads * num_keys * block_queries))
+        block_rows = max(1, MAX_EXPLICIT_SCORES // (self._heads * num_keys * block_queries))
         for begin in range(queries.start, queries.stop, block_queries):
             block = slice(begin, min(begin + block_queries, queries.stop))
             for first in range(0, count, block_rows):
@@ -396,7 +397,6 @@ class InvariantAttention:
                 )
 
     def _causal(self, rows: Tensor | slice, queries: slice, num_keys: int) -> CausalMask:
-        """Return the mask of these queries, padding included."""
         all_positions = self._positions if len(self._positions) == 1 else self._positions[rows]
         positions = all_positions[:, queries]
         lacking = self._queries - positions.shape[1]
@@ -414,7 +414,7 @@ class KeyValueCache:
     """
 
     tensor: Tensor
-    padding: PaddingSizes | None = None  # None: bits depend on the batch
+    padding: PaddingSizes | None = None  # None: results depend on the batch by rounding
 
     @property
     def device(self) -> torch.device:

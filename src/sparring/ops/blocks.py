@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sparring.core.records import BoolArray, FloatArray, IntArray
-from sparring.ops.groups import ROUNDING, group_counts
+from sparring.ops.groups import RELATIVE_TOLERANCE, group_counts
 
 
 def rows_by_size(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
@@ -28,7 +28,7 @@ def rows_by_size(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
 
 
 def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the median of each group, [G]; of two middle values the lower one; 0 without rows."""
+    """Return each group's median, [G]: the lower of two middle values; 0 without rows."""
     median = np.zeros(num_groups)
     for rows in rows_by_size(ids, num_groups):
         middle = (rows.shape[1] - 1) // 2
@@ -49,7 +49,7 @@ def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatA
 def differs_from_previous(ordered: FloatArray) -> BoolArray:
     """Return where a value differs from the one before it in its sorted row, [groups, s - 1]."""
     size = np.abs(ordered).max(axis=1, keepdims=True)
-    differ: BoolArray = np.abs(np.diff(ordered, axis=1)) > ROUNDING * size
+    differ: BoolArray = np.abs(np.diff(ordered, axis=1)) > RELATIVE_TOLERANCE * size
     return differ
 
 
@@ -72,13 +72,12 @@ def average_over_ties(differ: BoolArray, by_position: FloatArray) -> FloatArray:
 
 
 def _run_numbers(differ: BoolArray) -> IntArray:
-    """Return for each position the number of its run of equal values, [groups * s]."""
     begins = np.concatenate([np.ones((len(differ), 1), dtype=bool), differ], axis=1)
     return np.cumsum(begins.reshape(-1)) - 1
 
 
 def distinct_rows(flags: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the first row of each distinct pattern, and the pattern number of each row.
+    """Return the first row of each distinct pattern, and the index of each row's pattern.
 
     Args:
         flags: bool [groups, w].

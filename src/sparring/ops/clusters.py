@@ -1,6 +1,6 @@
 """Embeds texts as vectors without a model, and clusters weighted points.
 
-A text is written in small letters, and its numbers and names are mask_text, so that statements are
+A text is written in small letters, and its numbers and names are masked, so that statements are
 compared by content and not by speaker. Each feature f of a text adds sign(f) to entry h(f) of a
 vector of fixed size, which is then divided by its length:
 
@@ -32,7 +32,7 @@ from scipy.optimize import linear_sum_assignment
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
 
-LETTERS = 3  # length of a run of letters
+LETTERS_PER_FEATURE = 3  # letters in a run of neighbouring letters
 _WORD = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[@#]")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -79,13 +79,12 @@ def name_pattern(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | No
 
 
 def _features(text: str) -> Iterator[str]:
-    """Yield the features of a mask_text text, each as often as it occurs."""
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"
-        ends = f"^{word}$"
-        for begin in range(len(ends) - LETTERS + 1):
-            yield f"c {ends[begin : begin + LETTERS]}"
+        marked_word = f"^{word}$"
+        for begin in range(len(marked_word) - LETTERS_PER_FEATURE + 1):
+            yield f"c {marked_word[begin : begin + LETTERS_PER_FEATURE]}"
     for first, second in itertools.pairwise(words):
         yield f"p {first} {second}"
 
@@ -93,8 +92,8 @@ def _features(text: str) -> Iterator[str]:
 @lru_cache(maxsize=65536)
 def _hash_feature(feature: str, size: int, salt: int) -> tuple[int, float]:
     """Return the entry of the vector to which a feature adds, and the feature's sign."""
-    number = Stream.from_seed(salt).child(feature).key
-    return (number >> 1) % size, 1.0 if number & 1 else -1.0
+    hash_value = Stream.from_seed(salt).child(feature).key
+    return (hash_value >> 1) % size, 1.0 if hash_value & 1 else -1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,14 +134,14 @@ def k_means(
         weights: weights of the points, above 0, [n].
         k: number of clusters, at least 1.
         stream: random numbers of the initial centres.
-        starts: number of runs from other initial centres.
+        starts: number of runs, each from different initial centres.
         steps: largest number of steps of a run.
     """
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     candidates = [
-        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(number)), steps)
-        for number in range(starts)
+        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(run_index)), steps)
+        for run_index in range(starts)
     ]
     best = min(candidates, key=lambda fit: fit.inertia)
     total = np.bincount(best.of, weights=mass, minlength=len(best.centres))
@@ -192,6 +191,7 @@ def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:
         earlier: [j, d].
     """
     rows, columns = linear_sum_assignment(squared_distances(earlier, centres))
-    first = [int(centre) for _, centre in sorted(zip(rows.tolist(), columns.tolist(), strict=True))]
-    others = [centre for centre in range(len(centres)) if centre not in first]
-    return np.array([*first, *others], dtype=np.int64)
+    pairs = sorted(zip(rows.tolist(), columns.tolist(), strict=True))
+    matched = [int(centre) for _, centre in pairs]
+    unmatched = [centre for centre in range(len(centres)) if centre not in matched]
+    return np.array([*matched, *unmatched], dtype=np.int64)

@@ -40,16 +40,16 @@ class GameTree:
     """Every history of a game, parents before children; T histories, Z of them terminal, P seats.
 
     History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that
-    acts in information state ``info_state[t]`` taking its legal action number ``choice[t]``, or by
+    acts in information state ``info_state[t]`` and takes its legal action ``choice[t]``, or by
     chance with probability ``chance[t]``.
     """
 
     parent: IntArray  # [T]; -1 at the root
     info_state: IntArray  # [T] information state the edge leaves; -1 for chance and at the root
-    # [T] position in the information state's legal actions; -1 for chance and at the root
+    # [T] index in the information state's legal actions; -1 for chance and at the root
     choice: IntArray
     chance: FloatArray  # [T]; 1 for players' edges and at the root
-    terminal: IntArray  # [Z] numbers of the terminal histories
+    terminal: IntArray  # [Z] indices of the terminal histories
     returns: FloatArray  # [Z, P]
 
 
@@ -107,7 +107,7 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return a seat's mean return over the episodes in which a move was its last one, per move.
+    """Return for each move the seat's mean return over the episodes in which it is the last move.
 
     Args:
         tree: every history.
@@ -123,18 +123,18 @@ def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArr
     slot = np.where(move, starts[tree.info_state] + tree.choice, -1)
     edge = np.where(move, np.concatenate(policy)[slot], tree.chance)
     mover = seats[tree.info_state]
-    last = np.full((len(tree.parent), tree.returns.shape[1]), -1)
+    last_slot = np.full((len(tree.parent), tree.returns.shape[1]), -1)
     for rows in levels[1:]:
-        last[rows] = last[tree.parent[rows]]
+        last_slot[rows] = last_slot[tree.parent[rows]]
         moves = rows[move[rows]]
-        last[moves, mover[moves]] = slot[moves]
+        last_slot[moves, mover[moves]] = slot[moves]
     reach = reach_of(tree, edge, levels)[tree.terminal]
     weight, weighted_returns = np.zeros(starts[-1]), np.zeros(starts[-1])
     for seat, returns in enumerate(tree.returns.T):
-        slots = last[tree.terminal, seat]
-        moved = slots >= 0
-        np.add.at(weight, slots[moved], reach[moved])
-        np.add.at(weighted_returns, slots[moved], (reach * returns)[moved])
+        slots = last_slot[tree.terminal, seat]
+        has_moved = slots >= 0
+        np.add.at(weight, slots[has_moved], reach[has_moved])
+        np.add.at(weighted_returns, slots[has_moved], (reach * returns)[has_moved])
     means: FloatArray = weighted_returns / np.where(weight > 0, weight, 1.0)
     return means
 
@@ -150,7 +150,7 @@ def best_response(
     states = np.flatnonzero(seats == seat)
     if not len(states):
         return list(policy)
-    # the seat's decisions on the way to each history
+    # the seat's decisions that lead to each history
     decisions = np.zeros(len(tree.parent), dtype=np.int64)
     turn = np.zeros(len(policy), dtype=np.int64)
     for rows in levels_of(tree)[1:]:
@@ -159,9 +159,9 @@ def best_response(
         turn[state[is_own_turn]] = decisions[parent[is_own_turn]]
         decisions[rows] = decisions[parent] + is_own_turn
     rows_of = list(policy)
-    for number in range(int(turn[states].max()), -1, -1):
+    for num_before in range(int(turn[states].max()), -1, -1):
         action = policy_values(tree, seats, rows_of).action
-        for index in states[turn[states] == number]:
+        for index in states[turn[states] == num_before]:
             rows_of[index] = np.eye(len(action[index]))[int(action[index].argmax())]
     return rows_of
 
@@ -193,24 +193,24 @@ def fold_decisions(
         edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
         weight += share * reach_of(tree, np.where(is_kept, 1.0, edge), levels)
     new_history = np.zeros(len(tree.parent), dtype=np.int64)  # number in the new tree, [T]
-    edge_lists, size = [np.array([[-1, -1, -1]])], 1
+    edge_lists, num_histories = [np.array([[-1, -1, -1]])], 1
     for deeper in levels[1:]:
         new_history[deeper] = new_history[tree.parent[deeper]]
         nodes = deeper[is_kept[deeper]]
         edges = np.stack((new_history[nodes], tree.info_state[nodes], tree.choice[nodes]), axis=1)
-        new, number = np.unique(edges, axis=0, return_inverse=True)
-        new_history[nodes] = size + number.reshape(-1)
+        new, inverse = np.unique(edges, axis=0, return_inverse=True)
+        new_history[nodes] = num_histories + inverse.reshape(-1)
         edge_lists.append(new)
-        size += len(new)
+        num_histories += len(new)
     parent, info_state, choice = np.concatenate(edge_lists).T
-    terminal, number = np.unique(new_history[tree.terminal], return_inverse=True)
+    terminal, inverse = np.unique(new_history[tree.terminal], return_inverse=True)
     returns = np.zeros((len(terminal), tree.returns.shape[1]))
-    np.add.at(returns, number.reshape(-1), weight[tree.terminal, None] * tree.returns)
+    np.add.at(returns, inverse.reshape(-1), weight[tree.terminal, None] * tree.returns)
     return GameTree(
         parent=parent,
         info_state=info_state,
         choice=choice,
-        chance=np.ones(size),
+        chance=np.ones(num_histories),
         terminal=terminal,
         returns=returns,
     )
@@ -256,13 +256,13 @@ def average_strategies(
         plus: CFR+; False: CFR.
     """
     starts = np.append(0, np.cumsum(widths)).astype(np.int64)
-    size, state_of_choice = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
+    num_choices, state_of_choice = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
     levels, moves = levels_of(tree), np.flatnonzero(tree.info_state >= 0)
     state, parent = tree.info_state[moves], tree.parent[moves]
     mover, slot = seats[state], starts[state] + tree.choice[moves]
     is_own_edge = np.zeros((len(tree.parent), tree.returns.shape[1]), dtype=bool)
     is_own_edge[moves, mover] = True
-    regrets, sums = np.zeros(size), np.zeros(size)
+    regrets, sums = np.zeros(num_choices), np.zeros(num_choices)
     edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
@@ -273,17 +273,16 @@ def average_strategies(
             own_reach = reach_of(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
             is_own = mover == seat
             gain = others[parent[is_own]] * (expected[moves[is_own]] - expected[parent[is_own]])
-            added = np.bincount(slot[is_own], weights=gain, minlength=size)
+            added = np.bincount(slot[is_own], weights=gain, minlength=num_choices)
             regrets = np.maximum(regrets + added, 0.0) if plus else regrets + added
             # by perfect recall the same for all histories of a state
-            seat_reach = np.zeros(size)
+            seat_reach = np.zeros(num_choices)
             seat_reach[slot[is_own]] = own_reach[parent[is_own]]
             sums += (step if plus else 1) * seat_reach * policy
     return np.split(_match(sums, state_of_choice, widths), starts[1:-1])
 
 
 def _match(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
-    """Return weights [num_actions] in proportion within each state; uniform if all are 0."""
     total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
         total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[state_of_choice]

@@ -28,7 +28,6 @@ def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
 
 
 def _dense(column: IntArray) -> tuple[IntArray, int]:
-    """Return the column renumbered to 0..G-1, and G."""
     if not len(column):
         return column.astype(np.int64), 0
     low, high = int(column.min()), int(column.max())
@@ -54,7 +53,7 @@ def group_sum(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
 
 
 def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the mean of each group, [G]; 0 without rows; equal values give exactly their value."""
+    """Return the mean of each group, [G]; 0 without rows; exact for equal values."""
     origin = np.zeros(num_groups)
     # sums are relative to one value of each group, so that large values cause no rounding errors
     origin[ids] = values
@@ -64,7 +63,7 @@ def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray
 
 
 def centre(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return values minus their group's mean, [N]; a second pass removes rounding."""
+    """Return values minus their group's mean, [N]; a second pass removes rounding errors."""
     centred = values - group_mean(values, ids, num_groups)[ids]
     return centred - group_mean(centred, ids, num_groups)[ids]
 
@@ -86,22 +85,25 @@ def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> Fl
     return values - centred * (1.0 + 1.0 / np.maximum(counts - 1, 1)) * (counts > 1)
 
 
-# a deviation below this share of the group's mean size is the rounding of equal values
-ROUNDING = 1e-13
+# values whose deviation is below this share of their mean absolute value count as equal
+RELATIVE_TOLERANCE = 1e-13
 
 
-def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G]; exactly 0 for few rows or equal values."""
+def group_std_or_zero(
+    values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1
+) -> FloatArray:
+    """Return ``group_std``, [G], but exactly 0 if the values differ only by rounding."""
     centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
-    size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
+    mean_abs = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
     deviation = np.sqrt(variance)
-    return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
+    is_varied = (counts > ddof) & (deviation > RELATIVE_TOLERANCE * mean_abs)
+    return np.where(is_varied, deviation, 0.0)
 
 
 def is_varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
-    """Return whether each group holds values that differ by more than rounding, [G]."""
-    return deviations(values, ids, num_groups, ddof=0) > 0.0
+    """Return whether the values of each group differ by more than rounding, [G]."""
+    return group_std_or_zero(values, ids, num_groups, ddof=0) > 0.0
 
 
 def divide_by_deviation(
@@ -128,7 +130,7 @@ def divide_by_deviation(
         ddof: 1 for the sample deviation, 0 for the population's.
         epsilon: added to the deviation.
     """
-    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    deviation = group_std_or_zero(values, ids, num_groups, ddof=ddof)
     quotient: FloatArray = differences / np.where(deviation > 0.0, deviation + epsilon, np.inf)[ids]
     return quotient
 
@@ -145,18 +147,18 @@ def standardise(
         ddof: 1 for the sample deviation, 0 for the population's.
         epsilon: added to the deviation.
     """
-    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    deviation = group_std_or_zero(values, ids, num_groups, ddof=ddof)
     factor = np.divide(1.0, deviation + epsilon, out=np.zeros(num_groups), where=deviation > 0.0)
     return centre(values, ids, num_groups) * factor[ids]
 
 
-def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
+def whiten_values(values: FloatArray, weights: FloatArray, mean_abs: float) -> FloatArray:
     """Return values with weighted mean 0 and sample variance 1, [N]; zeros if all are equal.
 
     Args:
         values: float64 [N].
         weights: float64 [N], number of times that each value counts.
-        size: mean absolute value of the inputs, for the tolerance of rounding.
+        mean_abs: mean absolute value of the inputs, to which the tolerance of rounding is relative.
     """
     total = float(weights.sum())
     if total < 2.0:
@@ -164,7 +166,7 @@ def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray
     centred = values - float(values @ weights) / total
     centred -= float(centred @ weights) / total
     variance = float((centred * centred) @ weights) / (total - 1.0)
-    if variance <= (ROUNDING * size) ** 2:
+    if variance <= (RELATIVE_TOLERANCE * mean_abs) ** 2:
         return np.zeros_like(values)
     return centred / float(np.sqrt(variance + 1e-8))
 
@@ -189,13 +191,13 @@ def backward_recurrence(
     factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
     last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
     lengths = np.diff(np.append(-1, last))
-    # longest trajectories first, so that those with rows left are a prefix
+    # longest first, so that the trajectories that still have rows come first
     order = np.argsort(-lengths, kind="stable")
     rows, lengths = last[order], lengths[order]
     for distance in range(1, int(lengths[0])):
         # trajectories longer than ``distance``
-        running = int(np.searchsorted(-lengths, -distance, side="left"))
-        rows = rows[:running]
+        num_unfinished = int(np.searchsorted(-lengths, -distance, side="left"))
+        rows = rows[:num_unfinished]
         result[rows - 1] += (coefficient if is_scalar else factor[rows - 1]) * result[rows]
         rows = rows - 1
     return result

@@ -28,7 +28,7 @@ class ToolCall(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def calls_of(text: str) -> tuple[ToolCall, ...]:
-    """Return the calls that a text makes, mostly one.
+    """Return the calls in a text, usually one.
 
     JSON is read as a call or a list of calls: {"name": "move", "arguments": {"x": 1}}; the key may
     also be "parameters". A text such as move(x=1, y=2) is read as code, up to 10,000 characters.
@@ -66,7 +66,6 @@ def similarities(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> F
 
 
 def _from_json(text: str) -> tuple[ToolCall, ...]:
-    """Return the calls of a JSON text; () for any other text."""
     try:
         parsed = json.loads(text)
     except _UNREADABLE:
@@ -87,11 +86,10 @@ def _arguments(arguments: Any) -> Mapping[str, str]:
     if isinstance(arguments, dict):
         return {name: _to_json(value) for name, value in arguments.items()}
     listed = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
-    return {str(place): _to_json(value) for place, value in enumerate(listed, 1)}
+    return {str(index): _to_json(value) for index, value in enumerate(listed, 1)}
 
 
 def _from_code(text: str) -> tuple[ToolCall, ...]:
-    """Return the call of a text such as move(x=1, y=2); () for any other text."""
     if len(text) > MAX_CODE_CHARS:
         return ()
     try:
@@ -99,7 +97,7 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
         if not isinstance(node, ast.Call):
             return ()
         parameters = {
-            str(place): _value(ast.unparse(value)) for place, value in enumerate(node.args, 1)
+            str(index): _value(ast.unparse(value)) for index, value in enumerate(node.args, 1)
         }
         parameters |= {
             keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
@@ -110,10 +108,9 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
 
 
 def _from_words(text: str) -> tuple[ToolCall, ...]:
-    """Return the call of any other text; () without a word."""
     words = [word for word in _SEPARATORS.split(text) if word]
     return (
-        (ToolCall(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
+        (ToolCall(words[0], {str(index): _value(word) for index, word in enumerate(words[1:], 1)}),)
         if words
         else ()
     )
@@ -139,9 +136,9 @@ def _to_json(value: Any) -> str:
 
 
 # additional weight of the first row in comparison with the last; it decides between equal sums
-TIE = 1e-9
-ROUNDS = 1000  # limit of rounds of Sinkhorn's iteration
-CLOSE = 1e-9  # largest error of a plan's sums at the end of the iteration
+MAX_TIE = 1e-9
+MAX_ROUNDS = 1000  # largest number of rounds of Sinkhorn's iteration
+MAX_SUM_ERROR = 1e-9  # largest error of a plan's sums at the end of the iteration
 
 
 def greedy_matching(similarity: FloatArray) -> IntArray:
@@ -153,8 +150,8 @@ def greedy_matching(similarity: FloatArray) -> IntArray:
     """
     rows, columns = similarity.shape
     columns_of_rows, is_matched = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
-    for place in np.argsort(-similarity, axis=None, kind="stable"):
-        row, column = divmod(int(place), columns)
+    for flat_index in np.argsort(-similarity, axis=None, kind="stable"):
+        row, column = divmod(int(flat_index), columns)
         if columns_of_rows[row] < 0 and not is_matched[column] and similarity[row, column] > 0.0:
             columns_of_rows[row], is_matched[column] = column, True
     return columns_of_rows
@@ -167,7 +164,7 @@ def exact_matching(similarity: FloatArray) -> IntArray:
         similarity: float64 [rows, columns], at least 0; only positive entries are matched.
     """
     rows = len(similarity)
-    row_weights = 1.0 + TIE * np.arange(rows, 0, -1) / max(rows, 1)
+    row_weights = 1.0 + MAX_TIE * np.arange(rows, 0, -1) / max(rows, 1)
     row, column = linear_sum_assignment(similarity * row_weights[:, None], maximize=True)
     columns_of_rows = np.full(rows, -1, dtype=np.int64)
     columns_of_rows[row] = np.where(similarity[row, column] > 0.0, column, -1)
@@ -180,8 +177,8 @@ def transport_plan(similarity: FloatArray, regularisation: float) -> FloatArray:
     Equation:
         T maximises sum T * similarity + regularisation * entropy(T)
 
-    Every row sums to 1 / rows and every column to 1 / columns, up to ``CLOSE`` if ``ROUNDS`` rounds
-    are enough, which is usual; else up to 0.001 with regularisation 0.1.
+    Every row sums to 1 / rows and every column to 1 / columns, up to ``MAX_SUM_ERROR`` if
+    ``MAX_ROUNDS`` rounds are enough, which is usual; else up to 0.001 with regularisation 0.1.
 
     Args:
         similarity: float64 [rows, columns], with at least one row and one column.
@@ -190,11 +187,11 @@ def transport_plan(similarity: FloatArray, regularisation: float) -> FloatArray:
     rows, columns = similarity.shape
     kernel = np.exp((similarity - similarity.max()) / regularisation)
     row_scale = np.ones(rows)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         column_scale = 1.0 / (columns * (row_scale @ kernel))
         sums = row_scale * (kernel @ column_scale)
         row_scale = row_scale / (rows * sums)
-        if np.abs(sums - 1.0 / rows).max() < CLOSE:
+        if np.abs(sums - 1.0 / rows).max() < MAX_SUM_ERROR:
             break
     plan: FloatArray = row_scale[:, None] * kernel * column_scale
     return plan

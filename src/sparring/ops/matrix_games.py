@@ -1,7 +1,7 @@
 """Optimal strategies of a matrix game, by linear programming.
 
-A[i, j] is what the row player earns and the column player pays. An optimal strategy x of the row
-player earns the value v against every column:
+A[i, j] is the payoff that the column player pays to the row player. An optimal strategy x of the
+row player earns the value v against every column:
 
     max over x in the simplex, v of v   so that   x^T A[:, j] >= v for every j
 
@@ -38,8 +38,8 @@ from scipy.optimize import linprog
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.normal_form import in_range, softmax
 
-NEGLIGIBLE = 1e-11  # a column enters only if its product with the residual is larger
-DEPENDENT = 1e-11  # singular values below this share of the largest count as 0
+ENTRY_TOLERANCE = 1e-11  # a column enters only if its product with the residual is larger
+DEPENDENCE_TOLERANCE = 1e-11  # singular values below this share of the largest count as 0
 
 
 def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
@@ -54,16 +54,12 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
     """
     size = matrix.shape[1]
     single_row = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
-    solution, used, excluded = (
-        np.zeros(size),
-        np.zeros(size, dtype=bool),
-        np.zeros(size, dtype=bool),
-    )
+    solution, used, excluded = np.zeros(size), np.zeros(size, bool), np.zeros(size, bool)
     for _ in range(10 * size + 1):
         slopes = matrix.T @ (target - matrix @ solution)
         slopes[used | excluded] = -np.inf
         best = int(slopes.argmax()) if size else 0
-        if not size or slopes[best] <= NEGLIGIBLE:
+        if not size or slopes[best] <= ENTRY_TOLERANCE:
             return solution
         used[best] = True
         solved = _solve(matrix, target, used, single_row)
@@ -96,8 +92,8 @@ def _solve(
     rows = np.ones(len(target), dtype=bool)
     rows[single_row[single]] = False
     if len(full) and rows.any():
-        part = matrix[np.ix_(rows, full)]
-        solution[full] = lstsq(part, target[rows], cond=DEPENDENT, lapack_driver="gelsy")[0]
+        block, cond = matrix[np.ix_(rows, full)], DEPENDENCE_TOLERANCE
+        solution[full] = lstsq(block, target[rows], cond=cond, lapack_driver="gelsy")[0]
     single_rows = single_row[single]
     remainder = target[single_rows] - matrix[np.ix_(single_rows, full)] @ solution[full]
     solution[single] = remainder / matrix[single_rows, single]
@@ -110,7 +106,7 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     The strategy is a vertex of the set of optimal strategies, or uniform if all entries are equal.
 
     Args:
-        matrix: what the row player earns, [m_0, m_1], finite.
+        matrix: payoff of the row player, [m_0, m_1], finite.
 
     Raises:
         ArithmeticError: the linear program was not solved.
@@ -177,20 +173,20 @@ def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[Float
                     yield masked
 
 
-PLAYED = 1e-7  # weight above which an optimal strategy may play a row
-TIGHT = 1e-8  # a column is tight if the strategy earns less than this above the value
-FLAT = 1e-17  # slope of a step at which the search ends
-ALLOWED = 1e-8  # largest error of a column's payoff at the end
-ROUNDING = 1e-10  # smaller singular values count as 0
-STEPS = 200
-SHRINKS = 40  # halvings of a step until the search ends
+MIN_PLAYED_WEIGHT = 1e-7  # weight above which an optimal strategy may play a row
+TIGHT_TOLERANCE = 1e-8  # a column is tight if the strategy earns less than this above the value
+MIN_SLOPE = 1e-17  # slope of a step at which the search ends
+MAX_PAYOFF_ERROR = 1e-8  # largest error of a column's payoff at the end
+MIN_SINGULAR_VALUE = 1e-10  # smaller singular values count as 0
+MAX_STEPS = 200
+MAX_HALVINGS = 40  # halvings of a step until the search ends
 
 
 def most_even(matrix: FloatArray) -> FloatArray:
-    """Return the row player's optimal strategy of the largest entropy, [m_0].
+    """Return the optimal strategy of the row player that has the largest entropy, [m_0].
 
     Args:
-        matrix: what the row player earns and the column player pays, [m_0, m_1], finite.
+        matrix: payoff of the row player, which the column player pays, [m_0, m_1], finite.
 
     Raises:
         ArithmeticError: a linear program was not solved, or the search did not converge.
@@ -200,8 +196,8 @@ def most_even(matrix: FloatArray) -> FloatArray:
         return np.full(len(matrix), 1.0 / len(matrix))
     value = maximin(scaled)[1]
     inner = _interior_optimum(scaled, value)
-    rows = np.flatnonzero(inner > PLAYED)
-    tight = inner @ scaled - value < TIGHT
+    rows = np.flatnonzero(inner > MIN_PLAYED_WEIGHT)
+    tight = inner @ scaled - value < TIGHT_TOLERANCE
     strategy = np.zeros(len(matrix))
     strategy[rows] = _maximise(scaled[rows] - value, tight)
     return strategy
@@ -236,13 +232,14 @@ def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
         tight: whether a column must earn exactly 0, [columns].
     """
     vectors, sizes, _ = np.linalg.svd(payoffs[:, tight], full_matrices=False)
-    basis = vectors[:, sizes > ROUNDING]  # a strategy earns 0 in all tight columns if it does here
+    # a strategy that earns 0 in these columns earns 0 in all tight columns
+    basis = vectors[:, sizes > MIN_SINGULAR_VALUE]
     payoffs = np.hstack([basis, payoffs[:, ~tight]])
     tight = np.arange(payoffs.shape[1]) < basis.shape[1]
     if not len(tight):
         return np.full(len(payoffs), 1.0 / len(payoffs))
     multipliers = np.zeros(payoffs.shape[1])
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         moved = _step(payoffs, multipliers, tight)
         if moved is None:
             break
@@ -250,7 +247,7 @@ def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     weights = softmax(payoffs @ multipliers)
     column_payoffs = weights @ payoffs
     error = float(np.where(tight, np.abs(column_payoffs), np.maximum(-column_payoffs, 0.0)).max())
-    if error > ALLOWED:
+    if error > MAX_PAYOFF_ERROR:
         raise ArithmeticError(f"The entropy was not maximised: a column is off by {error:g}.")
     return weights
 
@@ -272,7 +269,7 @@ def _step(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> Flo
     target[~tight] = solution[2 * count :]
     slope = float(softmax(values) @ payoffs @ (target - multipliers))
     start_value, size = _log_sum(values), 1.0
-    for _ in range(SHRINKS if slope < -FLAT else 0):
+    for _ in range(MAX_HALVINGS if slope < -MIN_SLOPE else 0):
         moved = multipliers + size * (target - multipliers)
         if _log_sum(payoffs @ moved) <= start_value + 1e-4 * size * slope:
             return moved

@@ -28,8 +28,8 @@ def choice_payoffs(payoffs: FloatArray, strategies: Sequence[FloatArray], side: 
         side: number of the side.
     """
     remaining = np.moveaxis(payoffs, side, 0)
-    for other in reversed([s for s in range(len(strategies)) if s != side]):
-        remaining = remaining @ strategies[other]
+    for other_side in reversed([s for s in range(len(strategies)) if s != side]):
+        remaining = remaining @ strategies[other_side]
     return remaining
 
 
@@ -48,13 +48,13 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
         Scaled payoffs, the number subtracted from each side's payoffs, and the common divisor, half
         of the largest range. If the payoffs of each side are all equal: zeros, these, and 0.
     """
-    ends = np.array([(float(table.min()), float(table.max())) for table in payoffs])
-    middles: FloatArray = ends.sum(axis=1) / 2
-    half = float(np.diff(ends, axis=1).max()) / 2
+    extremes = np.array([(float(table.min()), float(table.max())) for table in payoffs])
+    middles: FloatArray = extremes.sum(axis=1) / 2
+    half = float(np.diff(extremes, axis=1).max()) / 2
     if half == 0.0:
         return tuple(np.zeros_like(table) for table in payoffs), middles, 0.0
-    moved = (table - middle for table, middle in zip(payoffs, middles, strict=True))
-    return tuple(table / half for table in moved), middles, half
+    shifted = (table - middle for table, middle in zip(payoffs, middles, strict=True))
+    return tuple(table / half for table in shifted), middles, half
 
 
 def softmax(values: FloatArray) -> FloatArray:
@@ -88,8 +88,8 @@ def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
     ordered = np.sort(weights)[::-1] - minimum
     counts = np.arange(1, size + 1)
     shifts = (np.cumsum(ordered) - (1.0 - size * minimum)) / counts
-    last = int(np.flatnonzero(ordered >= shifts)[-1])
-    distribution: FloatArray = np.maximum(weights - shifts[last], minimum)
+    last_above = int(np.flatnonzero(ordered >= shifts)[-1])
+    distribution: FloatArray = np.maximum(weights - shifts[last_above], minimum)
     return distribution
 
 
@@ -100,14 +100,14 @@ def stationary(log_rates: FloatArray) -> FloatArray:
         log_rates: logarithm of the rate from each state to each other, [n, n]; -inf for rate 0.
             The diagonal is ignored. Every state can be reached from every other.
     """
-    rates, size = log_rates.copy(), len(log_rates)
+    rates, num_states = log_rates.copy(), len(log_rates)
     np.fill_diagonal(rates, -np.inf)
-    for last in range(size - 1, 0, -1):
+    for last in range(num_states - 1, 0, -1):
         rates[:last, last] -= np.logaddexp.reduce(rates[last, :last])
         through = rates[:last, last, None] + rates[None, last, :last]
         rates[:last, :last] = np.logaddexp(rates[:last, :last], through)
-    logs = np.zeros(size)
-    for state in range(1, size):
+    logs = np.zeros(num_states)
+    for state in range(1, num_states):
         logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
     return softmax(logs)
 
@@ -125,10 +125,10 @@ def shapley_values(worth: FloatArray) -> FloatArray:
         worth: v of every coalition, [2^n], 2^n <= 256; coalition S has the index sum of 2^i over
             its members.
     """
-    size = len(worth)
-    players = size.bit_length() - 1
-    assert size == 1 << players and players <= MAX_PLAYERS, (
-        f"{size} coalitions are not the coalitions of at most {MAX_PLAYERS} players"
+    num_coalitions = len(worth)
+    players = num_coalitions.bit_length() - 1
+    assert num_coalitions == 1 << players and players <= MAX_PLAYERS, (
+        f"{num_coalitions} coalitions are not the coalitions of at most {MAX_PLAYERS} players"
     )
     values: FloatArray = _weights(players) @ worth
     return values
@@ -139,15 +139,15 @@ def _weights(players: int) -> FloatArray:
     """Return the matrix [n, 2^n] that turns worths into Shapley values."""
     weights = np.zeros((players, 1 << players))
     for coalition in range(1 << players):
-        others = coalition.bit_count()
+        size = coalition.bit_count()
         for player in range(players):
             if coalition >> player & 1:
                 weights[player, coalition] = (
-                    factorial(others - 1) * factorial(players - others) / factorial(players)
+                    factorial(size - 1) * factorial(players - size) / factorial(players)
                 )
             else:
                 weights[player, coalition] = (
-                    -factorial(others) * factorial(players - others - 1) / factorial(players)
+                    -factorial(size) * factorial(players - size - 1) / factorial(players)
                 )
     weights.setflags(write=False)
     return weights

@@ -31,14 +31,14 @@ from scipy.sparse import coo_matrix, csr_matrix, hstack
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.game_tree import GameTree
 
-TIE = 1e-12  # relative difference of values up to which actions are equally good
+TIE_TOLERANCE = 1e-12  # relative difference of values up to which actions are equally good
 
 
 class Level(NamedTuple):
-    """Information states of a seat with the same number of own decisions before them.
+    """Information states of a seat with the same number of the seat's decisions before them.
 
     Attributes:
-        states: their numbers among the seat's states, [L].
+        states: their indices among the seat's states, [L].
         sequences: sequences of all their actions, [A].
         owner: index in ``states`` of each sequence's state, [A].
         starts: index in ``sequences`` of each state's first action, [L].
@@ -57,12 +57,12 @@ class SeatForm:
     Sequence 0 is empty; then come the actions of state 0, of state 1, and so on.
     """
 
-    states: IntArray  # [I] numbers of its information states in the game
+    states: IntArray  # [I] indices of its information states in the game
     first: IntArray  # [I] the sequence of the state's first action
     width: IntArray  # [I] legal actions
     before: IntArray  # [I] the sequence that leads to the state
     owner: IntArray  # [S - 1] the state of each sequence except number 0
-    levels: tuple[Level, ...]  # by number of own decisions before
+    levels: tuple[Level, ...]  # by number of the seat's decisions before
     reach: csr_matrix  # [I, S of the other seat] probability of chance before the state's histories
 
     @property
@@ -137,7 +137,7 @@ class SeatForm:
             payoff: payoffs of the ends at each sequence, A y, [S].
         """
         worth, state = self.values(payoff, None)
-        best = worth[1:] >= (state - TIE * (1.0 + np.abs(state)))[self.owner]
+        best = worth[1:] >= (state - TIE_TOLERANCE * (1.0 + np.abs(state)))[self.owner]
         policy = np.zeros(self.size)
         _, chosen = np.unique(self.owner[best], return_index=True)
         policy[1:][np.flatnonzero(best)[chosen]] = 1.0
@@ -212,27 +212,27 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
 
 def _sequences(seats: IntArray, widths: IntArray) -> tuple[IntArray, tuple[int, int]]:
     """Return each information state's first sequence, [I], and each seat's number of sequences."""
-    first, count = np.zeros(len(seats), dtype=np.int64), [1, 1]
+    first_sequences, num_sequences = np.zeros(len(seats), dtype=np.int64), [1, 1]
     for state, (seat, width) in enumerate(zip(seats.tolist(), widths.tolist(), strict=True)):
-        first[state] = count[seat]
-        count[seat] += width
-    return first, (count[0], count[1])
+        first_sequences[state] = num_sequences[seat]
+        num_sequences[seat] += width
+    return first_sequences, (num_sequences[0], num_sequences[1])
 
 
 def _last_sequences(
     tree: GameTree, seats: IntArray, first: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Return each seat's last sequence, [T, 2], and the product of chance, [T]."""
-    last = np.zeros((len(tree.parent), 2), dtype=np.int64)
+    last_sequences = np.zeros((len(tree.parent), 2), dtype=np.int64)
     chance = tree.chance.copy()
     rows = zip(tree.parent.tolist(), tree.info_state.tolist(), tree.choice.tolist(), strict=True)
     for history, (parent, state, choice) in enumerate(rows):
         if parent >= 0:
-            last[history] = last[parent]
+            last_sequences[history] = last_sequences[parent]
             chance[history] *= chance[parent]
         if state >= 0:
-            last[history, seats[state]] = first[state] + choice
-    return last, chance
+            last_sequences[history, seats[state]] = first[state] + choice
+    return last_sequences, chance
 
 
 def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tuple[Level, ...]:
@@ -256,13 +256,13 @@ def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tupl
 
 
 def _reach(
-    states: IntArray, visits: tuple[IntArray, IntArray, FloatArray], others: int
+    states: IntArray, visits: tuple[IntArray, IntArray, FloatArray], num_columns: int
 ) -> csr_matrix:
     """Return [I, S of the other seat]: chance on the way to the histories of a seat's states."""
     state, sequence, chance = visits
     is_own = np.isin(state, states)
     rows = np.searchsorted(states, state[is_own])
-    return csr_matrix((chance[is_own], (rows, sequence[is_own])), shape=(len(states), others))
+    return csr_matrix((chance[is_own], (rows, sequence[is_own])), shape=(len(states), num_columns))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -332,10 +332,10 @@ def equilibrium(
 
 def _constraints(seat: SeatForm) -> tuple[coo_matrix, FloatArray]:
     """Return the constraints of a seat's realisation plan, E and e."""
-    count = len(seat.states)
-    rows = np.concatenate([[0], seat.owner + 1, np.arange(count) + 1])
+    num_states = len(seat.states)
+    rows = np.concatenate([[0], seat.owner + 1, np.arange(num_states) + 1])
     columns = np.concatenate([np.arange(seat.size), seat.before])
-    values = np.concatenate([np.ones(seat.size), -np.ones(count)])
-    sums = np.zeros(count + 1)
+    values = np.concatenate([np.ones(seat.size), -np.ones(num_states)])
+    sums = np.zeros(num_states + 1)
     sums[0] = 1.0
-    return coo_matrix((values, (rows, columns)), shape=(count + 1, seat.size)), sums
+    return coo_matrix((values, (rows, columns)), shape=(num_states + 1, seat.size)), sums

@@ -148,9 +148,9 @@ def clustered_share_interval(
 
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
-    """Return the standard error of the mean of at least two clusters."""
-    count, residuals = len(sizes), sums - mean * sizes
-    return math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
+    num_clusters, residuals = len(sizes), sums - mean * sizes
+    variance = num_clusters / (num_clusters - 1) * float(residuals @ residuals)
+    return math.sqrt(variance) / float(sizes.sum())
 
 
 def jackknife_interval(

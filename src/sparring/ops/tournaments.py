@@ -44,13 +44,13 @@ def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
     return ranks
 
 
-def seed_positions(size: int) -> list[int]:
-    """Return the seeds in the order of a standard bracket's slots; ``size`` is a power of two.
+def seed_positions(num_slots: int) -> list[int]:
+    """Return the seeds in the order of a standard bracket's slots; ``num_slots`` is a power of two.
 
     Seed 0 first plays the last seed; seeds 0 and 1 can play each other only in the final.
     """
     seeds = [0]
-    while len(seeds) < size:
+    while len(seeds) < num_slots:
         seeds = [seed for best in seeds for seed in (best, 2 * len(seeds) - 1 - best)]
     return seeds
 
@@ -73,21 +73,20 @@ def _round_robin(scores: FloatArray) -> FloatArray:
 
 
 def _swiss(scores: FloatArray) -> FloatArray:
-    """Return ranks by points, then by the sum of the opponents' points (Buchholz)."""
-    count = len(scores)
-    points = [0.0] * count
-    opponents: list[set[int]] = [set() for _ in range(count)]
+    num_players = len(scores)
+    points = [0.0] * num_players
+    opponents: list[set[int]] = [set() for _ in range(num_players)]
     byes: set[int] = set()
-    for number in range((count - 1).bit_length()):
-        standing = sorted(range(count), key=lambda player: (-points[player], player))
-        if count % 2:
+    for round_index in range((num_players - 1).bit_length()):
+        standing = sorted(range(num_players), key=lambda player: (-points[player], player))
+        if num_players % 2:
             idle = next(
                 (player for player in reversed(standing) if player not in byes), standing[-1]
             )
             standing.remove(idle)
             byes.add(idle)
             points[idle] += 1.0
-        for a, b in _swiss_pairs(standing, opponents, first_round=number == 0):
+        for a, b in _swiss_pairs(standing, opponents, first_round=round_index == 0):
             opponents[a].add(b)
             opponents[b].add(a)
             won = (
@@ -144,12 +143,12 @@ class _KnockOut:
 
 def _single_elimination(scores: FloatArray) -> FloatArray:
     games = _KnockOut(scores)
-    count = len(scores)
+    num_players = len(scores)
     slots = [
-        int(games.seeds[seed]) if seed < count else None
-        for seed in seed_positions(1 << (count - 1).bit_length())
+        int(games.seeds[seed]) if seed < num_players else None
+        for seed in seed_positions(1 << (num_players - 1).bit_length())
     ]
-    number = 0
+    round_index = 0
     while len(slots) > 1:
         winners: list[int | None] = []
         for first, second in zip(slots[::2], slots[1::2], strict=True):
@@ -157,9 +156,9 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
                 winners.append(second if first is None else first)
                 continue
             winner, loser = games.play(first, second)
-            games.exit_rounds[loser] = number
+            games.exit_rounds[loser] = round_index
             winners.append(winner)
-        slots, number = winners, number + 1
+        slots, round_index = winners, round_index + 1
     return games.ranks()
 
 
@@ -170,19 +169,19 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
     """
     games = _KnockOut(scores)
     seed = {int(player): place for place, player in enumerate(games.seeds)}
-    upper, lower, number = [int(player) for player in games.seeds], list[int](), 0
+    upper, lower, round_index = [int(player) for player in games.seeds], list[int](), 0
     while len(upper) + len(lower) > 1:
         if len(upper) == len(lower) == 1:
             _, loser = games.play(upper[0], lower[0])
-            games.exit_rounds[loser] = number
+            games.exit_rounds[loser] = round_index
             break
         upper, beaten = _pool(games, upper)
         lower, out = _pool(games, lower)
         for loser in out:
-            games.exit_rounds[loser] = number
+            games.exit_rounds[loser] = round_index
         upper.sort(key=seed.__getitem__)
         lower = sorted([*lower, *beaten], key=seed.__getitem__)
-        number += 1
+        round_index += 1
     return games.ranks()
 
 

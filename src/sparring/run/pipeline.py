@@ -39,7 +39,7 @@ from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.files import parse_json
 from sparring.core.records import MAIN, POLICY_KINDS, Episode, Turn, refs
 from sparring.engine.protocol import Engine, FreshRollouts, Pinned
-from sparring.engine.workers.episode_budget import ISSUED, Admission
+from sparring.engine.workers.episode_budget import ISSUED_FILE, Admission
 from sparring.league.payoffs import Payoffs
 from sparring.play.rollout import Rollout, RolloutCounts, StartedRollout
 from sparring.play.spec import EpisodeSpec
@@ -250,7 +250,7 @@ class FreshSteps:
     def _begin(self, state: RunState) -> Admission:
         """Restore a checkpoint; episodes unfinished there, or issued later, count as lost."""
         record, config = state.fresh, self._config
-        account = record.account.after_kill(_read_issued(self._workers.run / ISSUED))
+        account = record.account.after_kill(_read_issued(self._workers.run / ISSUED_FILE))
         self._workers.issued_before(account.issued)
         self._draws = record.draws
         self._admission = admission = Admission(

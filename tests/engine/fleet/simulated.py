@@ -18,7 +18,7 @@ from sparring.core.files import parse_json
 from sparring.core.rng import Stream
 from sparring.engine import run_processes as workers
 from sparring.engine.workers.fleet.base import WorkerMessage
-from sparring.engine.workers.units import WeightsFile, news_of, numbers_of
+from sparring.engine.workers.units import WeightsFile, numbers_of, weights_of_message
 from sparring.engine.workers.worker import Worker, ready_message, task_answer
 from tests.engine.fleet.network_model import MANY_RARE_FAULTS, NetworkModel, lognormal, other_bytes
 
@@ -115,7 +115,7 @@ class SimulatedFleet:
             self._schedule(worker, later_seconds, None)
 
     def tell(self, message: bytes) -> None:
-        self._read_weights(news_of(message))
+        self._read_weights(weights_of_message(message))
         self._news.append((self._now, message))
 
     def poll(self, seconds: float) -> list[WorkerMessage]:

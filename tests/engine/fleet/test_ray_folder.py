@@ -22,7 +22,7 @@ def test_only_unlocked_folders_of_ray_are_removed(temporary_folder):
     for folder in (abandoned, kept_folder, foreign):
         folder.mkdir()
         (folder / "log").write_text("words")
-    (kept_folder / ray.KEPT).touch()
+    (kept_folder / ray.KEEP_FILE).touch()
     (temporary_folder / "sparring-ray-link").symlink_to(foreign)
     first_folder, first_lock = ray._make_folder()
     assert first_folder.parent == temporary_folder

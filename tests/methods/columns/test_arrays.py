@@ -72,8 +72,8 @@ def test_a_trajectory_holds_the_turns_of_one_seat_in_one_episode(pairs):
         ({"reward": [1.0], "episode": [0, 1]}, r"episode has shape \(2,\) and must have \(1,\)"),
         ({"reward": [[1.0]], "episode": [0]}, r"reward has shape \(1, 1\) and must have \[N\]"),
         ({"reward": [float("nan")], "episode": [0]}, "reward is nan in row 0"),
-        ({"reward": ["x"], "episode": [0]}, "reward holds a value that is not a number"),
-        ({"reward": [1.0], "episode": [0.5]}, "episode is 0.5 in row 0; give whole numbers"),
+        ({"reward": ["x"], "episode": [0]}, "reward contains a value that is not a number"),
+        ({"reward": [1.0], "episode": [0.5]}, "episode is 0.5 in row 0; write integers"),
         ({"reward": [1.0] * 3, "episode": [0, 1, 0]}, "row 2 returns to episode 0, seat 0; sort"),
         ({"reward": [1.0], "episode": [0], "roll": ["a"]}, "'roll'.*'role'|'role'"),
         ({"reward": [1.0], "episode": [0], "role": ["a", "b"]}, "role has 2 entries and must have 1"),
@@ -129,5 +129,5 @@ def test_arrays_can_describe_trials_of_several_attempts():
     ]
     advantages = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
     assert advantages == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
-    with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; give whole numbers"):
+    with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; write integers"):
         sparring.turn_table(reward=[1.0], episode=[0], attempt=[0.5])

@@ -12,7 +12,7 @@ from sparring.core.records import Segment
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.league.seating import step_specs
-from sparring.methods.columns.wideseek_turns import REPEATED, released
+from sparring.methods.columns.wideseek_turns import REPETITION_TOKENS, find_trained_turns
 from sparring.methods.credit.grpo import grpo
 from sparring.play.players.base import TextAgent
 from sparring.play.replay import FAILED, conversations
@@ -71,9 +71,9 @@ BAD = {**GOOD, 0: ["call 2", "what?"]}
 def test_if_the_answer_is_readable_all_seats_train_except_failed_workers():
     game = game_of()
     episode = episode_of(game, GOOD)
-    assert trained_seats_and_turns(episode, released(game, episode)) == {*LEAD, (2, 0), (2, 1)}
+    assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {*LEAD, (2, 0), (2, 1)}
     nobody = episode_of(game, {**GOOD, 1: ["done"]})
-    assert released(game, nobody) == {*range(len(nobody.turns))}
+    assert find_trained_turns(game, nobody) == {*range(len(nobody.turns))}
 
 
 def test_if_the_lead_failed_only_its_own_turns_train():
@@ -82,64 +82,76 @@ def test_if_the_lead_failed_only_its_own_turns_train():
     truncated_episode = with_turn(
         episode, -1, 0, truncated=True, reply=""
     )  # the reply exceeded the context, yet its table is readable
-    assert trained_seats_and_turns(truncated_episode, released(game, truncated_episode)) == {*LEAD}
+    assert trained_seats_and_turns(truncated_episode, find_trained_turns(game, truncated_episode)) == {*LEAD}
 
 
 def test_if_the_answer_is_unreadable_its_reply_and_failed_workers_train():
     game = game_of()
     episode = episode_of(game, BAD)
-    assert trained_seats_and_turns(episode, released(game, episode)) == {(0, 1), (1, 0), (1, 1)}
+    assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {(0, 1), (1, 0), (1, 1)}
     fine = episode_of(game, {**BAD, 1: ["done"]})
-    assert trained_seats_and_turns(fine, released(game, fine)) == {(0, 1)}
+    assert trained_seats_and_turns(fine, find_trained_turns(game, fine)) == {(0, 1)}
 
 
 def test_if_a_reply_repeats_itself_only_that_reply_trains():
     game = game_of()
     episode = episode_of(game, BAD)
     position = turn_position(episode, 1, 1)
-    repeating_episode = with_turn(episode, position, REPEATED, truncated=True)
-    assert trained_seats_and_turns(repeating_episode, released(game, repeating_episode)) == {(0, 1), (1, 1)}
-    shorter_episode = with_turn(episode, position, REPEATED - 1, truncated=True)
-    assert trained_seats_and_turns(shorter_episode, released(game, shorter_episode)) == {(0, 1), (1, 0), (1, 1)}
-    untruncated_episode = with_turn(episode, position, REPEATED)  # long, but not truncated
-    assert trained_seats_and_turns(untruncated_episode, released(game, untruncated_episode)) == {(0, 1), (1, 0), (1, 1)}
+    repeating_episode = with_turn(episode, position, REPETITION_TOKENS, truncated=True)
+    assert trained_seats_and_turns(repeating_episode, find_trained_turns(game, repeating_episode)) == {(0, 1), (1, 1)}
+    shorter_episode = with_turn(episode, position, REPETITION_TOKENS - 1, truncated=True)
+    assert trained_seats_and_turns(shorter_episode, find_trained_turns(game, shorter_episode)) == {
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    }
+    untruncated_episode = with_turn(episode, position, REPETITION_TOKENS)  # long, but not truncated
+    assert trained_seats_and_turns(untruncated_episode, find_trained_turns(game, untruncated_episode)) == {
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    }
     repeated = with_turn(
-        episode, -1, REPEATED, truncated=True
+        episode, -1, REPETITION_TOKENS, truncated=True
     )  # the lead's own answer repeats: it has not ended by itself
-    assert trained_seats_and_turns(repeated, released(game, repeated)) == {(0, 1)}
+    assert trained_seats_and_turns(repeated, find_trained_turns(game, repeated)) == {(0, 1)}
 
 
 def test_a_truncated_malformed_answer_is_a_failure_of_the_lead():
     game = game_of()
     episode = with_turn(episode_of(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
-    assert trained_seats_and_turns(episode, released(game, episode)) == {*LEAD}
+    assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {*LEAD}
 
 
 def test_a_forfeit_ends_the_episode_without_an_answer():
     game = game_of()
     episode = episode_of(game, {**GOOD, 2: ["what?"]})
-    assert episode.forfeited_by == 2 and trained_seats_and_turns(episode, released(game, episode)) == {(2, 0)}
+    assert episode.forfeited_by == 2 and trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {(2, 0)}
 
 
 def test_a_team_without_workers_and_an_answer_merged_from_notes():
     game_without_workers = game_of(workers=0)
     episode = episode_of(game_without_workers, {0: [None, "done", "what?"]})
-    assert trained_seats_and_turns(episode, released(game_without_workers, episode)) == {(0, 2)}
+    assert trained_seats_and_turns(episode, find_trained_turns(game_without_workers, episode)) == {(0, 2)}
     game_with_merged_answer = game_of(answer="merged")
     episode = episode_of(
         game_with_merged_answer, GOOD
     )  # it can always be read, and a lead without a call left has not failed
-    assert trained_seats_and_turns(episode, released(game_with_merged_answer, episode)) == {(0, 0), (2, 0), (2, 1)}
+    assert trained_seats_and_turns(episode, find_trained_turns(game_with_merged_answer, episode)) == {
+        (0, 0),
+        (2, 0),
+        (2, 1),
+    }
     single = game_of(workers=0, answer="merged")
     episode = episode_of(single, {0: [None, None]})
-    assert conversations(single, episode)[0].end == "turns" and released(single, episode) == {0, 1}
+    assert conversations(single, episode)[0].end == "turns" and find_trained_turns(single, episode) == {0, 1}
 
 
 def test_an_environment_without_a_lead_is_refused():
     game = make_game("tic_tac_toe")
     (episode,) = plays.random_episodes(game, 1)
     with pytest.raises(CreditError, match=r"tic_tac_toe: none of its 2 seats leads.*trains: unfailed"):
-        released(game, episode)
+        find_trained_turns(game, episode)
 
 
 class Source:

@@ -16,7 +16,7 @@ from sparring.methods.credit.mars import mars
 from sparring.methods.credit.spa import spa
 from sparring.methods.credit.vine_ppo import vine_ppo
 from sparring.methods.credit.vtrace import vtrace
-from sparring.ops.groups import discounted_returns, whitened
+from sparring.ops.groups import discounted_returns, whiten_values
 
 
 def test_gae_by_hand():
@@ -432,7 +432,7 @@ def test_vine_ppo_equals_its_definition(plays, gamma):
 def test_equal_value_differences_give_exactly_zero():
     turns = table_with_values([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
     assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
-    assert whitened(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
+    assert whiten_values(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
 
 
 @pytest.mark.parametrize(

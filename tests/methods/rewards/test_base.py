@@ -11,7 +11,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import RewardError
 from sparring.core.schedule import parse
 from sparring.environments.catalogue import make_game
-from sparring.methods.rewards.base import BOUND, apply_rewards, batch_gaps, outcome_gap
+from sparring.methods.rewards.base import SHAPING_BOUND, apply_rewards, batch_gaps, outcome_gap
 from sparring.methods.rewards.components import WeightedReward
 
 
@@ -66,9 +66,9 @@ def test_options_can_be_schedules(make_episode):
 
 def test_a_seat_whose_shaping_is_too_large_is_scaled_and_the_others_are_not(make_episode):
     shaped, metrics = apply_rewards([make_episode(WIN)], [fixed(0.5, -0.25, 0.48)], 0.0, gaps={})
-    assert components(shaped) == pytest.approx([0.5 * BOUND / 0.98, -0.25, 0.48 * BOUND / 0.98])
+    assert components(shaped) == pytest.approx([0.5 * SHAPING_BOUND / 0.98, -0.25, 0.48 * SHAPING_BOUND / 0.98])
     assert metrics["bounded_share"] == 0.5
-    assert metrics["reward/made_up"] == pytest.approx((BOUND - 0.25) / 3)
+    assert metrics["reward/made_up"] == pytest.approx((SHAPING_BOUND - 0.25) / 3)
 
 
 def test_reorder_outcomes_turns_the_bound_off(make_episode):
@@ -89,10 +89,12 @@ def test_all_shaping_is_bounded_jointly_except_the_forfeit_penalty(make_episode)
     last = shaped[0].turns[2].rewards
     assert (last["game"], last["illegal"]) == (1.0, -7.0)
     assert (last["older"], last["a"], last["b"]) == pytest.approx(
-        (0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND)
+        (0.3 * SHAPING_BOUND, 0.1 * SHAPING_BOUND, 0.1 * SHAPING_BOUND)
     )  # the seat had 1.0 in all
     assert metrics["bounded_share"] == 1.0
-    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat did not forfeit
+    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(
+        -1.0 - SHAPING_BOUND
+    )  # the other seat did not forfeit
 
 
 def with_penalties(episode, *penalties):
@@ -108,9 +110,9 @@ def test_penalties_are_bounded_if_the_game_continued(make_episode):
     win, clean = with_penalties(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
     shaped, metrics = apply_rewards([win, clean], [], 0.0, gaps={})
     assert components(shaped, "illegal") == [
-        pytest.approx(-BOUND / 3),
+        pytest.approx(-SHAPING_BOUND / 3),
         None,
-        pytest.approx(-2 * BOUND / 3),
+        pytest.approx(-2 * SHAPING_BOUND / 3),
         None,
         None,
         None,
@@ -135,14 +137,16 @@ def test_a_games_scale_multiplies_its_payoffs_and_the_bound(make_episode):
     shaped, _ = apply_rewards(played, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
     assert components(shaped, "game") == [0.0, -4.0, 4.0, 0.0, -1.0, 1.0]
     assert [episode.returns for episode in shaped] == [(1.0, -1.0)] * 2
-    assert components(shaped)[2::3] == pytest.approx([4 * BOUND, BOUND])
+    assert components(shaped)[2::3] == pytest.approx([4 * SHAPING_BOUND, SHAPING_BOUND])
     assert apply_rewards(played, [], 0.0, gaps={}, scales={"a": 1.0}) == (played, {})
 
 
 def test_the_smallest_payoff_gap_of_the_game_sets_the_bound(make_episode):
     played = [make_episode(WIN, game="a"), make_episode(WIN, game="b"), make_episode(WIN, game="c")]
     shaped, _ = apply_rewards(played, [fixed(9.0, 0.0, 0.0)], 0.0, gaps={"a": 0.5, "b": 4.0})
-    assert components(shaped)[::3] == pytest.approx([0.5 * BOUND, 2.0 * BOUND, BOUND])  # -1 and 1 are 2 apart
+    assert components(shaped)[::3] == pytest.approx(
+        [0.5 * SHAPING_BOUND, 2.0 * SHAPING_BOUND, SHAPING_BOUND]
+    )  # -1 and 1 are 2 apart
 
 
 def test_closer_outcomes_in_the_batch_lower_the_bound(make_episode):

@@ -5,9 +5,9 @@ import torch
 from sparring.models.samplers import in_process
 
 
-@pytest.mark.parametrize("large", [0, in_process.LARGE])
+@pytest.mark.parametrize("large", [0, in_process.MIN_TO_SORT])
 def test_a_draw_by_hand(large, monkeypatch):
-    monkeypatch.setattr(in_process, "LARGE", large)
+    monkeypatch.setattr(in_process, "MIN_TO_SORT", large)
     log_p = torch.tensor([[0.25, 0.0, 0.75], [0.5, 0.5, 0.0]]).log()
     node = np.array([1, 0, 0, 1, 0, 0])
     tokens, values = in_process.draw(log_p, node, np.array([0.6, 0.2, 0.26, 0.1, 0.999, 0.0]))
@@ -23,7 +23,7 @@ def test_shared_and_copied_rows_give_the_same_draws(rows, count, monkeypatch):
     node = random.integers(0, rows, count)
     uniforms = np.concatenate([[0.0, np.nextafter(1, 0)], random.random(count)])[:count]
     expected = in_process.draw(log_p, node, uniforms)
-    monkeypatch.setattr(in_process, "LARGE", 0)
+    monkeypatch.setattr(in_process, "MIN_TO_SORT", 0)
     draws_of_copies = in_process.draw(log_p, node, uniforms)
     for draw, expected_draw in zip(draws_of_copies, expected, strict=True):
         assert draw.tolist() == expected_draw.tolist()

@@ -19,8 +19,8 @@ from sparring.core.rng import Stream
 from sparring.models import attention
 from sparring.models.attention import pad_rows, prefix_tree
 from sparring.models.language_model import (
-    FILLS,
     MAX_ROWS,
+    ROW_CANDIDATES,
     LanguageModel,
     Product,
     fewest_rows,
@@ -127,10 +127,10 @@ def test_replies_are_invariant_without_compiled_code_too(name, all_variants, mon
 @pytest.mark.parametrize("name", FAMILIES)
 def test_replies_are_invariant_without_shared_prefix_queries_too(name, monkeypatch):
     model, everyone = family(name), list(range(len(openings())))
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", 1 << 60)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 1 << 60)
     expected = play_conversations(model, order=everyone, size=len(everyone))
     assert not prefix_tree(openings()).parts
-    monkeypatch.setattr(attention, "WHOLE_PAIRS", 0)
+    monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
     assert len(prefix_tree(openings()).parts) > 2
     assert play_conversations(model, order=everyone, size=len(everyone)) == expected
     assert play_conversations(model, order=everyone[::-1], size=7) == expected
@@ -185,7 +185,7 @@ def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
     fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
-    assert fewest in FILLS
+    assert fewest in ROW_CANDIDATES
     expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
         assert (torch.nn.functional.linear(pad_rows(x[:rows], fewest), weight)[:rows] == expected[:rows]).all()
@@ -201,7 +201,7 @@ def test_row_counts_with_different_summation_are_detected(min_rows, expected_siz
     def run(count):
         return torch.full((count, 2), float(count % min_rows > 0 if min_rows % 16 == 0 else count < min_rows))
 
-    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MAX_ROWS))} == expected_sizes
+    assert {rows for rows in ROW_CANDIDATES if is_batch_invariant(run, rows, run(MAX_ROWS))} == expected_sizes
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])

@@ -222,7 +222,8 @@ def test_an_unsuitable_server_is_refused_in_one_line(kind, base, server):
 def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
     server.faults["odd logprob"], server.odd = 1, value
     with pytest.raises(
-        RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number"
+        RunError,
+        match=r"The server returned the log-probability .{1,40} in a reply of '.*'\. It must be a finite number",
     ) as error_info:
         sample(sampler_at(server, adapters(base)), make_requests(), PARAMS, STOP)
     assert json.dumps(value)[:40] in str(error_info.value)

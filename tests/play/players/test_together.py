@@ -117,7 +117,7 @@ def test_a_backend_that_leaves_a_request_out_is_an_error(monkeypatch):
     server = Server()
     agents = {name: make_agent(name, server) for name in "ab"}
     ((_, joint_agent),) = joint_agents({"a": 1, "b": 1}, agents)
-    with pytest.raises(Exception, match="The backend Server gave no reply for request 0 of 2") as error:
+    with pytest.raises(Exception, match="The backend Server returned no reply to request 0 of 2") as error:
         joint_agent.act(turns_of_lengths(1, 1))
     assert not isinstance(error.value, PluginError)
 

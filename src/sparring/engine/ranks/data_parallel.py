@@ -1,10 +1,11 @@
-"""Several learners of a run with equal weights: each computes leaves (parts) of every minibatch.
+"""Data parallelism: several learners with equal weights share the work of every minibatch.
 
-Rank 0 is the training process, and only it writes checkpoints. The others are processes of this
-machine, each with the run's number of threads, and with one GPU on GPUs (``gpu_placement.py``).
-Rank 0 sends them the episodes and advantages of a step, and all sum their gradients
-(``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
-depend on ``learner.leaves``, and not on ``learner.ranks``.
+Each learner computes its part (its *leaves*) of a minibatch. Rank 0 is the training process, and
+only it writes checkpoints. The others are processes of this machine, each with the run's number of
+threads, and with one GPU each if the run uses GPUs (``gpu_placement.py``). Rank 0 sends them the
+episodes and advantages of a step, and all sum their gradients (``learn/gradient_step.py``,
+``engine/ranks/messages.py``). With ``threads: 1`` the exact numbers of a run depend on
+``learner.leaves``, but not on ``learner.ranks``.
 
 If a learner ends, the run ends with an error; the run resumes from its last checkpoint, with any
 number of learners.
@@ -19,7 +20,7 @@ import queue
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,10 @@ from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
 from sparring.engine.ranks.messages import (
     CHECK_SECONDS,
-    PATIENCE,
+    TIMEOUT_SECONDS,
+    GradientSums,
     LearnMessage,
     LostError,
-    Sums,
     run_in_thread,
 )
 from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
@@ -51,12 +52,12 @@ from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
 
 log = logging.getLogger(__name__)
-GRACE = 10.0  # seconds to wait for messages that say why a learner ended
-STATE = "state-"  # prefix of folders with a policy's weights and optimiser
+LAST_MESSAGE_SECONDS = 10.0  # seconds to wait for messages that say why a learner ended
+STATE_PREFIX = "state-"  # prefix of folders with a policy's weights and optimiser
 
 
-class Ranks:
-    """The learners of a run, as rank 0 sees them; they start with the first update.
+class RankZero:
+    """Rank 0's view of the learners of a run; the other learners start with the first update.
 
     Args:
         config: the run's configuration.
@@ -64,18 +65,18 @@ class Ranks:
     """
 
     rank = 0
-    module = "sparring.engine.ranks.rank_process"  # that the other learners run
+    module = "sparring.engine.ranks.rank_process"  # module that the other learners run
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
-        self.ranks, self._config, self._folder = config.learner.ranks, config, folder
+        self.num_ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[PythonProcess] = []
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._stopped: set[int] = set()  # numbers of stopped learners that a warning has named
-        self._received: dict[int, list[bytes | None]] = {}  # messages by learner; None: ended
-        self._learning: Policy | None = None  # the policy that is being updated
-        self._versions_held: dict[str, int] = {}  # by policy: version of weights at all learners
-        self._sums: Sums | None = None
-        self._others = range(1, self.ranks)  # ranks of the processes
+        self._paused: set[int] = set()  # ranks of paused learners for which a warning was logged
+        self._messages: dict[int, list[bytes | None]] = {}  # messages by rank; None: it has ended
+        self._current_policy: Policy | None = None  # the policy that is being updated
+        self._sent_versions: dict[str, int] = {}  # by policy: weights' version at all learners
+        self._sums: GradientSums | None = None
+        self._other_ranks = range(1, self.num_ranks)  # ranks of the processes
         self._environment: dict[str, str] = {}  # variables of the processes
         self._gpus: tuple[int, ...] = ()  # one for each learner; empty: on the CPU
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed run
@@ -98,7 +99,7 @@ class Ranks:
         """Update a policy's weights once, together with the other learners; see ``Policy.learn``.
 
         Raises:
-            RunError: a learner has ended, or has other weights afterwards; or the disk is full.
+            RunError: a learner has ended or has different weights afterwards, or the disk is full.
             SparringError: learning failed.
         """
         if not len(batch.pack.turn_of):
@@ -106,9 +107,9 @@ class Ranks:
         try:
             self._start()
             self._send_policy(policy)
-            self._broadcast(learn_message_of(batch, credit, step, progress).to_bytes())
-            self._learning = policy
-            policy.trained.share(self)
+            self._broadcast(make_learn_message(batch, credit, step, progress).to_bytes())
+            self._current_policy = policy
+            policy.trained.split_over(self)
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._close_after(error) from error
@@ -116,9 +117,9 @@ class Ranks:
             self.close()
             raise
         finally:
-            policy.trained.share(None)
-        self._versions_held[policy.name] = policy.model.version
-        for folder in self._folder.glob(f"{STATE}*"):  # read by now
+            policy.trained.split_over(None)
+        self._sent_versions[policy.name] = policy.model.version
+        for folder in self._folder.glob(f"{STATE_PREFIX}*"):  # all learners have read these files
             shutil.rmtree(folder, ignore_errors=True)
         return metrics
 
@@ -129,34 +130,33 @@ class Ranks:
             LostError: a learner has ended, or cannot be reached.
         """
         assert self._sums is not None, "_connect was called"
-        return run_in_thread(partial(self._sums.sum_over_ranks, total), self._check_children)
+        return run_in_thread(partial(self._sums.sum_over_ranks, total), self._require_all_children)
 
     def collect_means(self, means: Means) -> None:
         """Collect the parts of all learners, in the order of the leaves; see ``RankGroup``.
 
         Raises:
-            RunError: a learner has ended, or has other weights now.
+            RunError: a learner has ended, or has different weights after the update.
         """
-        assert self._learning is not None, "learn was called"
-        parts, weights = {self.rank: means.parts}, fingerprint(self._learning.model)
+        assert self._current_policy is not None, "learn was called"
+        weights = fingerprint(self._current_policy.model)
+        leaves_by_rank = {self.rank: means.parts}
         for child in self._children:
-            head, payload = self._answer(child, PATIENCE)
-            ends = list(itertools.accumulate(head["parts"], initial=0))
-            chunks = [payload[begin:end] for begin, end in itertools.pairwise(ends)]
-            parts[child.number] = [Means.from_bytes(part) for part in chunks]
-            if head["weights"] != weights:
+            header, payload = self._read_message(child, TIMEOUT_SECONDS)
+            leaves_by_rank[child.number] = read_means(header, payload)
+            if header["weights"] != weights:
                 raise RunError(
-                    f"Learner {child.number} has other weights than the training process after the "
-                    "same update. The run goes on from its last checkpoint with --resume; "
-                    "threads: 1 gives equal bits."
+                    f"Learner {child.number} has different weights from the training process after "
+                    "the same update. Resume from the last checkpoint with --resume; write "
+                    "threads: 1 so that all learners compute the same numbers."
                 )
-        per_rank = self._learning.config.learner.leaves // self.ranks
-        updates = len(means.parts) // per_rank
+        per_rank = self._current_policy.config.learner.leaves // self.num_ranks
+        num_updates = len(means.parts) // per_rank
         means.parts = [
-            part
-            for update in range(updates)
-            for rank in range(self.ranks)
-            for part in parts[rank][update * per_rank : (update + 1) * per_rank]
+            leaf
+            for update in range(num_updates)
+            for rank in range(self.num_ranks)
+            for leaf in leaves_by_rank[rank][update * per_rank : (update + 1) * per_rank]
         ]
 
     def _start(self) -> None:
@@ -167,63 +167,62 @@ class Ranks:
         config = self._config.model_dump(mode="json")
         settings = {
             "config": learner_settings(config) if self._gpus else config,
-            "ranks": self.ranks,
+            "ranks": self.num_ranks,
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),
         }
         threads = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
         environment = {**threads, **self._environment}
-        for rank in self._others:
-            first = json.dumps({**settings, "rank": rank}).encode()
+        for rank in self._other_ranks:
+            first_message = json.dumps({**settings, "rank": rank}).encode()
             variables = visible_gpus([self._gpus[rank]], "learner.gpus") if self._gpus else {}
             child = PythonProcess(
-                *(rank, first, self._mailbox),
+                *(rank, first_message, self._mailbox),
                 module=self.module,
                 environment={**environment, **variables},
             )
             self._children.append(child)
         for child in self._children:
-            self._answer(child, PATIENCE)
+            self._read_message(child, TIMEOUT_SECONDS)
         self._connect()
 
     def _connect(self) -> None:
-        connect = partial(Sums, self.rank, self.ranks, self._folder / "store")
-        self._sums = run_in_thread(connect, self._check_children)
+        connect = partial(GradientSums, self.rank, self.num_ranks, self._folder / "store")
+        self._sums = run_in_thread(connect, self._require_all_children)
 
-    def _check_children(self) -> None:
+    def _require_all_children(self) -> None:
         for child in self._children:
             if child.has_ended():
                 raise LostError(f"learner {child.number} has ended")
-        self._warn_of_stopped()
+        self._warn_about_paused()
 
-    def _warn_of_stopped(self) -> None:
-        """Warn once of each learner that a signal has stopped."""
-        stopped = {
+    def _warn_about_paused(self) -> None:
+        paused_pids = {
             child.number: child.process.pid for child in self._children if child.is_stopped()
         }
-        for number in sorted(stopped.keys() - self._stopped):
+        for rank in sorted(paused_pids.keys() - self._paused):
             log.warning(
-                "Learner %d is stopped, and the run waits for it for at most %.0f minutes. "
+                "Learner %d is paused by a signal; the run waits at most %.0f minutes for it. "
                 "`kill -CONT %d` continues it; a second interrupt ends the run.",
-                number,
-                PATIENCE / 60,
-                stopped[number],
+                rank,
+                TIMEOUT_SECONDS / 60,
+                paused_pids[rank],
             )
-        self._stopped = set(stopped)
+        self._paused = set(paused_pids)
 
     def _send_policy(self, policy: Policy) -> None:
-        if self._versions_held.get(policy.name) == policy.model.version:
+        if self._sent_versions.get(policy.name) == policy.model.version:
             return
         with disk_errors(self._folder):
-            folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
+            folder = Path(tempfile.mkdtemp(prefix=STATE_PREFIX, dir=self._folder))
             policy.save_learner(folder)
         self._broadcast(
             json.dumps({"take": [policy.name, str(folder), policy.model.version]}).encode()
         )
 
-    def forget(self) -> None:
+    def clear_sent_versions(self) -> None:
         """Make the next update send all weights and optimisers again."""
-        self._versions_held.clear()
+        self._sent_versions.clear()
 
     def close(self) -> None:
         """End the other learners; the next update starts them again."""
@@ -233,47 +232,48 @@ class Ranks:
             child.wait_until_gone()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
-        self._received.clear()
+        self._messages.clear()
         self._mailbox = Mailbox()
-        self.forget()
+        self.clear_sent_versions()
 
     def _broadcast(self, message: bytes) -> None:
         for child in self._children:
             child.send(message, {})
 
-    def _answer(
+    def _read_message(
         self, child: PythonProcess, seconds: float, *, ignore_others: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest, unless another learner has ended."""
-        until = time.monotonic() + seconds
-        while not self._received.get(child.number):
-            remaining = max(until - time.monotonic(), 0.001)
+        """Return a learner's next (header, payload); raise LostError if another one has ended."""
+        deadline = time.monotonic() + seconds
+        while not self._messages.get(child.number):
+            remaining = max(deadline - time.monotonic(), 0.001)
             try:
                 sender, message = self._mailbox.get(timeout=min(remaining, CHECK_SECONDS))
             except queue.Empty:
-                self._warn_of_stopped()
+                self._warn_about_paused()
                 if remaining > CHECK_SECONDS:
                     continue
                 raise LostError(
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
-            self._received.setdefault(sender.number, []).append(message)
+            self._messages.setdefault(sender.number, []).append(message)
             if message is None and sender is not child and not ignore_others:
                 raise LostError(f"learner {sender.number} has ended")
-        reply = self._received[child.number].pop(0)
-        if reply is None:
+        next_message = self._messages[child.number].pop(0)
+        if next_message is None:
             raise RunError(
-                f"Learner {child.number} has ended, perhaps by a signal or for lack of memory. The "
-                "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
+                f"Learner {child.number} has ended, perhaps by a signal or because memory ran out. "
+                "Resume from the last checkpoint with --resume, perhaps with a smaller "
+                "learner.ranks."
             )
-        head, _, content = reply.partition(b"\n")
-        result: dict[str, Any] = json.loads(head)
-        if "lost" in result:
-            self._received[child.number].insert(0, reply)  # so that later calls see it too
-            raise LostError(result["lost"])
-        if "error" in result:
-            raise error_of(result["error"])
-        return result, content
+        line, _, payload = next_message.partition(b"\n")
+        header: dict[str, Any] = json.loads(line)
+        if "lost" in header:
+            self._messages[child.number].insert(0, next_message)  # put it back for later calls
+            raise LostError(header["lost"])
+        if "error" in header:
+            raise error_of(header["error"])
+        return header, payload
 
     def _close_after(self, error: LostError) -> SparringError:
         cause = self._find_cause(error)
@@ -282,19 +282,25 @@ class Ranks:
 
     def _find_cause(self, lost_error: LostError) -> SparringError:
         """Return the error that a learner reported when it ended; otherwise ``lost_error``."""
-        until = time.monotonic() + GRACE
+        deadline = time.monotonic() + LAST_MESSAGE_SECONDS
         for child in self._children:
             try:
-                self._answer(child, until - time.monotonic(), ignore_others=True)
+                self._read_message(child, deadline - time.monotonic(), ignore_others=True)
             except LostError:
-                continue  # this learner has lost another one too
+                continue  # this learner only reports that another one has ended
             except SparringError as error:
                 return error
         return lost_error
 
 
-def learn_message_of(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
-    """Return the message from which the other learners learn."""
+def read_means(header: Mapping[str, Any], payload: bytes) -> list[Means]:
+    """Return the figures in a learner's message, whose header has their lengths in bytes."""
+    ends = itertools.accumulate(header["parts"], initial=0)
+    return [Means.from_bytes(payload[begin:end]) for begin, end in itertools.pairwise(ends)]
+
+
+def make_learn_message(batch: Batch, credit: Credit, step: int, progress: float) -> LearnMessage:
+    """Return the message with the episodes and advantages of this update, for other learners."""
     arrays = {"advantages": batch.advantages(credit)}
     if credit.value_targets is not None:
         arrays["value_targets"] = credit.value_targets

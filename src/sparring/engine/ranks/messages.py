@@ -44,28 +44,28 @@ class LearnMessage(NamedTuple):
         Args:
             request: "learn" or "imitate".
         """
-        sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
-        head = {request: [self.policy, self.step, self.progress, sizes]}
-        arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
+        lengths = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
+        header = {request: [self.policy, self.step, self.progress, lengths]}
+        arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in lengths)
         episodes = [(self.step, episode) for episode in self.episodes if episode.turns]
-        return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(episodes)])
+        return b"".join([json.dumps(header).encode(), b"\n", *arrays, to_stream(episodes)])
 
     @classmethod
     def from_bytes(cls, fields: Any, payload: bytes) -> LearnMessage:
         """Return the message of ``to_bytes``, without the episodes that have no turns."""
-        policy, step, progress, sizes = fields
+        policy, step, progress, lengths = fields
         arrays: dict[str, FloatArray] = {}
-        begin = 0
-        for name, size in sizes.items():
-            arrays[name] = np.frombuffer(payload, np.float64, size, begin)
-            begin += 8 * size
-        episodes = [episode for _, episode in from_stream(payload[begin:])]
+        offset = 0
+        for name, length in lengths.items():
+            arrays[name] = np.frombuffer(payload, np.float64, length, offset)
+            offset += 8 * length
+        episodes = [episode for _, episode in from_stream(payload[offset:])]
         return cls(policy, step, progress, arrays, episodes)
 
 
 dist: Any = torch.distributed  # untyped
 LOOPBACK = "127.0.0.1"
-PATIENCE = 1800.0  # seconds that a learner waits for another one
+TIMEOUT_SECONDS = 1800.0  # how long a learner waits for another one
 CHECK_SECONDS = 1.0  # seconds between checks that the other learners run
 Result = TypeVar("Result")
 
@@ -74,55 +74,55 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        why: the reason; file names and advice in torch's errors are dropped.
+        reason: the reason; file names and advice in torch's errors are dropped.
     """
 
-    def __init__(self, why: object) -> None:
-        self.why = re.sub(r"^\[[^]]*\] ", "", str(why)).partition("\n")[0].partition(". ")[0]
+    def __init__(self, reason: object) -> None:
+        self.reason = re.sub(r"^\[[^]]*\] ", "", str(reason)).partition("\n")[0].partition(". ")[0]
         super().__init__(
-            f"A learner cannot reach another one: {self.why}. The run goes on from its last "
-            "checkpoint with --resume."
+            f"A learner cannot reach another one: {self.reason}. Resume from the last checkpoint "
+            "with --resume."
         )
 
 
-class Sums:
+class GradientSums:
     """Adds tensors over the learners of a run.
 
     Args:
-        rank: the number of this learner.
-        ranks: number of learners, a power of 2.
+        rank: rank of this learner, from 0.
+        num_ranks: number of learners, a power of 2.
         store: the file through which the learners find each other; new for each group of learners.
 
     Raises:
         LostError: the learners have not found each other.
     """
 
-    def __init__(self, rank: int, ranks: int, store: Path) -> None:
-        self.rank, self.ranks = rank, ranks
+    def __init__(self, rank: int, num_ranks: int, store: Path) -> None:
+        self.rank, self.num_ranks = rank, num_ranks
         gloo = dist.ProcessGroupGloo
         options = gloo._Options()
         options._devices = [gloo.create_device(hostname=LOOPBACK)]
-        options._timeout = timedelta(seconds=PATIENCE)
+        options._timeout = timedelta(seconds=TIMEOUT_SECONDS)
         try:
-            file_store = dist.FileStore(str(store), ranks)
-            self._group = gloo(dist.PrefixStore("sums", file_store), rank, ranks, options)
+            file_store = dist.FileStore(str(store), num_ranks)
+            self._group = gloo(dist.PrefixStore("sums", file_store), rank, num_ranks, options)
         except RuntimeError as error:
             raise LostError(error) from error
 
     def sum_over_ranks(self, leaf_sum: Tensor) -> Tensor:
         """Return the sum of a tensor over all learners, added along a binary tree.
 
-        At each level two partners exchange the sums of their subtrees. As a + b = b + a to the bit,
-        both get the same sum, and so all learners do after the last level.
+        At each level two partners exchange the sums of their subtrees. As a + b = b + a exactly,
+        both get the same sum. So after the last level all learners have the same sum.
 
         Args:
             leaf_sum: the sum over this learner's leaves, 1-D.
 
         Raises:
-            LostError: a learner has ended, or has not answered within ``PATIENCE`` seconds.
+            LostError: a learner has ended, or has not answered within ``TIMEOUT_SECONDS`` seconds.
         """
         total, distance = leaf_sum.cpu(), 1
-        while distance < self.ranks:
+        while distance < self.num_ranks:
             partner_sum, partner = torch.empty_like(total), self.rank ^ distance
             try:
                 sending = self._group.send([total], partner, 0)

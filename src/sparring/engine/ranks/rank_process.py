@@ -1,8 +1,8 @@
 """A further learner of a run: a process that computes its leaves (parts) of every minibatch.
 
-A learner that ends can be replaced without loss. Rank 0 sends it a policy's weights and optimiser
-(``take``) before its first update, and whenever they changed by other means than an update. Then
-rank 0 sends the batch (``learn``, see ``messages.py``).
+A learner that ends can be replaced without loss. Rank 0 sends a policy's weights and optimiser
+(``take``) before a learner's first update, and whenever something else than an update has changed
+them. Then rank 0 sends the batch (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any
 from sparring.config import resolve
 from sparring.core.errors import RunError, SparringError
 from sparring.engine.local import LocalEngine, Policy
-from sparring.engine.ranks.messages import LearnMessage, LostError, Sums
+from sparring.engine.ranks.messages import GradientSums, LearnMessage, LostError
 from sparring.engine.workers.fleet.processes import end_with_parent
 from sparring.engine.workers.worker import error_message, unexpected_error_message
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
 
 
-class Rank:
-    """A further learner.
+class FurtherLearner:
+    """A learner of a run besides the training process.
 
     Args:
-        settings: the first message of ``engine.ranks``.
+        settings: the first message that the training process sends.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.rank, self.ranks = settings["rank"], settings["ranks"]
+        self.rank, self.num_ranks = settings["rank"], settings["ranks"]
         self._store = Path(settings["store"])
         config = resolve({**settings["config"], "threads": settings["threads"]})
         self.engine = LocalEngine(config)
-        self._sums: Sums | None = None
-        self.parts: list[Means] = []
+        self._sums: GradientSums | None = None
+        self.leaf_means: list[Means] = []
 
     def connect(self) -> None:
         """Connect to the other learners, which must be running.
@@ -44,9 +44,9 @@ class Rank:
         Raises:
             LostError: the learners have not found each other.
         """
-        self._sums = Sums(self.rank, self.ranks, self._store)
+        self._sums = GradientSums(self.rank, self.num_ranks, self._store)
         for name in self.engine.learners:
-            self.engine.policies[name].trained.share(self)
+            self.engine.policies[name].trained.split_over(self)
 
     def sum_over_ranks(self, total: Any) -> Any:
         """Return the sum over all leaves; see ``RankGroup``."""
@@ -55,24 +55,24 @@ class Rank:
 
     def collect_means(self, means: Means) -> None:
         """Store the figures of this learner, which rank 0 collects; see ``RankGroup``."""
-        self.parts = list(means.parts)
+        self.leaf_means = list(means.parts)
 
-    def answer(self, data: bytes) -> bytes:
+    def answer(self, message: bytes) -> bytes:
         """Carry out a message, and return the answer; b"" for ``take``.
 
         Raises:
             SparringError: learning failed.
         """
-        head, _, payload = data.partition(b"\n")
-        request = json.loads(head)
+        header, _, payload = message.partition(b"\n")
+        request = json.loads(header)
         if "take" in request:
             name, folder, version = request["take"]
             self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
-        message = LearnMessage.from_bytes(request["learn"], payload)
-        policy = self.engine.policies[message.policy]
-        learn(policy, message)
-        parts = [part.to_bytes() for part in self.parts]
+        learn_message = LearnMessage.from_bytes(request["learn"], payload)
+        policy = self.engine.policies[learn_message.policy]
+        learn(policy, learn_message)
+        parts = [means.to_bytes() for means in self.leaf_means]
         answer = {"weights": fingerprint(policy.model), "parts": [len(part) for part in parts]}
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
@@ -92,13 +92,13 @@ def learn(policy: Policy, message: LearnMessage) -> None:
     )
 
 
-def main(read_fd: int, write_fd: int, kind: type[Rank] | None = None) -> None:
+def main(read_fd: int, write_fd: int, learner_class: type[FurtherLearner] | None = None) -> None:
     """Run a further learner, until the training process has ended or an error is raised.
 
     Args:
         read_fd: file descriptor of the pipe for messages.
         write_fd: file descriptor of the pipe for answers.
-        kind: class of the learner.
+        learner_class: class of the learner; None: ``FurtherLearner``.
     """
     end_with_parent()
     messages, answers = Connection(read_fd, writable=False), Connection(write_fd, readable=False)
@@ -109,17 +109,17 @@ def main(read_fd: int, write_fd: int, kind: type[Rank] | None = None) -> None:
 
     try:
         settings = json.loads(receive())
-        rank = (kind or Rank)(settings)
+        learner = (learner_class or FurtherLearner)(settings)
         answers.send_bytes(b"{}\n")
-        rank.connect()
+        learner.connect()
         while True:
-            answer = rank.answer(receive())
+            answer = learner.answer(receive())
             if answer:
                 answers.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
     except LostError as error:  # another learner reports the cause
-        answers.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
+        answers.send_bytes(json.dumps({"lost": error.reason}).encode() + b"\n")
     except SparringError as error:
         answers.send_bytes(error_message(error) + b"\n")
     except Exception as error:

@@ -17,8 +17,8 @@ import torch.distributed
 from torch.distributed.device_mesh import init_device_mesh
 
 from sparring.engine.local import Policy
-from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
-from sparring.engine.ranks.rank_process import Rank, learn
+from sparring.engine.ranks.messages import TIMEOUT_SECONDS, LearnMessage, LostError
+from sparring.engine.ranks.rank_process import FurtherLearner, learn
 from sparring.engine.ranks.rank_process import main as run_learner
 from sparring.learn.gradient_step import Means
 from sparring.learn.learner import Learner
@@ -33,10 +33,11 @@ from sparring.learn.split import (
 from sparring.learn.weight_files import parameters_of, update_reference
 from sparring.models.language_model import LanguageModel
 
-LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # in torch's errors
+# words in torch's errors of lost connections
+CONNECTION_WORDS = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")
 
 
-class Shard(Rank):
+class ShardedLearner(FurtherLearner):
     """A learner that holds a part of weights, gradients and optimiser."""
 
     def connect(self) -> None:
@@ -46,18 +47,19 @@ class Shard(Rank):
             LostError: the learners have not found each other.
         """
         dist: Any = torch.distributed
-        store = dist.FileStore(str(self._store), self.ranks)
+        store = dist.FileStore(str(self._store), self.num_ranks)
         trained = {name: self.engine.policies[name].trained for name in self.engine.learners}
-        kinds = {learner.model.device.type for learner in trained.values()}
+        device_types = {learner.model.device.type for learner in trained.values()}
         try:
             dist.init_process_group(
-                "gloo" if kinds == {"cpu"} else "cpu:gloo,cuda:nccl",
+                "gloo" if device_types == {"cpu"} else "cpu:gloo,cuda:nccl",
                 store=store,
                 rank=self.rank,
-                world_size=self.ranks,
-                timeout=timedelta(seconds=PATIENCE),
+                world_size=self.num_ranks,
+                timeout=timedelta(seconds=TIMEOUT_SECONDS),
             )
-            meshes = {kind: init_device_mesh(kind, (self.ranks,)) for kind in sorted(kinds)}
+            shape = (self.num_ranks,)
+            meshes = {name: init_device_mesh(name, shape) for name in sorted(device_types)}
         except RuntimeError as error:
             raise LostError(error) from error
         self._figures: list[bytes] = []
@@ -69,54 +71,54 @@ class Shard(Rank):
         """Keep this learner's figures, which the training process collects; see ``RankGroup``."""
         self._figures = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
 
-    def answer(self, data: bytes) -> bytes:
-        """Carry out a message, and return the reply.
+    def answer(self, message: bytes) -> bytes:
+        """Carry out a message, and return the answer.
 
         Raises:
             SparringError: learning failed.
             LostError: another learner has ended.
         """
-        head, _, payload = data.partition(b"\n")
+        header, _, payload = message.partition(b"\n")
         try:
-            return self._answer(json.loads(head), payload)
+            return self._carry_out(json.loads(header), payload)
         except RuntimeError as error:
-            if any(word in str(error) for word in LOST):
+            if any(word in str(error) for word in CONNECTION_WORDS):
                 raise LostError(error) from error
             raise
 
-    def _answer(self, request: dict[str, Any], payload: bytes) -> bytes:
-        (kind,) = request
-        if kind == "take":
-            name, folder, version = request[kind]
+    def _carry_out(self, request: dict[str, Any], payload: bytes) -> bytes:
+        (command,) = request
+        if command == "take":
+            name, folder, version = request[command]
             self._take_weights(self.engine.policies[name], Path(folder), version)
             return b"{}\n"
-        if kind == "refer":
-            (name,) = request[kind]
+        if command == "refer":
+            (name,) = request[command]
             policy = self.engine.policies[name]
             update_reference(policy.trained.snapshots, policy.model)
             return b"{}\n"
-        if kind in ("weights", "moments"):
-            name, *paths = request[kind]
+        if command in ("weights", "moments"):
+            name, *paths = request[command]
             policy = self.engine.policies[name]
-            save = self._save_all_weights if kind == "weights" else self._save_moments
+            save = self._save_all_weights if command == "weights" else self._save_moments
             save(policy.trained, *paths)
             return b"{}\n"
-        message = LearnMessage.from_bytes(request[kind], payload)
+        message = LearnMessage.from_bytes(request[command], payload)
         policy = self.engine.policies[message.policy]
-        if kind == "imitate":
+        if command == "imitate":
             return json.dumps({"loss": policy.imitate(message.episodes)}).encode() + b"\n"
         learn(policy, message)
-        answer = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
-        return b"".join([answer, b"\n", *self._figures])
+        header = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
+        return b"".join([header, b"\n", *self._figures])
 
     def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
-        part = partial(load_weight_rows, rank=self.rank, ranks=self.ranks)
-        part(policy.model, folder / policy.file("model"))
+        load_rows = partial(load_weight_rows, rank=self.rank, ranks=self.num_ranks)
+        load_rows(policy.model, folder / policy.file("model"))
         policy.model.version = version
         for copied in policy.saved_snapshots:
-            part(copied.model, folder / policy.file(copied.purpose))
+            load_rows(copied.model, folder / policy.file(copied.purpose))
         load_optimizer_rows(
-            policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks
+            policy.trained, folder / policy.file("optimizer"), self.rank, self.num_ranks
         )
 
     def _save_all_weights(self, learner: Learner, path: str, ema_path: str) -> None:
@@ -142,10 +144,10 @@ class Shard(Rank):
         save_streamed(moments, shapes, self._path_if_first(path), "The optimiser's")
 
     def _path_if_first(self, path: str) -> Path | None:
-        """Return the file that this learner writes; None if another learner writes it."""
+        """Return the path if this learner has rank 0, which writes the file; None otherwise."""
         return None if self.rank else Path(path)
 
 
 def main(read_fd: int, write_fd: int) -> None:
     """Run a learner with split weights; see ``rank_process.main``."""
-    run_learner(read_fd, write_fd, Shard)
+    run_learner(read_fd, write_fd, ShardedLearner)

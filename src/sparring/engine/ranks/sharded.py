@@ -13,7 +13,6 @@ and Sparring reads no pickles.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import shutil
 import sys
@@ -31,9 +30,13 @@ from sparring.core.files import disk_errors, link_or_copy
 from sparring.core.records import Credit, Episode
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
-from sparring.engine.ranks.data_parallel import STATE, Ranks, learn_message_of
-from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
-from sparring.learn.gradient_step import Means
+from sparring.engine.ranks.data_parallel import (
+    STATE_PREFIX,
+    RankZero,
+    make_learn_message,
+    read_means,
+)
+from sparring.engine.ranks.messages import TIMEOUT_SECONDS, LearnMessage, LostError
 from sparring.learn.weight_files import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 
@@ -44,14 +47,14 @@ MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gathered weights
 
 
-class Shards(Ranks):
-    """The learners of a run with split weights, as the training process sees them."""
+class ShardedRanks(RankZero):
+    """The training process's view of the learners of a run with split weights."""
 
     module = "sparring.engine.ranks.shard_process"
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         super().__init__(config, folder)
-        self._others = range(self.ranks)
+        self._other_ranks = range(self.num_ranks)
         names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
         self._environment = {**dict.fromkeys(names, LOOPBACK), **MALLOC_SETTINGS}
         self._policies: dict[str, Policy] = {}
@@ -60,7 +63,7 @@ class Shards(Ranks):
         self._lost_versions: dict[str, int] = {}  # by policy: its version when its state was lost
 
     def serve(self, policies: Iterable[Policy]) -> None:
-        """Hold the optimisers of these policies from now on.
+        """Take over the optimisers of these policies.
 
         Raises:
             ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
@@ -87,12 +90,12 @@ class Shards(Ranks):
         """
         if not len(batch.pack.turn_of):
             return policy.learn(batch, credit, step=step, progress=progress)
-        message = learn_message_of(batch, credit, step, progress).to_bytes()
+        message = make_learn_message(batch, credit, step, progress).to_bytes()
         answers = self._learn_on_all(policy, message)
-        figures = [_figures(*answer) for answer in answers]
+        figures = [read_means(*answer) for answer in answers]
         total = figures[0][0]  # figures that belong to no leaf are equal at all learners
-        by_leaf = zip(*(parts for _, *parts in figures), strict=True)
-        total.parts = [part for parts in by_leaf for part in parts]  # in the order of the leaves
+        by_leaf = zip(*(leaves for _, *leaves in figures), strict=True)
+        total.parts = [leaf for leaves in by_leaf for leaf in leaves]  # in the order of the leaves
         return {**total.result(), "learning_rate": policy.trained.learning_rate(progress)}
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
@@ -103,7 +106,7 @@ class Shards(Ranks):
         """
         message = LearnMessage(policy.name, 0, 0.0, {}, list(episodes)).to_bytes("imitate")
         answers = self._learn_on_all(policy, message)
-        loss: float = sum(head["loss"] for head, _ in answers)
+        loss: float = sum(header["loss"] for header, _ in answers)
         return loss
 
     def refer(self, policy: str) -> None:
@@ -114,7 +117,7 @@ class Shards(Ranks):
         Raises:
             RunError: a learner has ended.
         """
-        if self._versions_held.get(policy) == self._policies[policy].model.version:
+        if self._sent_versions.get(policy) == self._policies[policy].model.version:
             with self._ended_by_errors():
                 self._ask({"refer": [policy]})
 
@@ -127,7 +130,7 @@ class Shards(Ranks):
             OSError: the disk is full or not writable.
         """
         owner = self._policies[policy]
-        if self._versions_held.get(policy) == owner.model.version:
+        if self._sent_versions.get(policy) == owner.model.version:
             with self._ended_by_errors():
                 self._ask({"moments": [policy, str(path)]})
             return
@@ -138,7 +141,7 @@ class Shards(Ranks):
 
         Raises:
             RunError: the disk is full or not writable.
-            CheckpointError: the state is of other parameters.
+            CheckpointError: the state belongs to different parameters.
         """
         owner = self._policies[policy]
         check_optimizer(owner.trained.optimizer, path)
@@ -151,8 +154,8 @@ class Shards(Ranks):
         self._lost_versions.pop(policy, None)
 
     def close(self) -> None:
-        """End the learners; the state that only they hold is lost."""
-        self._lost_versions |= self._versions_held
+        """End the learners; state that only the learners have is lost."""
+        self._lost_versions |= self._sent_versions
         super().close()
 
     def _write_state(self, policy: Policy, path: Path) -> None:
@@ -162,7 +165,7 @@ class Shards(Ranks):
         if is_lost or (is_current and not linked.exists()):
             raise RunError(
                 f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
-                "ended. The run goes on from its last checkpoint with --resume."
+                "ended. Resume from the last checkpoint with --resume."
             )
         if is_current:
             link_or_copy(linked, path)
@@ -177,17 +180,17 @@ class Shards(Ranks):
             paths = [self._folder / WEIGHTS, self._folder / AVERAGE]
             self._ask({"weights": [policy.name, *map(str, paths)]})
             average = policy.trained.average
-            _read(policy.model, paths[0])
+            _load_weights(policy.model, paths[0])
             if average is not None:
-                _read(average.model, paths[1])
-        self._versions_held[policy.name] = policy.model.version
+                _load_weights(average.model, paths[1])
+        self._sent_versions[policy.name] = policy.model.version
         return answers
 
     def _send_policy(self, policy: Policy) -> None:
-        if self._versions_held.get(policy.name) == policy.model.version:
+        if self._sent_versions.get(policy.name) == policy.model.version:
             return
         with disk_errors(self._folder):
-            folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
+            folder = Path(tempfile.mkdtemp(prefix=STATE_PREFIX, dir=self._folder))
             self._write_state(policy, folder / policy.file("optimizer"))
             save_weights(policy.model, folder / policy.file("model"))
             for copied in policy.saved_snapshots:
@@ -201,7 +204,7 @@ class Shards(Ranks):
 
     def _request_all(self, message: bytes) -> list[tuple[dict[str, Any], bytes]]:
         self._broadcast(message)
-        return [self._answer(child, PATIENCE) for child in self._children]
+        return [self._read_message(child, TIMEOUT_SECONDS) for child in self._children]
 
     def _connect(self) -> None:
         """Do nothing, as the learners connect without the training process."""
@@ -217,13 +220,8 @@ class Shards(Ranks):
             raise
 
 
-def _figures(head: dict[str, Any], payload: bytes) -> list[Means]:
-    ends = itertools.accumulate(head["parts"], initial=0)
-    return [Means.from_bytes(payload[begin:end]) for begin, end in itertools.pairwise(ends)]
-
-
 @torch.no_grad()
-def _read(model: LanguageModel, path: Path) -> None:
+def _load_weights(model: LanguageModel, path: Path) -> None:
     with safe_open(path, framework="pt") as file:
         for name, tensor in model.tensors().items():
             tensor.copy_(file.get_tensor(name))

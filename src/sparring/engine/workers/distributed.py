@@ -1,17 +1,17 @@
 """Rollouts on workers: episodes are split into units, sent, and collected in order of the specs.
 
 The scheduler decides which worker plays which unit, and this module carries it out. With the
-sampler ``in_process`` the bits of an episode do not depend on the worker. A run is then the same to
-the last byte for any number of workers, even if workers crash.
+sampler ``in_process`` an episode is exactly the same on any worker. A run is then the same to the
+last byte for any number of workers, even if workers crash.
 
 If workers run in other processes, a thread listens to them, so that they do not wait while the
 training process learns.
 
 Timing, in timing.jsonl:
-    workers                 workers that were ready at the end of the step, where there are any
+    workers                 number of workers that were ready at the end of the step
     workers_idle            share of the workers' time since the previous step in which they did not
                             play
-    lost_workers            workers that died, hung, or sent an unreadable answer, in the step
+    lost_workers            workers that ended, hung, or sent an unreadable answer, in the step
     resent_units            units that were played again after the loss of their worker
     timed_out_units         units whose worker had not answered in scale.timeout
     duplicate_units         answers to units that another worker had answered before
@@ -60,24 +60,24 @@ IN_PROCESS = "scale.workers=0 scale.fleet=here"  # errors show in the training p
 IN_PROCESS_PINNED = f"scale.order=pinned {IN_PROCESS}"  # for a run in fresh order
 
 
-def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> RolloutError:
+def unplayable_error(reason: str, unit: WorkUnit | None, run: Path, steps: int) -> RolloutError:
     """Return the error of episodes that cannot be played.
 
     Args:
-        why: the reason.
+        reason: the reason.
         unit: the unit that cannot be played; None: no unit can be played.
         run: the run folder.
         steps: number of steps of the run.
     """
     if unit is None:
         return RolloutError(
-            f"The plays of this step cannot go on: {why}. Play with fewer workers "
+            f"The plays of this step cannot go on: {reason}. Play with fewer workers "
             f"(scale.workers), or with none, where errors show: {IN_PROCESS}."
         )
     specs = unit.specs
     return RolloutError(
         f"The plays {specs[0].episode_id} to {specs[-1].episode_id} of this step of "
-        f"{specs[0].game.name} cannot be played: {why}, perhaps for lack of memory. "
+        f"{specs[0].game.name} cannot be played: {reason}, perhaps because memory ran out. "
         "Smaller units (scale.unit_games) or fewer workers need less; in this process, where "
         f"errors show: {_replay_command(unit, run, steps)}."
     )
@@ -147,32 +147,33 @@ class DistributedRollouts:
             RolloutError: a unit has ended several workers, or no worker is left.
             SparringError: playing failed.
         """
-        seated = self._players.with_named_policies(specs)
-        players = {player for spec in seated for player in spec.players}
+        named_specs = self._players.with_named_policies(specs)
+        players = {player for spec in named_specs for player in spec.players}
         new_pin = None if pinned is not None else self.published.pin(players)
         weights = self.published.files(pinned if pinned is not None else new_pin or ())
         progress = judging.progress if judging else None
-        parts, first = split_into_units(seated, self._unit_games), self._units_of_step[progress]
-        self._units_of_step[progress] += len(parts)
+        first_index = self._units_of_step[progress]
+        specs_of_units = split_into_units(named_specs, self._unit_games)
+        self._units_of_step[progress] += len(specs_of_units)
         units = [
-            WorkUnit(part, weights, progress, place)
-            for place, part in enumerate(parts, start=first)
+            WorkUnit(unit_specs, weights, progress, index)
+            for index, unit_specs in enumerate(specs_of_units, start=first_index)
         ]
         with self._changed:
             self._check()
-            numbered = {next(self._numbers): unit for unit in units}
-            self._open |= numbered
-            self._execute(self._scheduler.issued(numbered, self._fleet.now()))
-        numbers = frozenset(numbered)
+            new_units = {next(self._numbers): unit for unit in units}
+            self._open |= new_units
+            self._execute(self._scheduler.issued(new_units, self._fleet.now()))
+        numbers = frozenset(new_units)
         return StartedRollout(
-            partial(self._wait, tuple(numbered), new_pin), lambda: numbers <= self._rollouts.keys()
+            partial(self._wait, tuple(new_units), new_pin), lambda: numbers <= self._rollouts.keys()
         )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes; see ``Players.play``.
 
         Raises:
-            SparringError: as ``begin``.
+            SparringError: as for ``begin``.
         """
         return self.begin(specs, judging).result()
 
@@ -181,11 +182,11 @@ class DistributedRollouts:
         with self._changed:
             while not self._rollouts.keys() >= set(numbers):
                 self._wait_for_change()
-            parts = [self._rollouts.pop(number) for number in numbers]
+            rollouts = [self._rollouts.pop(number) for number in numbers]
         if new_pin is not None:
             self.published.release(new_pin)
-        counts = sum((part.counts for part in parts), RolloutCounts())
-        return Rollout([episode for part in parts for episode in part.episodes], counts)
+        counts = sum((rollout.counts for rollout in rollouts), RolloutCounts())
+        return Rollout([episode for rollout in rollouts for episode in rollout.episodes], counts)
 
     def _wait_for_change(self) -> None:
         self._check()
@@ -213,11 +214,11 @@ class DistributedRollouts:
             utilisation = self._utilisation.since_last_call(self._scheduler.utilisation(now), now)
             total = {**asdict(self._scheduler.counts), "refused_weights": self._weights.refused}
             total |= {"busy": busy, "clock": now}
-            since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
+            change = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             is_first, self._before = not self._before, total
-        available, busy_seconds = since.pop("clock") * self._scheduler.workers, since.pop("busy")
+        available, busy_seconds = change.pop("clock") * self._scheduler.workers, change.pop("busy")
         idle = 1 - busy_seconds / available if available and not is_first else 0.0
-        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **utilisation}
+        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **change, **utilisation}
 
     def _check(self) -> None:
         if self._error is not None:
@@ -275,17 +276,17 @@ class DistributedRollouts:
         if worker not in self._weights:
             return []  # the worker was ended before its message arrived
         if message is None:
-            log.warning("Worker %d is gone; its units are played again.", worker)
+            log.warning("Worker %d has ended; its units are played again.", worker)
             return self._handle_loss(worker, now)
         try:
-            head = head_of(message)
-            if "error" in head:
-                raise error_of(head["error"])
-            if "ready" in head:
+            header = head_of(message)
+            if "error" in header:
+                raise error_of(header["error"])
+            if "ready" in header:
                 if not self._mixed:
-                    check_same_versions(head["ready"])
+                    check_same_versions(header["ready"])
                 return self._scheduler.joined(worker, now)
-            if "refused" in head:
+            if "refused" in header:
                 self._weights.refusing.append(worker)  # ``_wait`` rewrites its files
                 return []
             answer = answer_of(message, self._open)

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-CLOSED = ("learned", "withheld", "lost")
-ISSUED = "issued.json"  # in the run folder: number of issued episodes, which survives a kill
+CLOSED_STATES = ("learned", "withheld", "lost")
+ISSUED_FILE = "issued.json"  # in the run folder: number of issued episodes, which survives a kill
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class EpisodeBudget:
             TypeError: the record is not a mapping of these names.
             ValueError: a value is not a number.
         """
-        return cls(**{name: int(number) for name, number in record.items()})
+        return cls(**{name: int(value) for name, value in record.items()})
 
     def after_kill(self, issued: int = 0) -> EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
@@ -79,7 +79,7 @@ class Admission:
         self._games, self._lag, self._steps = games, lag, steps
         budget = account or EpisodeBudget()
         self._issued = budget.issued
-        self._closed = {name: getattr(budget, name) for name in CLOSED}
+        self._closed = {name: getattr(budget, name) for name in CLOSED_STATES}
         self._num_learned = self._num_taken = 0  # learned steps, and episodes that this step took
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
@@ -132,9 +132,9 @@ class Admission:
 
     def reissue(self, unit: int) -> None:
         """Record that a unit was lost and, if it is open, issued again."""
-        count = sum(self._playing.get(unit, {}).values())
-        self._closed["lost"] += count
-        self._issued += count
+        num_episodes = sum(self._playing.get(unit, {}).values())
+        self._closed["lost"] += num_episodes
+        self._issued += num_episodes
 
     def answer(self, unit: int, groups: Mapping[int, int]) -> None:
         """Record the groups with which a unit has arrived; its other groups have failed.
@@ -150,6 +150,6 @@ class Admission:
 
     def take(self, group: int, *, too_stale: bool) -> None:
         """Record that a step takes a group, to learn from it or to withhold it as too stale."""
-        count = self._arrived.pop(group)
-        self._closed["withheld" if too_stale else "learned"] += count
-        self._num_taken += 0 if too_stale else count
+        num_episodes = self._arrived.pop(group)
+        self._closed["withheld" if too_stale else "learned"] += num_episodes
+        self._num_taken += 0 if too_stale else num_episodes

@@ -1,8 +1,8 @@
 """Rollouts on workers in fresh order: played with the newest weights, returned as they arrive.
 
-A unit gets the newest weights when it is sent. If newer ones are published while it is played, its
-worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can reach
-it then. Tokens sampled before stay, and every sampled segment names its weights.
+A unit gets the newest weights when it is sent. If newer weights are published while it is played,
+its worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can
+reach the worker then. Tokens sampled before stay, and every sampled segment names its weights.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sparring.core.records import ref
 from sparring.engine.players import Players
 from sparring.engine.protocol import Pinned
 from sparring.engine.workers.distributed import DistributedRollouts
-from sparring.engine.workers.episode_budget import ISSUED
+from sparring.engine.workers.episode_budget import ISSUED_FILE
 from sparring.engine.workers.fleet.base import Fleet
-from sparring.engine.workers.units import WeightsFile, WorkUnit, news_bytes
+from sparring.engine.workers.units import WeightsFile, WorkUnit, weights_message
 from sparring.play.rollout import Rollout
 from sparring.play.spec import EpisodeSpec
 
@@ -77,15 +77,15 @@ class FreshWorkers(DistributedRollouts):
                 self.published.release(older)
         self._pins = [older for older in self._pins if needed & set(older)] + [pinned]
         if previous != self._newest:
-            self._fleet.tell(news_bytes(self._newest))
+            self._fleet.tell(weights_message(self._newest))
 
     def issue(
-        self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
+        self, specs_of_units: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
     ) -> list[int]:
         """Issue units of episodes, and return their numbers.
 
         Args:
-            parts: the episodes of each unit.
+            specs_of_units: the episodes of each unit.
             progress: share of the run that is done.
             past: the snapshots that may play in them, from ``published``.
 
@@ -95,11 +95,11 @@ class FreshWorkers(DistributedRollouts):
         snapshots = self.published.files(past)
         with self._changed:
             self._check()
-            self._record_issued(sum(map(len, parts)))
-            numbers = [next(self._numbers) for _ in parts]
-            for number, specs in zip(numbers, parts, strict=True):
-                seated = tuple(self.with_named_policies(specs))
-                self._open[number] = WorkUnit(seated, snapshots, progress, fresh=True)
+            self._record_issued(sum(map(len, specs_of_units)))
+            numbers = [next(self._numbers) for _ in specs_of_units]
+            for number, specs in zip(numbers, specs_of_units, strict=True):
+                named_specs = tuple(self.with_named_policies(specs))
+                self._open[number] = WorkUnit(named_specs, snapshots, progress, fresh=True)
                 self._snapshots_of[number] = self.published.keep(past)
             self._execute(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
@@ -128,7 +128,6 @@ class FreshWorkers(DistributedRollouts):
         return self._players.with_named_policies(specs)
 
     def _answered_units(self) -> list[int]:
-        """Return the answered units in order of arrival."""
         return [number for number in self._rollouts if number in self._snapshots_of]
 
     def _unit_to_send(self, number: int) -> WorkUnit:
@@ -146,8 +145,8 @@ class FreshWorkers(DistributedRollouts):
             self._record_issued(sum(len(self._open[unit].specs) for unit in lost_units))
         self._lost_units += lost_units
 
-    def _record_issued(self, count: int) -> None:
+    def _record_issued(self, num_episodes: int) -> None:
         """Write the number of issued episodes to disk, which survives a kill."""
-        self._issued += count
+        self._issued += num_episodes
         with disk_errors(self.run):
-            write_json_atomic(self.run / ISSUED, {"issued": self._issued})
+            write_json_atomic(self.run / ISSUED_FILE, {"issued": self._issued})

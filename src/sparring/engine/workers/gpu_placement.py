@@ -28,10 +28,10 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
     num_gpus = torch.cuda.device_count()
     missing = [gpu for gpu in gpus if gpu >= num_gpus]
     if missing:
-        last = f", the last is {num_gpus - 1}" if num_gpus else ""
+        range_text = f", the last is {num_gpus - 1}" if num_gpus else ""
         raise ConfigError(
             f"{key} takes GPU {missing[0]}, and torch sees {num_gpus} on this machine, counted "
-            f"from 0{last}. Write other numbers, or take fewer (learner.ranks, scale.workers)."
+            f"from 0{range_text}. Write other numbers, or fewer (learner.ranks, scale.workers)."
         )
 
 
@@ -86,12 +86,13 @@ def worker_settings(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
 def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
     placed = dict(settings)
     if placed.get("policies"):
-        placed["policies"] = {name: dict(part) for name, part in placed["policies"].items()}
-    for part in _sections(placed):
-        part["model"], part["sampler"] = dict(part["model"]), dict(part["sampler"])
-        is_auto = device == "cpu" and part["model"]["device"] == "auto"  # would take a visible GPU
-        if is_auto or part["model"]["device"].startswith(CUDA):
-            part["model"]["device"] = device
+        placed["policies"] = {name: dict(section) for name, section in placed["policies"].items()}
+    for section in _sections(placed):
+        section["model"], section["sampler"] = dict(section["model"]), dict(section["sampler"])
+        # "auto" would take a visible GPU
+        is_auto = device == "cpu" and section["model"]["device"] == "auto"
+        if is_auto or section["model"]["device"].startswith(CUDA):
+            section["model"]["device"] = device
     placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
     placed["scale"] = {**placed["scale"], "share_gpus": True}  # the process numbers its GPUs from 0
     return placed

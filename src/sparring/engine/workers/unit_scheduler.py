@@ -128,7 +128,7 @@ class UtilisationMeter:
         self._clock = 0.0
 
     def since_last_call(self, workers: Sequence[WorkerUtilisation], now: float) -> dict[str, float]:
-        """Return the figures listed above since the last call, and none at the first call.
+        """Return the figures at the top of this file since the last call; {} at the first call.
 
         Args:
             workers: the totals of all workers.
@@ -137,16 +137,16 @@ class UtilisationMeter:
         previous, seconds = self._before, now - self._clock
         self._before, self._clock = workers[:RECORDED_WORKERS], now
         figures: dict[str, float] = {}
-        for number, (old, new) in enumerate(zip(previous, self._before, strict=False)):
+        for worker, (earlier, totals) in enumerate(zip(previous, self._before, strict=False)):
             if seconds > 0:
-                figures[f"worker/{number}/playing"] = (new.playing - old.playing) / seconds
-                figures[f"worker/{number}/ready"] = (new.ready - old.ready) / seconds
-            if new.lost > old.lost:
-                figures[f"worker/{number}/lost"] = float(new.lost - old.lost)
+                figures[f"worker/{worker}/playing"] = (totals.playing - earlier.playing) / seconds
+                figures[f"worker/{worker}/ready"] = (totals.ready - earlier.ready) / seconds
+            if totals.lost > earlier.lost:
+                figures[f"worker/{worker}/lost"] = float(totals.lost - earlier.lost)
         return figures
 
 
-MESSAGES = 2  # messages per worker over which the unsent units of an issue are spread
+MESSAGES_PER_WORKER = 2  # the unsent units of an issue are spread over this many per worker
 
 
 class UnitQueue:
@@ -207,13 +207,14 @@ class UnitQueue:
             workers: number of workers that share the unsent units.
             limit: the largest number of units in the message.
         """
-        first = self._first()
-        size = min(-(-self._num_unsent[self._open[first]] // (MESSAGES * workers)), limit)
-        self._dequeue(first)
+        first_unit = self._first()
+        num_unsent = self._num_unsent[self._open[first_unit]]
+        num_units = min(-(-num_unsent // (MESSAGES_PER_WORKER * workers)), limit)
+        self._dequeue(first_unit)
         units = [heapq.heappop(self._heap)]
-        while len(units) < size and first not in self._num_ended:
+        while len(units) < num_units and first_unit not in self._num_ended:
             unit = self._first()
-            if unit in self._num_ended or self._open[unit] != self._open[first]:
+            if unit in self._num_ended or self._open[unit] != self._open[first_unit]:
                 break
             self._dequeue(unit)
             units.append(heapq.heappop(self._heap))
@@ -232,7 +233,7 @@ class UnitQueue:
             del self._num_unsent[issue]
 
 
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 may end by chance
 FIRST_DELAY, MAX_DELAY = 0.5, 30.0  # seconds before a lost worker is restarted
 START_TIMEOUT = 600.0  # start-up timeout of a worker in seconds
@@ -281,7 +282,7 @@ class UnitScheduler:
     event grows with the logarithm of the number of workers and units.
 
     Args:
-        workers: number of workers, which are numbered from 0.
+        num_workers: number of workers, which are numbered from 0.
         timeout: seconds per unit; None: see ``TimeoutRule``.
         restarts: largest number of restarts of a worker in an hour.
         elastic: whether a worker may wait for a machine without limit. If not, a worker that is not
@@ -290,7 +291,7 @@ class UnitScheduler:
 
     def __init__(
         self,
-        workers: int,
+        num_workers: int,
         *,
         timeout: float | None = None,
         restarts: int = 10,
@@ -299,13 +300,13 @@ class UnitScheduler:
         self.counts = FailureCounts()
         self._elastic, self._unplayed_since = elastic, 0.0  # time since when no worker plays
         self._timeout_rule, self._restarts = TimeoutRule(timeout), restarts
-        self._workers = [_WorkerState(start_at=0.0) for _ in range(workers)]
+        self._workers = [_WorkerState(start_at=0.0) for _ in range(num_workers)]
         self._queue = UnitQueue()
         self._idle: list[int] = []  # a heap of workers; some are no longer idle
         self._checks: list[tuple[float, int]] = []  # a heap of (check_at, worker); some are stale
         self._ready = self._gone = 0  # number of workers that are ready, and that are given up
-        for number in range(workers):
-            self._schedule_check(number, -math.inf)
+        for worker in range(num_workers):
+            self._schedule_check(worker, -math.inf)
 
     @property
     def workers(self) -> int:
@@ -386,7 +387,7 @@ class UnitScheduler:
         self._ready -= state.is_ready
         state.is_ready, state.playing = False, ()
         state.loss_times.append(now)
-        while state.loss_times[0] < now - HOUR:
+        while state.loss_times[0] < now - HOUR_SECONDS:
             state.loss_times.popleft()
         state.num_failures += 1
         if len(state.loss_times) > self._restarts:
@@ -416,17 +417,17 @@ class UnitScheduler:
             return [AbandonRun(reason)]
         commands: list[Command] = []
         while self._checks and self._checks[0][0] <= now:
-            check_at, number = heapq.heappop(self._checks)
-            state = self._workers[number]
+            check_at, worker = heapq.heappop(self._checks)
+            state = self._workers[worker]
             if check_at != state.check_at:
                 continue
             state.check_at = math.inf
             if state.start_at is not None and state.start_at <= now:
                 state.start_at, state.waiting_since = None, now
-                commands.append(StartWorker(number))
+                commands.append(StartWorker(worker))
             elif self._deadline(state) <= now:
-                commands.append(EndWorker(number, self._timeout_reason(number, state)))
-            self._schedule_check(number, now)
+                commands.append(EndWorker(worker, self._timeout_reason(worker, state)))
+            self._schedule_check(worker, now)
         return commands + self._send_waiting(now)
 
     def wait(self, now: float) -> float:
@@ -448,7 +449,7 @@ class UnitScheduler:
             state.check_at = check_at
             heapq.heappush(self._checks, (check_at, worker))
         if len(self._checks) > (1 + STALE_CHECKS) * self.workers:
-            current = ((state.check_at, number) for number, state in enumerate(self._workers))
+            current = ((state.check_at, index) for index, state in enumerate(self._workers))
             self._checks = [check for check in current if check[0] < math.inf]
             heapq.heapify(self._checks)
 
@@ -479,21 +480,20 @@ class UnitScheduler:
         can_time_out = state.is_starting and not self._elastic
         return state.waiting_since + START_TIMEOUT if can_time_out else math.inf
 
-    def _timeout_reason(self, number: int, state: _WorkerState) -> str:
-        """Count the units of a worker that timed out, and return the reason to end it."""
+    def _timeout_reason(self, worker: int, state: _WorkerState) -> str:
         if not state.playing:
-            return f"worker {number} was not ready within {START_TIMEOUT:g} seconds"
+            return f"worker {worker} was not ready within {START_TIMEOUT:g} seconds"
         self.counts.timed_out_units += len(state.playing)
         return (
-            f"worker {number} has not answered {len(state.playing)} units in "
+            f"worker {worker} has not answered {len(state.playing)} units in "
             f"{self._timeout_rule.limit(len(state.playing)):.4g} seconds (scale.timeout)"
         )
 
     def _send_waiting(self, now: float) -> list[Command]:
         commands: list[Command] = []
         while self._queue and self._idle:
-            number = heapq.heappop(self._idle)
-            state = self._workers[number]
+            worker = heapq.heappop(self._idle)
+            state = self._workers[worker]
             state.is_listed = False
             if not state.is_ready:
                 continue  # it has been lost since
@@ -501,6 +501,6 @@ class UnitScheduler:
                 self.workers - self._gone, self._timeout_rule.max_units
             )
             state.waiting_since = now
-            self._schedule_check(number, now)
-            commands.append(SendUnits(number, state.playing))
+            self._schedule_check(worker, now)
+            commands.append(SendUnits(worker, state.playing))
         return commands

@@ -74,7 +74,7 @@ class WorkUnit(NamedTuple):
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[WeightsFile, ...]
     progress: float | None  # share of the run that is done; None: no judging
-    place: int = 0  # number of the unit within the step; not part of the message
+    place: int = 0  # index of the unit within the step; not part of the message
     fresh: bool = False  # whether it gets the newest weights when sent; not part of the message
 
 
@@ -111,7 +111,7 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 
     Args:
         specs: the episodes; those of a group are adjacent.
-        games: the number of episodes at which a unit is full.
+        games: number of episodes from which on a unit is full.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
@@ -126,11 +126,11 @@ def weights_after(
     current: Mapping[str, WeightsFile], files: Iterable[WeightsFile]
 ) -> dict[str, WeightsFile]:
     """Return the weights of each player that a worker holds after it has loaded these files."""
-    new = {file.player: file for file in files}
+    new_files = {file.player: file for file in files}
     remaining = {
-        name: file for name, file in current.items() if ref(name).step is None or name in new
+        name: file for name, file in current.items() if ref(name).step is None or name in new_files
     }
-    return {**remaining, **new}
+    return {**remaining, **new_files}
 
 
 def task_bytes(task: Task) -> bytes:
@@ -146,11 +146,11 @@ def task_bytes(task: Task) -> bytes:
     return json.dumps({"units": units}).encode()
 
 
-def task_of(data: bytes, games: dict[str, Environment]) -> Task:
+def task_of(message: bytes, games: dict[str, Environment]) -> Task:
     """Return the task of a message that ``task_bytes`` made.
 
     Args:
-        data: the message.
+        message: the message.
         games: the environments made so far, as ``EpisodeSpec.from_json`` takes them.
     """
     return {
@@ -159,31 +159,31 @@ def task_of(data: bytes, games: dict[str, Environment]) -> Task:
             tuple(WeightsFile(*fields) for fields in weights),
             progress,
         )
-        for number, specs, weights, progress in parse_json(data)["units"]
+        for number, specs, weights, progress in parse_json(message)["units"]
     }
 
 
-NEWS = b'{"news"'
+NEWS_PREFIX = b'{"news"'
 
 
-def news_bytes(weights: Iterable[WeightsFile]) -> bytes:
+def weights_message(weights: Iterable[WeightsFile]) -> bytes:
     """Return a message that announces newer weights to workers at play."""
     return json.dumps({"news": list(weights)}).encode()
 
 
-def is_news(data: bytes) -> bool:
+def is_weights_message(message: bytes) -> bool:
     """Return whether a message announces newer weights; any other message is a task."""
-    return data.startswith(NEWS)
+    return message.startswith(NEWS_PREFIX)
 
 
-def news_of(data: bytes) -> tuple[WeightsFile, ...]:
-    """Return the weights that a message of ``news_bytes`` announces."""
-    return tuple(WeightsFile(*fields) for fields in parse_json(data)["news"])
+def weights_of_message(message: bytes) -> tuple[WeightsFile, ...]:
+    """Return the weights that a message of ``weights_message`` announces."""
+    return tuple(WeightsFile(*fields) for fields in parse_json(message)["news"])
 
 
-def numbers_of(data: bytes) -> tuple[int, ...]:
-    """Return the numbers of the units of a task."""
-    return tuple(unit[0] for unit in parse_json(data)["units"])
+def numbers_of(message: bytes) -> tuple[int, ...]:
+    """Return the numbers of a task's units, without parsing their episodes."""
+    return tuple(unit[0] for unit in parse_json(message)["units"])
 
 
 def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
@@ -195,7 +195,7 @@ def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
 
 def answer_bytes(answer: WorkerAnswer) -> bytes:
     """Return an answer as a message."""
-    head = {
+    header = {
         "units": [
             {
                 "number": number,
@@ -214,46 +214,46 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
         for episode in rollout.episodes
         if episode.turns
     ]
-    return json.dumps(head).encode() + b"\n" + to_stream(episodes_with_turns)
+    return json.dumps(header).encode() + b"\n" + to_stream(episodes_with_turns)
 
 
-def head_of(data: bytes) -> dict[str, Any]:
+def head_of(message: bytes) -> dict[str, Any]:
     """Return the line of JSON at the start of a message.
 
     Raises:
         UnreadableError: the message does not begin with JSON.
     """
     try:
-        head = parse_json(data.partition(b"\n")[0])
+        header = parse_json(message.partition(b"\n")[0])
     except ValueError as error:
         raise UnreadableError(f"its message is not JSON: {error}") from error
-    if not isinstance(head, dict):
+    if not isinstance(header, dict):
         raise UnreadableError("its message is not a JSON object")
-    return head
+    return header
 
 
-def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
+def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
     """Return the answer of a message of ``answer_bytes``, its episodes in the order of the specs.
 
     Args:
-        data: the message.
+        message: the message.
         open_units: the open units by their numbers; the answers to other units are left out.
 
     Raises:
         UnreadableError: the message is not an answer to these units.
     """
     try:
-        head = head_of(data)
-        units = tuple(unit["number"] for unit in head["units"])
+        header = head_of(message)
+        units = tuple(unit["number"] for unit in header["units"])
         if not units:
-            raise ValueError("it answers no unit")
+            raise ValueError("it contains no unit")
         episodes: dict[int, dict[int, Episode]] = {number: {} for number in units}
         if open_units.keys() & episodes.keys():
-            for number, episode in from_stream(data.partition(b"\n")[2]):
+            for number, episode in from_stream(message.partition(b"\n")[2]):
                 episodes[number][episode.episode_id] = episode
         rollouts = {
             number: _rollout(unit, episodes[number], open_units[number].specs)
-            for number, unit in zip(units, head["units"], strict=True)
+            for number, unit in zip(units, header["units"], strict=True)
             if number in open_units
         }
     except READ_ERRORS as error:
@@ -272,8 +272,8 @@ def _rollout(
         float(unit["judging"]),
         tuple(LogprobCheck(*fields) for fields in unit["scored"]),
     )
-    complete = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
-    return Rollout([_find_episode(episodes, spec) for spec in complete], counts)
+    complete_specs = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
+    return Rollout([_find_episode(episodes, spec) for spec in complete_specs], counts)
 
 
 def _find_episode(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
@@ -285,10 +285,12 @@ def _find_episode(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode
 
 def error_of(content: object) -> SparringError:
     """Return the error that a worker reported."""
-    kind, message = content if isinstance(content, list) and len(content) == 2 else ("", content)
-    kind_of_error = getattr(errors, str(kind), None)
-    if not (isinstance(kind_of_error, type) and issubclass(kind_of_error, SparringError)):
+    class_name, message = (
+        content if isinstance(content, list) and len(content) == 2 else ("", content)
+    )
+    error_class = getattr(errors, str(class_name), None)
+    if not (isinstance(error_class, type) and issubclass(error_class, SparringError)):
         return RolloutError(message)
-    error = kind_of_error.__new__(kind_of_error)  # some error classes take other arguments
+    error = error_class.__new__(error_class)  # some error classes take other arguments
     SparringError.__init__(error, message)
     return error

@@ -36,11 +36,11 @@ from sparring.engine.workers.units import (
     WorkerAnswer,
     WorkUnit,
     answer_bytes,
-    is_news,
+    is_weights_message,
     known_games,
-    news_of,
     task_of,
     weights_after,
+    weights_of_message,
 )
 from sparring.methods.oracles.judge import configured_oracles
 from sparring.play.rollout import Rollout, RolloutCounts
@@ -52,7 +52,7 @@ def facts() -> dict[str, Any]:
 
 
 def fingerprint() -> dict[str, str]:
-    """Return the versions, processor and compiler, on which the bits of a computation depend."""
+    """Return the versions, processor and compiler, on which exact results depend."""
     return {
         "sparring": version(),
         "python": platform.python_version(),
@@ -65,7 +65,7 @@ def fingerprint() -> dict[str, str]:
 
 
 def check_same_versions(other_versions: object) -> None:
-    """Check that a worker computes the same bits as this process.
+    """Check that a worker computes exactly the same numbers as this process.
 
     Raises:
         RunError: the worker runs on another processor, or other versions.
@@ -77,7 +77,7 @@ def check_same_versions(other_versions: object) -> None:
     name = next(name for name in own_versions if own_versions[name] != versions.get(name))
     raise RunError(
         f"A worker has {name} {versions.get(name)!r}, the training process {own_versions[name]!r}, "
-        "so that its replies would differ in the last bits. Install the same on both, or omit it; "
+        "so that its replies would differ slightly. Install the same on both, or leave it out; "
         "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
     )
 
@@ -95,8 +95,8 @@ class Worker:
 
     Args:
         config: the run's configuration, as values of JSON.
-        threads: number of threads, 0 for as many as this process has; with 1 thread, the bits of a
-            reply do not depend on other replies.
+        threads: number of threads, 0 for as many as this process has; with 1 thread, the exact
+            numbers of a reply do not depend on other replies.
     """
 
     def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:
@@ -109,12 +109,12 @@ class Worker:
         self._weights_of: dict[str, WeightsFile] = {}  # by player
 
     def answer(
-        self, data: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
+        self, message: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
     ) -> bytes:
         """Return the answer to a task, or an error about its weights.
 
         Args:
-            data: the task.
+            message: the task.
             files: contents of weights files by their SHA-256; other files are read from disk.
             between: called while no reply is pending, and between two tokens where the sampler can
                 pause; it may ``renew`` the weights.
@@ -122,7 +122,7 @@ class Worker:
         Raises:
             SparringError: playing failed.
         """
-        task, rollouts = task_of(data, self._games_by_json), dict[int, Rollout]()
+        task, rollouts = task_of(message, self._games_by_json), dict[int, Rollout]()
         self.players.between = between
         try:
             for _, same_weights in itertools.groupby(task.items(), lambda item: item[1][1:]):
@@ -154,16 +154,16 @@ class Worker:
                 self.players.policies[player.name or MAIN].take(player, tensors, file.version)
             self._weights_of[file.player] = file
 
-    def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
+    def renew(self, message: bytes, files: Mapping[str, bytes]) -> None:
         """Load newer weights of policies, also while their players are at play.
 
         An unreadable file is ignored, as the next task names its weights.
 
         Args:
-            data: a message of ``news_bytes``.
+            message: a message of ``weights_message``.
             files: contents of weights files by their SHA-256; other files are read from disk.
         """
-        newer = [file for file in news_of(data) if self._is_newer(file)]
+        newer = [file for file in weights_of_message(message) if self._is_newer(file)]
         past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
         if not newer:
             return
@@ -187,9 +187,9 @@ class Worker:
         All units are played in one rollout, which is faster and gives the same episodes. After a
         failure each unit is played separately, so that each has its own counts.
         """
-        first = next(iter(units.values()))
-        self.take(first.weights, files)
-        judging = self._judging(first.progress)
+        first_unit = next(iter(units.values()))
+        self.take(first_unit.weights, files)
+        judging = self._judging(first_unit.progress)
         specs = [spec for unit in units.values() for spec in unit.specs]
         episodes, counts = self.players.play(specs, judging)
         if len(units) > 1 and (counts.retried or counts.dropped_groups):
@@ -258,7 +258,7 @@ def serve(
         with CallWatch(worker.config.call_seconds):
             while True:
                 message = receive()
-                if is_news(message[0]):
+                if is_weights_message(message[0]):
                     worker.renew(*message)
                 else:
                     send(task_answer(worker, *message, load_newest_weights if is_fresh else None))
@@ -275,13 +275,13 @@ def ready_message() -> bytes:
 
 def task_answer(
     worker: Worker,
-    data: bytes,
+    message: bytes,
     files: Mapping[str, bytes],
     between: Callable[[], None] | None = None,
 ) -> bytes:
     """Return a worker's answer to a task, or its error as a message."""
     try:
-        return worker.answer(data, files, between)
+        return worker.answer(message, files, between)
     except SparringError as error:
         return error_message(error)
     except Exception as error:
@@ -293,19 +293,21 @@ def error_message(error: SparringError) -> bytes:
     return _error(type(error).__name__, str(error))
 
 
-def unexpected_error_message(error: Exception, subject: str, kind: type[SparringError]) -> bytes:
+def unexpected_error_message(
+    error: Exception, subject: str, error_class: type[SparringError]
+) -> bytes:
     """Log an unexpected error, and return it as a message that says where it was raised.
 
     Args:
         error: the error.
         subject: the subject of the sentence, capitalised.
-        kind: the error class that the receiver raises.
+        error_class: the error class that the receiver raises.
     """
     log.exception("%s failed.", subject)
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return _error(kind.__name__, f"{subject} failed at {where}: {error!r}.")
+    place_in_code = f"{Path(frame.filename).name}:{frame.lineno}"
+    return _error(error_class.__name__, f"{subject} failed at {place_in_code}: {error!r}.")
 
 
-def _error(kind: str, message: str) -> bytes:
-    return json.dumps({"error": [kind, message]}).encode()
+def _error(error_class: str, message: str) -> bytes:
+    return json.dumps({"error": [error_class, message]}).encode()

@@ -28,7 +28,7 @@ class PublishedWeights:
 
     Args:
         players: the players whose weights are written.
-        folder: for the files; it is emptied first, and removed by ``close``.
+        folder: folder of the files; it is emptied first, and removed by ``close``.
     """
 
     def __init__(self, players: Players, folder: Path) -> None:
@@ -67,8 +67,8 @@ class PublishedWeights:
         return self.pin(self._own_players())
 
     def _own_players(self) -> list[PlayerRef]:
-        kinds = refs(("learner", "policy"))
-        return [kind.for_policy(name) for name in self._players.policies for kind in kinds]
+        players = refs(("learner", "policy"))
+        return [player.for_policy(name) for name in self._players.policies for player in players]
 
     def keep(self, keys: Pinned) -> Pinned:
         """Pin files that exist.
@@ -144,7 +144,6 @@ class PublishedWeights:
             self._files[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
-        """Return a player's name at workers, and its model; None if its weights are not trained."""
         policy = self._players.policies.get(player.name or MAIN)
         is_fixed = policy is None or policy.frozen or player.kind == "demonstrator"
         model = None if policy is None or is_fixed else policy.model_of(player)
@@ -176,7 +175,7 @@ def _is_intact(weights: WeightsFile) -> bool:
         return False
 
 
-MAX_REFUSALS = 3  # of a worker in a row
+MAX_REFUSALS = 3  # largest number of refusals of a worker in a row
 
 
 class WorkerWeights:
@@ -204,7 +203,7 @@ class WorkerWeights:
     def end(self, worker: int) -> None:
         """Record that a worker has ended."""
         del self._weights_of[worker]
-        self.refusing = [number for number in self.refusing if number != worker]
+        self.refusing = [worker_index for worker_index in self.refusing if worker_index != worker]
 
     def record_answer(self, worker: int) -> None:
         """Record that a worker could read its weights."""
@@ -214,8 +213,8 @@ class WorkerWeights:
         """Record sent units, and return by digest the weights files that the worker lacks."""
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
-            new = [weights for weights in unit.weights if current.get(weights.player) != weights]
-            files |= {weights.digest: Path(weights.file) for weights in new}
+            new_files = [file for file in unit.weights if current.get(file.player) != file]
+            files |= {file.digest: Path(file.file) for file in new_files}
             current = weights_after(current, unit.weights)
         self._weights_of[worker] = current
         return files

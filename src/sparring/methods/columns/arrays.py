@@ -15,9 +15,9 @@ from sparring.methods.columns.base import with_column
 
 # columns of numbers or names
 NAME_COLUMNS = ("game", "role", "agent", "action", "view", "state_key")
-FLAGS = ("legal", "done", "cut", "judged", "memory", "note")
-PER_TOKEN = ("token_value",)
-INTEGERS = ("state_group", "opponents")  # identifiers of groups of rows
+FLAG_COLUMNS = ("legal", "done", "cut", "judged", "memory", "note")
+TOKEN_COLUMNS = ("token_value",)
+INTEGER_COLUMNS = ("state_group", "opponents")  # identifiers of groups of rows
 
 
 def table_of_arrays(
@@ -37,11 +37,11 @@ def table_of_arrays(
 
     Args:
         reward: reward of each turn, up to the seat's next one, [N].
-        episode: number of each turn's episode, [N].
+        episode: index of each turn's episode, [N].
         seat: seat of each turn, [N]; default 0.
-        group: number of each turn's group; by default all turns are in one group.
+        group: index of each turn's group; by default all turns are in one group.
         n_tokens: number of sampled tokens of each turn; default 1.
-        turn_index: number of each turn in its trajectory; counted by default.
+        turn_index: index of each turn in its trajectory, from 0; computed by default.
         components: named parts of the reward, [N] each.
         columns: other columns of the turn table by name: ``role``, ``game``, ``agent``, ``action``,
             ``view`` and ``state_key`` as numbers or names; ``legal``, ``done``, ``cut`` and
@@ -49,56 +49,58 @@ def table_of_arrays(
             ``value`` and all others as numbers.
 
     Raises:
-        ConfigError: a column has another length or a value that is not a number, or the rows of a
+        ConfigError: a column has the wrong length or a value that is not a number, or the rows of a
             trajectory are not adjacent.
         UnknownNameError: a column's name is unknown.
     """
     rewards = _floats("reward", reward, None)
-    count = len(rewards)
-    episodes = _integers("episode", episode, count)
-    seats = _integers("seat", np.zeros(count) if seat is None else seat, count)
+    num_rows = len(rewards)
+    episodes = _integers("episode", episode, num_rows)
+    seats = _integers("seat", np.zeros(num_rows) if seat is None else seat, num_rows)
     trajectory = _number_trajectories(episodes, seats)
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
-    indices = np.arange(count) - starts[trajectory] if count else np.zeros(0, dtype=np.int64)
+    indices = np.arange(num_rows) - starts[trajectory] if num_rows else np.zeros(0, dtype=np.int64)
     computed = set(registry.names("columns"))
-    known_columns = set(NAME_COLUMNS) | set(FLAGS) | {"logprob", "attempt"} | computed
+    known_columns = set(NAME_COLUMNS) | set(FLAG_COLUMNS) | {"logprob", "attempt"} | computed
     for name in columns:
         if name not in known_columns:
             raise UnknownNameError("column of the turn table", name, sorted(known_columns))
-    tokens = np.ones(count) if n_tokens is None else n_tokens
-    ids = {name: _number_entries(name, columns.get(name), count) for name in NAME_COLUMNS}
+    tokens = np.ones(num_rows) if n_tokens is None else n_tokens
+    ids = {name: _number_entries(name, columns.get(name), num_rows) for name in NAME_COLUMNS}
     seat_role, seat_names = _number_entries(
-        "role", [f"seat {number}" for number in seats.tolist()], count
+        "role", [f"seat {number}" for number in seats.tolist()], num_rows
     )
     flags: dict[str, Any] = {
-        name: _flags(name, columns[name], count) for name in FLAGS if name in columns
+        name: _flags(name, columns[name], num_rows) for name in FLAG_COLUMNS if name in columns
     }
     role, role_names = ids["role"] if "role" in columns else (seat_role, seat_names)
     table = TurnTable(
         episode=episodes,
-        group=_integers("group", np.zeros(count) if group is None else group, count),
+        group=_integers("group", np.zeros(num_rows) if group is None else group, num_rows),
         trajectory=trajectory,
         game=ids["game"][0],
         role=role,
         seat=seats,
         agent=ids["agent"][0],
-        turn_index=_integers("turn_index", indices if turn_index is None else turn_index, count),
+        turn_index=_integers("turn_index", indices if turn_index is None else turn_index, num_rows),
         reward=rewards,
         done=flags.pop(
             "done",
-            np.append(np.diff(trajectory) != 0, True)[-count:]
-            if count
+            np.append(np.diff(trajectory) != 0, True)[-num_rows:]
+            if num_rows
             else np.zeros(0, dtype=bool),
         ),
-        state_key=ids["state_key"][0] if "state_key" in columns else np.arange(count),
-        legal=flags.pop("legal", np.ones(count, dtype=bool)),
-        n_tokens=_integers("n_tokens", tokens, count),
+        state_key=ids["state_key"][0] if "state_key" in columns else np.arange(num_rows),
+        legal=flags.pop("legal", np.ones(num_rows, dtype=bool)),
+        n_tokens=_integers("n_tokens", tokens, num_rows),
         action=ids["action"][0] if "action" in columns else None,
         view=ids["view"][0] if "view" in columns else None,
-        logprob=_floats("logprob", columns["logprob"], count) if "logprob" in columns else None,
-        attempt=_integers("attempt", columns["attempt"], count) if "attempt" in columns else None,
+        logprob=_floats("logprob", columns["logprob"], num_rows) if "logprob" in columns else None,
+        attempt=_integers("attempt", columns["attempt"], num_rows)
+        if "attempt" in columns
+        else None,
         components={
-            name: _floats(f"components[{name!r}]", values, count)
+            name: _floats(f"components[{name!r}]", values, num_rows)
             for name, values in (components or {}).items()
         },
         game_names=ids["game"][1],
@@ -109,57 +111,57 @@ def table_of_arrays(
         **flags,
     )
     for name in sorted(columns.keys() & computed):
-        num_values = int(table.n_tokens.sum()) if name in PER_TOKEN else count
+        num_values = int(table.n_tokens.sum()) if name in TOKEN_COLUMNS else num_rows
         values: npt.NDArray[Any] = _floats(name, columns[name], num_values)
-        if name in INTEGERS:
+        if name in INTEGER_COLUMNS:
             values = _integers(name, values, num_values)
         table = with_column(table, name, values)
     return table
 
 
-def _floats(name: str, values: npt.ArrayLike, count: int | None) -> FloatArray:
+def _floats(name: str, values: npt.ArrayLike, num_rows: int | None) -> FloatArray:
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ConfigError(f"turn_table: {name} holds a value that is not a number.") from None
-    if numbers.ndim != 1 or (count is not None and len(numbers) != count):
-        shape = "[N]" if count is None else f"({count},)"
+        raise ConfigError(f"turn_table: {name} contains a value that is not a number.") from None
+    if numbers.ndim != 1 or (num_rows is not None and len(numbers) != num_rows):
+        shape = "[N]" if num_rows is None else f"({num_rows},)"
         raise ConfigError(f"turn_table: {name} has shape {numbers.shape} and must have {shape}.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise ConfigError(
-            f"turn_table: {name} is {numbers[row]} in row {row}; give finite numbers."
+            f"turn_table: {name} is {numbers[row]} in row {row}; write finite numbers."
         )
     return numbers
 
 
-def _integers(name: str, values: npt.ArrayLike, count: int) -> IntArray:
-    numbers = _floats(name, values, count)
+def _integers(name: str, values: npt.ArrayLike, num_rows: int) -> IntArray:
+    numbers = _floats(name, values, num_rows)
     if (numbers != np.round(numbers)).any():
         row = int(np.flatnonzero(numbers != np.round(numbers))[0])
-        raise ConfigError(f"turn_table: {name} is {numbers[row]} in row {row}; give whole numbers.")
+        raise ConfigError(f"turn_table: {name} is {numbers[row]} in row {row}; write integers.")
     return numbers.astype(np.int64)
 
 
-def _flags(name: str, values: npt.ArrayLike, count: int) -> npt.NDArray[np.bool_]:
-    numbers = _integers(name, values, count)
+def _flags(name: str, values: npt.ArrayLike, num_rows: int) -> npt.NDArray[np.bool_]:
+    numbers = _integers(name, values, num_rows)
     if not np.isin(numbers, (0, 1)).all():
         raise ConfigError(f"turn_table: {name} must be true or false in every row.")
     return numbers.astype(bool)
 
 
 def _number_entries(
-    name: str, values: Sequence[Hashable] | npt.ArrayLike | None, count: int
+    name: str, values: Sequence[Hashable] | npt.ArrayLike | None, num_rows: int
 ) -> tuple[IntArray, tuple[str, ...]]:
-    entries = [""] * count if values is None else np.asarray(values).tolist()
-    if not isinstance(entries, list) or len(entries) != count:
+    entries = [""] * num_rows if values is None else np.asarray(values).tolist()
+    if not isinstance(entries, list) or len(entries) != num_rows:
         length = len(entries) if isinstance(entries, list) else "no"
-        raise ConfigError(f"turn_table: {name} has {length} entries and must have {count}.")
+        raise ConfigError(f"turn_table: {name} has {length} entries and must have {num_rows}.")
     number_of_entry: dict[Any, int] = {}
     try:
         numbers = [number_of_entry.setdefault(entry, len(number_of_entry)) for entry in entries]
     except TypeError:
-        raise ConfigError(f"turn_table: {name} must hold one name or number per turn.") from None
+        raise ConfigError(f"turn_table: {name} must contain one name or number per turn.") from None
     return np.array(numbers, dtype=np.int64), tuple(map(str, number_of_entry))
 
 

@@ -53,9 +53,12 @@ def flag_turns(
         indices = indices_of(games[key], episode) if episode.turns else ()
         turns = (episode.turns[index] for index in indices)
         turn_keys[number] = {(turn.seat, turn.turn_index) for turn in turns}
-    numbers = {id(episode): number for number, episode in enumerate(source.episodes)}
+    index_of = {id(episode): index for index, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     return np.array(
-        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(episode)]] for episode, turn in rows],
+        [
+            (turn.seat, turn.turn_index) in turn_keys[index_of[id(episode)]]
+            for episode, turn in rows
+        ],
         dtype=bool,
     )

@@ -1,4 +1,4 @@
-"""Column: which turns the release of WideSeek-R1 trains."""
+"""Column: which turns the authors' code of WideSeek-R1 trains."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sparring.methods.columns.failed import flag_turns
 from sparring.play.episode import num_sampled_tokens
 from sparring.play.replay import FAILED, Conversation, conversations
 
-REPEATED = 8000  # a truncated reply of at least so many tokens counts as repeating itself
+REPETITION_TOKENS = 8000  # a truncated reply with at least this many tokens counts as repetitive
 
 
 def wideseek_turns(source: ColumnSource) -> BoolArray:
-    """Flag the turns that WideSeek-R1, as released, trains.
+    """Flag the turns that the authors' code of WideSeek-R1 trains.
 
     What: true or false per row, [N], by the ends of the episode's conversations. A conversation
     failed if a limit ended it (column ``failed``). The lead is the leading seat, or the only seat.
@@ -24,14 +24,14 @@ def wideseek_turns(source: ColumnSource) -> BoolArray:
           of each conversation whose reply was truncated at 8,000 tokens or more. If there is no
           such conversation, all turns of failed conversations.
     A table made of the workers' notes is always well-formed. After a forfeit there is no answer,
-    and the forfeiting turn replaces the lead's last turn. The release pays 0 in the last two cases.
-    Here the environment's reward counts, which is 0 for a malformed answer.
+    and the forfeiting turn replaces the lead's last turn. The authors' code pays 0 in the last two
+    cases. Here the environment's reward counts, which is 0 for a malformed answer.
     """
-    return flag_turns(source, released)
+    return flag_turns(source, find_trained_turns)
 
 
-def released(game: Environment, episode: Episode) -> set[int]:
-    """Return the indices in ``Episode.turns`` of the turns that the release trains.
+def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
+    """Return the indices in ``Episode.turns`` of the turns that the authors' code trains.
 
     Raises:
         CreditError: the environment has several seats and no leading seat.
@@ -69,7 +69,7 @@ def _turns_of_failed(conversations: list[Conversation]) -> set[int]:
 
 def _is_repetition(episode: Episode, index: int) -> bool:
     turn = episode.turns[index]
-    return turn.truncated and num_sampled_tokens(turn) >= REPEATED
+    return turn.truncated and num_sampled_tokens(turn) >= REPETITION_TOKENS
 
 
 def _leading_seats(game: Environment) -> set[int]:

@@ -35,7 +35,7 @@ def a_grae(
         omega = mean of p over groups
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: A group with p of 0 or 1 gives 0, even if its returns differ. If no group succeeds,
-    nothing is learnt. The released code has 1 - sqrt(p) in the second denominator; this follows the
+    nothing is learnt. The authors' code has 1 - sqrt(p) in the second denominator; this follows the
     paper. A group of one trajectory, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
     Verified by: tests/methods/credit/test_group_rewards.py.
@@ -50,17 +50,17 @@ def a_grae(
             matters only where the deviation is tiny.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    success_rates = group_mean((returns >= success).astype(np.float64), ids, count)
+    success_rates = group_mean((returns >= success).astype(np.float64), ids, num_groups)
     is_mixed = (success_rates > 1e-9) & (success_rates < 1 - 1e-9)
-    omega = float(success_rates.mean()) if count else 0.0
+    omega = float(success_rates.mean()) if num_groups else 0.0
     safe_rates = np.where(is_mixed, success_rates, 0.5)
     weight = np.where(
         is_mixed,
         0.5 * (omega / np.sqrt(safe_rates) + (1.0 - omega) / np.sqrt(1.0 - safe_rates)),
         0.0,
     )
-    advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
+    advantages = weight[ids] * standardise(returns, ids, num_groups, epsilon=epsilon)
     advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics={"success_rate": omega})

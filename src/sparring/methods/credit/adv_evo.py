@@ -63,8 +63,8 @@ def adv_evo(
         if over == "batch"
         else (turns.group[starts], turns.game[starts], team_ids)
     )
-    groups, count = group_ids(*keys)
-    advantages = broadcast_to_turns(centre(returns, groups, count), turns)
+    groups, num_groups = group_ids(*keys)
+    advantages = broadcast_to_turns(centre(returns, groups, num_groups), turns)
     if whiten and len(advantages) > 1:
         advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     return Credit(advantages=advantages)

@@ -67,17 +67,17 @@ def advantage_alignment(
         baseline: what a return is compared with. "turn" (default), as in the paper: the others'
             returns from the same turn index. "start": the others' returns from their first turn.
         variant: "paper" (default) uses the equation above. "as_released" multiplies the sum by
-            gamma once more, as the released code does.
+            gamma once more, as the authors' code does.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     starts = trajectory_starts(turns.trajectory)
-    groups, count = group_ids(turns.group[starts], turns.role[starts])
+    groups, num_groups = group_ids(turns.group[starts], turns.role[starts])
     if baseline == "turn":
         turn_groups, num_turn_groups = _by_turn(groups, starts, turns)
         seat_advantages = returns - leave_one_out_mean(returns, turn_groups, num_turn_groups)
     else:
         seat_advantages = returns - broadcast_to_turns(
-            leave_one_out_mean(returns[starts], groups, count), turns
+            leave_one_out_mean(returns[starts], groups, num_groups), turns
         )
     turn_ids, num_turn_ids = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
     others = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages

@@ -64,7 +64,7 @@ def node_groups(turns: TurnTable, method: str, anchors: IntArray) -> tuple[IntAr
 
 
 def positions(trajectory: IntArray) -> IntArray:
-    """Return each row's number within its trajectory, from 0, [N]."""
+    """Return each row's index within its trajectory, from 0, [N]."""
     starts = trajectory_starts(trajectory)
     return np.arange(len(trajectory)) - np.repeat(
         starts, np.diff(np.append(starts, len(trajectory)))
@@ -72,7 +72,7 @@ def positions(trajectory: IntArray) -> IntArray:
 
 
 def mean_over_trajectories(
-    values: FloatArray, ids: IntArray, count: int, trajectory: IntArray
+    values: FloatArray, ids: IntArray, num_ids: int, trajectory: IntArray
 ) -> FloatArray:
     """Return the mean of a trajectory's value over the trajectories of each id, [count].
 
@@ -81,11 +81,11 @@ def mean_over_trajectories(
     Args:
         values: float64 [N], equal over the rows of a trajectory.
         ids: int64 [N].
-        count: number of ids.
+        num_ids: number of ids.
         trajectory: int64 [N].
     """
     rows = _first_rows(ids, trajectory)
-    return group_mean(values[rows], ids[rows], count)
+    return group_mean(values[rows], ids[rows], num_ids)
 
 
 def _first_rows(ids: IntArray, trajectory: IntArray) -> IntArray:
@@ -100,14 +100,14 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     """Return the id of each row's cluster of similar views, [N], by greedy clustering in order."""
     starts, _ = start_groups(turns)
     start_ids, num_starts = group_ids(starts, turns.game)
-    pairs, count = group_ids(start_ids, view)
-    rows = np.zeros(count, dtype=np.int64)
+    pairs, num_pairs = group_ids(start_ids, view)
+    rows = np.zeros(num_pairs, dtype=np.int64)
     rows[pairs] = np.arange(len(pairs))
     texts: list[list[tuple[str, int]]] = [[] for _ in range(num_starts)]
     for pair, row in enumerate(rows):
         texts[start_ids[row]].append((turns.view_names[view[row]], pair))
     cache: dict[tuple[str, str], bool] = {}
-    leader_of = np.arange(count)
+    leader_of = np.arange(num_pairs)
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):

@@ -47,7 +47,7 @@ def arena_rl(
           "swiss" gives coarser ranks.
         - The schemes differ only for a judge that contradicts itself (ops/tournaments.py takes any
           matrix of scores).
-        - Members of equal return share the mean of their ranks; the released code orders them by
+        - Members of equal return share the mean of their ranks; the authors' code orders them by
           index.
         - Each pattern of ties costs one tournament, so large groups with many patterns are slow.
         - A group of one trajectory, or of equal returns, gives 0.
@@ -66,12 +66,12 @@ def arena_rl(
             ``divide_by_std``.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    scores = _tournament_scores(returns, ids, count, scheme)
-    advantages = centre(scores, ids, count)
+    scores = _tournament_scores(returns, ids, num_groups, scheme)
+    advantages = centre(scores, ids, num_groups)
     if divide_by_std:
-        advantages = standardise(scores, ids, count, epsilon=epsilon)
+        advantages = standardise(scores, ids, num_groups, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))
 
 
@@ -94,7 +94,7 @@ def _tournament_scores(
 
 
 def _scores_of_pattern(is_worse: BoolArray, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) of members in order of returns, best first, [n]; see ``steps``."""
+    """Return 1 - rank / (n - 1) of members in order of returns, best first, [n]."""
     levels = -np.append(0, np.cumsum(is_worse)).astype(np.float64)
     ranks = tournament_ranks(scheme, np.repeat(levels[:, None], len(levels), axis=1))
     scores: FloatArray = 1.0 - average_over_ties(is_worse[None], ranks)[0] / (len(levels) - 1)

@@ -77,8 +77,8 @@ def at_grpo(
             ``best_action``; null (default): none.
         local: name of the reward component of the seat's own reply, such as ``format_bonus``; null
             (default): none.
-        alpha: factor of the team's component, at least 0; 1 (default), as released. Unused without
-            ``team``.
+        alpha: factor of the team's component, at least 0; 1 (default), as in the authors' code.
+            Unused without ``team``.
         gamma: discount per turn of the return, in [0, 1]; the default 1 does not discount. Unused
             with ``value`` "reward".
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
@@ -104,10 +104,10 @@ def at_grpo(
         keys = (require_column(turns, "at_grpo", "state_group"),)
     elif same_state:
         keys = (*keys, turns.game, turns.state_key)
-    ids, count = group_ids(*keys)
-    advantages = centre(values, ids, count)
+    ids, num_groups = group_ids(*keys)
+    advantages = centre(values, ids, num_groups)
     if scale == "std":
-        advantages = standardise(values, ids, count, epsilon=epsilon)
+        advantages = standardise(values, ids, num_groups, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 

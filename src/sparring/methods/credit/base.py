@@ -24,17 +24,17 @@ RENAMED = {  # names in NEEDS before the columns were plug-ins
     "process_logprobs": {"process_logprob"},
     "action_values": {"action_value", "state_value", "default_value"},
 }
-MISSING = {  # column -> end of the error text for a missing column
+MISSING_COLUMN_ADVICE = {  # column -> end of the error text for a missing column
     "value": "; declare NEEDS = {'value'} so that the critic computes the column.",
-    "process_logprob": ", of a process model, which only a run trains; where there is none write "
-    "preset policy (in the lab oprl:policy).",
+    "process_logprob": ", of a process model, which only a run trains; elsewhere write preset "
+    "policy (in the lab oprl:policy).",
     **dict.fromkeys(
         ("state_group", "committed"),
         ", which has a row for every reply to a prompt; write turn_table(episodes, "
         "candidates=True).",
     ),
 }
-LARGEST = 1e30  # largest size of an advantage, well below the limit of float32
+MAX_ADVANTAGE = 1e30  # largest size of an advantage, well below the limit of float32
 
 
 def check_input(estimator: BoundPlugin, turns: TurnTable, *state: Any) -> None:
@@ -57,9 +57,9 @@ def validate_turn_table(turns: TurnTable, method: str, *, columns: Iterable[str]
     _check_groups(turns, method)
     invalid = np.flatnonzero(~np.isfinite(turns.reward))
     if len(invalid):
-        where = f"reward {turns.reward[invalid[0]]} in row {invalid[0]}"
         raise CreditError(
-            f"credit {method!r}: {where} is not finite; correct the game or reward it is from."
+            f"credit {method!r}: reward {turns.reward[invalid[0]]} in row {invalid[0]} is not "
+            "finite; correct the game or the reward plug-in from which it comes."
         )
     for name in columns:
         require_column(turns, method, name)
@@ -78,7 +78,7 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
     """
     column = turns.extra.get(name, getattr(turns, name, None))
     if column is None:
-        remedy = MISSING.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
+        remedy = MISSING_COLUMN_ADVICE.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
         raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table{remedy}")
     invalid = np.flatnonzero(~np.isfinite(column))
     if len(invalid) and name == "value":
@@ -100,8 +100,8 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
     per sampled token if its module declares ``LEVEL = "token"``.
     """
     parameters = inspect.signature(plugin.function).parameters.values()
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [parameter for parameter in parameters if parameter.kind in kinds]
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [parameter for parameter in parameters if parameter.kind in by_position]
     if len(positional) != 1:
         return plugin.function
 
@@ -142,35 +142,35 @@ def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: 
         mask = np.asarray(credit.trained)
         if mask.shape != (rows,) or mask.dtype != bool:
             raise PluginError(
-                f"The {estimator} must give trained as booleans of shape ({rows},) here; it gave "
-                f"{mask.dtype} of shape {mask.shape}."
+                f"The {estimator} must return trained as booleans of shape ({rows},) here; it "
+                f"returned {mask.dtype} of shape {mask.shape}."
             )
 
 
 def _check_column(estimator: BoundPlugin, name: str, column: FloatArray, length: int) -> None:
     if np.shape(column) != (length,):
         raise PluginError(
-            f"The {estimator} must give {name} of shape ({length},) here; it "
-            f"gave {np.shape(column)}."
+            f"The {estimator} must return {name} of shape ({length},) here; it "
+            f"returned {np.shape(column)}."
         )
-    kind = np.asarray(column).dtype
-    if kind.kind not in "fiu":
+    dtype = np.asarray(column).dtype
+    if dtype.kind not in "fiu":
         raise PluginError(
-            f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}."
+            f"The {estimator} must return {name} as an array of numbers; it returned {dtype}."
         )
-    invalid = np.flatnonzero(~(np.abs(column) <= LARGEST))
+    invalid = np.flatnonzero(~(np.abs(column) <= MAX_ADVANTAGE))
     if len(invalid):
         raise PluginError(
-            f"The {estimator} gave {name} of {column[invalid[0]]} in row {invalid[0]}; they must "
-            f"be finite, at most {LARGEST:g}."
+            f"The {estimator} returned {name} {column[invalid[0]]} in row {invalid[0]}; all must "
+            f"be finite and at most {MAX_ADVANTAGE:g} in size."
         )
 
 
 def _check_groups(turns: TurnTable, method: str) -> None:
     if not len(turns.game) or turns.game.min() == turns.game.max():
         return
-    groups, count = group_ids(turns.group)
-    game_of_group = np.zeros(count, dtype=np.int64)
+    groups, num_groups = group_ids(turns.group)
+    game_of_group = np.zeros(num_groups, dtype=np.int64)
     game_of_group[groups] = turns.game
     mixed_rows = np.flatnonzero(game_of_group[groups] != turns.game)
     if len(mixed_rows):
@@ -180,8 +180,8 @@ def _check_groups(turns: TurnTable, method: str) -> None:
         )
         raise CreditError(
             f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
-            f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
-            "game its own groups."
+            f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; use "
+            "separate groups for each game."
         )
 
 
@@ -241,7 +241,7 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
     if len(invalid):
         raise CreditError(
             f"credit {method!r}: component {name!r} is {values[invalid[0]]} in row {invalid[0]}; "
-            "correct the reward it is from."
+            "correct the reward plug-in from which it comes."
         )
     return values
 
@@ -272,7 +272,7 @@ def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> Flo
     return np.where(cut, value, reward)
 
 
-def whitened(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
+def whiten_known(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
     """Return advantages with mean 0 and deviation 1 over known turns; unknown turns get 0."""
     valid = advantages[~unknown]
     if len(valid) < 2:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, cut_turns, whitened, with_bootstrap
+from sparring.methods.credit.base import Cut, cut_turns, whiten_known, with_bootstrap
 from sparring.ops.groups import backward_recurrence, generalised_advantages, next_values
 
 NEEDS = {"token_value"}
@@ -44,8 +44,8 @@ def bi_level_gae(
         - With all decays 1, every token gets the return from its turn on minus its value. This has
           no bias with any critic.
         - A discount per turn does not discount long replies.
-        - One release finds the ends of turns by rewards that are not 0, and so misses turns without
-          a reward. Here every turn counts.
+        - The code of one paper finds the ends of turns by rewards that are not 0, and so misses
+          turns without a reward. Here every turn counts.
         - The reward of a turn without tokens (nothing fitted the context) is added to the turn
           before it.
         - A reward before the first turn with tokens is lost, because no token could change it.
@@ -64,7 +64,7 @@ def bi_level_gae(
         lam_token: decay of the sum of token-level differences, in [0, 1]. 1 (default) carries the
             turn's advantage back to its first token without loss.
         whiten: true gives the advantages of the batch's tokens mean 0 and deviation 1, as the
-            releases do. False (default) leaves them; the critic's targets are never whitened.
+            authors' code does. False (default) leaves them. Targets are never whitened.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
             seat's next prompt is unknown, so V before the last turn's last token replaces r +
             gamma_turn V_next of that turn. Earlier turns bootstrap from this V, and the turn's
@@ -85,7 +85,8 @@ def bi_level_gae(
     advantages = backward_recurrence(delta, gamma_token * lam_token, turn_of_token)
     targets = advantages + value
     if whiten:
-        advantages = whitened(advantages, np.isin(np.arange(len(value)), last_tokens[is_unknown]))
+        is_unknown_token = np.isin(np.arange(len(value)), last_tokens[is_unknown])
+        advantages = whiten_known(advantages, is_unknown_token)
     return Credit(advantages=advantages, level="token", value_targets=targets)
 
 

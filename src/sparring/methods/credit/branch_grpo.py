@@ -35,7 +35,7 @@ def branch_grpo(
     A turn gets the mean of A_i over the trajectories with the same information state and action,
     times
         1 + surprise_weight * z
-    The surprise of a turn is minus its log-probability per token. z is this surprise less its mean
+    The surprise of a turn is minus its log-probability per token. z is this surprise minus its mean
     over the batch's turns, over their population deviation.
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls:
@@ -65,9 +65,9 @@ def branch_grpo(
         CreditError: a column is missing.
     """
     anchors, _ = anchor_groups(turns, "branch_grpo", "state_key")
-    branches, count = node_groups(turns, "branch_grpo", anchors)
+    branches, num_branches = node_groups(turns, "branch_grpo", anchors)
     leaf_advantages = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
-    advantages = group_mean(leaf_advantages, branches, count)[branches]
+    advantages = group_mean(leaf_advantages, branches, num_branches)[branches]
     if surprise_weight > 0.0:
         advantages = advantages * (1.0 + surprise_weight * _surprise(turns))
     return Credit(advantages=advantages)

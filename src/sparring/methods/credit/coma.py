@@ -82,9 +82,9 @@ def coma(
     pairs, num_pairs = group_ids(role_views * (int(action.max(initial=-1)) + 2) + action + 1)
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     table = {
-        key: (decay * count, decay * total)
-        for key, (count, total) in state.items()
-        if decay * count > MIN_WEIGHT
+        key: (decay * num_plays, decay * total)
+        for key, (num_plays, total) in state.items()
+        if decay * num_plays > MIN_WEIGHT
     }
     counts = group_counts(pairs, num_pairs)
     pair_values = _update_table(
@@ -100,16 +100,15 @@ def coma(
 
 
 def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
-    """Return the state's key of each (game, role, view, action), the same in every batch."""
     assert turns.view is not None
     assert turns.action is not None
-    first = np.empty(num_pairs, dtype=np.int64)
-    first[pairs] = np.arange(len(pairs))
+    example_rows = np.empty(num_pairs, dtype=np.int64)
+    example_rows[pairs] = np.arange(len(pairs))
     columns = (
-        turns.game[first].tolist(),
-        turns.role[first].tolist(),
-        turns.view[first].tolist(),
-        turns.action[first].tolist(),
+        turns.game[example_rows].tolist(),
+        turns.role[example_rows].tolist(),
+        turns.view[example_rows].tolist(),
+        turns.action[example_rows].tolist(),
     )
     return [
         json.dumps(
@@ -128,11 +127,11 @@ def _update_table(
     table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray
 ) -> FloatArray:
     values = np.empty(len(keys))
-    for index, (key, count, total) in enumerate(
+    for index, (key, num_plays, total) in enumerate(
         zip(keys, counts.tolist(), totals.tolist(), strict=True)
     ):
         previous = table.get(key, (0.0, 0.0))
-        table[key] = previous[0] + count, previous[1] + total
+        table[key] = previous[0] + num_plays, previous[1] + total
         values[index] = table[key][1] / table[key][0]
     return values
 

@@ -20,12 +20,12 @@ def copo(
     threshold: Annotated[float, Field(ge=0)] = 0.5,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Blend the advantage within the group with that of the group, by agreement of outcomes.
+    """Blend within-group and between-group advantages, weighted by how much the outcomes differ.
 
     What: If the outcomes of a group differ, the advantage is that of ``grpo``. If they agree,
     ``grpo`` gives 0. Then the group's mean return is compared with that of other groups.
-    When to use: many groups that are all right or all wrong. Do not filter groups of equal returns
-    before this estimator.
+    When to use: many groups in which all replies are right or all are wrong. Do not filter groups
+    of equal returns before this estimator.
     Mathematics:
         H_g = -sum over distinct returns of share * ln share
         sigma = 1 / (1 + exp(-sharpness * (H_g - threshold)))
@@ -34,7 +34,8 @@ def copo(
     Shapes: advantages [N]; groups per (group, role, game).
     Pitfalls:
         - This is not a reproduction. The paper blends two losses and measures consistency on final
-          answers; this blends advantages and uses returns. Sharpness and threshold are ours.
+          answers; this blends advantages and uses returns. The default values of sharpness and
+          threshold are ours.
         - Continuous returns never agree, so the result is ``grpo``.
         - z_g compares different tasks, so it is biased towards easy tasks.
     Reference: arXiv 2508.04138 (COPO).
@@ -46,20 +47,20 @@ def copo(
             default is 5.
         threshold: the entropy H_g at which both terms have equal weight (the paper's gamma), in
             nats, at least 0. The default is 0.5; a group with half successes has ln 2 = 0.69.
-        epsilon: added to the deviation within the group and to that between groups, in reward
-            units, at least 0. The default matters only where the deviation is tiny.
+        epsilon: added to the deviation within the group and to the deviation between groups, in
+            reward units, at least 0. The default matters only where the deviation is tiny.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = group_ids(turns.group, turns.role, turns.game)
+    groups, num_groups = group_ids(turns.group, turns.role, turns.game)
     roles, num_roles = role_groups(turns)
     ids = groups[starts]
-    entropy = group_mean(-np.log(shares_of_value(returns, ids, count)), ids, count)
+    entropy = group_mean(-np.log(shares_of_value(returns, ids, num_groups)), ids, num_groups)
     local_weight = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
-    role_of_group = np.zeros(count, dtype=np.int64)
+    role_of_group = np.zeros(num_groups, dtype=np.int64)
     role_of_group[ids] = roles[starts]
-    means = group_mean(returns, ids, count)
-    between = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
-    within = standardise(returns, ids, count, epsilon=epsilon)
-    advantages = local_weight * within + (1.0 - local_weight) * between
+    means = group_mean(returns, ids, num_groups)
+    between_groups = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
+    within_group = standardise(returns, ids, num_groups, epsilon=epsilon)
+    advantages = local_weight * within_group + (1.0 - local_weight) * between_groups
     metrics = {"local_weight": float(local_weight.mean())} if len(local_weight) else {}
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)

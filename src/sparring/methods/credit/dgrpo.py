@@ -60,11 +60,12 @@ def dgrpo(
             "success and failure."
         )
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    scaled_means = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
-    relative = centre(returns, ids, count)
+    means = group_mean(returns, ids, num_groups)
+    scaled_means = np.clip((means - worst) / (best - worst), 0.0, 1.0)
+    relative = centre(returns, ids, num_groups)
     if divide_by_std:
-        relative = standardise(returns, ids, count, epsilon=epsilon)
+        relative = standardise(returns, ids, num_groups, epsilon=epsilon)
     advantages = (1.0 + strength * (1.0 - scaled_means))[ids] * relative
     return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -13,7 +13,7 @@ NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}
 def difference_rewards(
     turns: TurnTable, *, default: Literal["uniform", "policy"] = "uniform"
 ) -> Credit:
-    """Credit an action with its exact value less that of a default action.
+    """Credit an action with its exact value minus that of a default action.
 
     What: The return with the action that was played, minus the return with a default action in its
     place. Afterwards all seats follow the policy. The default action is a legal action drawn
@@ -35,7 +35,7 @@ def difference_rewards(
     Verified by: tests/methods/credit/test_exact_values.py.
 
     Args:
-        default: how the default action is drawn: "uniform" over legal ones, or by its own "policy".
+        default: how the default action is drawn: "uniform" over legal actions, or by the "policy".
     """
     column = "default_value" if default == "uniform" else "state_value"
     return Credit(advantages=turns.column("action_value") - turns.column(column))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, trajectory_returns
-from sparring.ops.groups import deviations, group_ids, group_mean
+from sparring.ops.groups import group_ids, group_mean, group_std_or_zero
 
 GROUP_RELATIVE = [
     {"agent_is": {"role"}, "mean": {"agent"}},
@@ -55,7 +55,7 @@ def dr_mas(
         agent_is: what identifies an agent: its "role" in the game (default), or "agent", the name
             of the agent in the seat.
         over: how often a trajectory counts in the statistics: once per turn ("turns", the default,
-            as in the release), or once ("episodes").
+            as in the authors' code), or once ("episodes").
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny.
     """
@@ -81,7 +81,7 @@ def _relative(
     """Return (value - mean) / (deviation + epsilon), 0 where the deviation is 0."""
     centred = values - group_mean(values, *mean_groups)[mean_groups[0]]
     centred = centred - group_mean(centred, *mean_groups)[mean_groups[0]]
-    deviation = deviations(values, *std_groups)
+    deviation = group_std_or_zero(values, *std_groups)
     factor = np.divide(
         1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import Cut, cut_turns, whitened, with_bootstrap
+from sparring.methods.credit.base import Cut, cut_turns, whiten_known, with_bootstrap
 from sparring.ops.groups import generalised_advantages
 
 NEEDS = {"value"}
@@ -57,5 +57,5 @@ def gae(
     advantages = generalised_advantages(reward, value, turns.trajectory, gamma=gamma, lam=lam)
     targets = advantages + value
     if whiten:
-        advantages = whitened(advantages, is_truncated)
+        advantages = whiten_known(advantages, is_truncated)
     return Credit(advantages=advantages, value_targets=targets, baselines=value)

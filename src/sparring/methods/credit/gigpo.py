@@ -44,9 +44,9 @@ def gigpo(
         - If a view hides important information, different states are compared.
         - If a view recurs in an episode, a turn is compared with its own future.
         - Clusters are greedy and depend on the order of the texts. Here the order is alphabetical
-          within a group; released code uses the order of the batch.
+          within a group; the authors' code uses the order of the batch.
         - The cost grows with the square of the number of distinct views of a group.
-        - A group of one turn gives 0; in released code it keeps its raw reward.
+        - A group of one turn gives 0; in the authors' code it keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
@@ -62,7 +62,7 @@ def gigpo(
         anchor: which turns are compared. "view" (default): turns with the same view of the seat.
             "state_key": turns with the same information state, which share their whole past.
         similarity: smallest similarity of two texts of one cluster, above 0 and at most 1 (the
-            share of matching characters; 0.95 in released code). None (default) requires equal
+            share of matching characters; 0.95 in the authors' code). None (default) requires equal
             views. Works with ``anchor`` "view" only.
         epsilon: added to both deviations, in reward units, at least 0. Unused without
             ``divide_by_std``.
@@ -71,14 +71,14 @@ def gigpo(
         CreditError: the anchor's column is missing.
         ConfigError: ``similarity`` without texts.
     """
-    groups, count = anchor_groups(turns, "gigpo", anchor, similarity)
+    groups, num_groups = anchor_groups(turns, "gigpo", anchor, similarity)
     episode_advantages = grpo(
         turns, divide_by_std=divide_by_std, over=over, epsilon=epsilon
     ).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    turn_advantages = centre(returns, groups, count)
+    turn_advantages = centre(returns, groups, num_groups)
     if divide_by_std:
         turn_advantages = divide_by_deviation(
-            turn_advantages, returns, groups, count, epsilon=epsilon
+            turn_advantages, returns, groups, num_groups, epsilon=epsilon
         )
     return Credit(advantages=episode_advantages + weight * turn_advantages)

@@ -18,7 +18,7 @@ TRAINS_NEEDS: dict[str, set[str]] = {  # columns
 }
 
 
-def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
+def mask_of_trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
     """Return a mask of the turns that carry loss, [N], or None if all turns do.
 
     Args:
@@ -80,31 +80,33 @@ def grpo(
         ddof: 1 (default) takes the sample deviation (divisor n - 1), 0 the population deviation
             (divisor n). Unused without ``divide_by_std``.
         over: how often a trajectory counts in the statistics: once ("episodes", the default), or
-            once per turn ("turns"), as in much released code. "turns" gives long episodes more
+            once per turn ("turns"), as in the code of many papers. "turns" gives long episodes more
             weight.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
         trains: the turns that carry loss. "all" (default), for the exact gradient. "unfailed":
             turns of conversations that no limit ended (column ``failed``). "as_released" (preset
             ``wideseek_r1``): turns that WideSeek-R1 trains in teams with a lead (column
-            ``wideseek_turns``). Groups are by role here, and contain all agents in the release.
+            ``wideseek_turns``). Here groups are by role; in the authors' code they have all agents.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     if over == "turns":
         values, ids = broadcast_to_turns(returns, turns), groups
     else:
         values, ids = returns, groups[starts]
-    advantages = centre(values, ids, count)
+    advantages = centre(values, ids, num_groups)
     baselines = values - advantages
     if divide_by_std:
-        advantages = divide_by_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
-    is_single = group_counts(groups[starts], count)[ids] < 2
+        advantages = divide_by_deviation(
+            advantages, values, ids, num_groups, ddof=ddof, epsilon=epsilon
+        )
+    is_single = group_counts(groups[starts], num_groups)[ids] < 2
     advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":
         advantages = broadcast_to_turns(advantages, turns)
         baselines = broadcast_to_turns(baselines, turns)
-    trained = trained_turns(turns, trains)
+    trained = mask_of_trained_turns(turns, trains)
     return Credit(
         advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)
     )

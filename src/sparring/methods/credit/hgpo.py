@@ -15,8 +15,7 @@ from sparring.ops.groups import centre, discounted_returns, group_counts, group_
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"count_zeros": False}}
-# an advantage below this, relative to the largest return, is 0 up to rounding
-TINY = 1e-12
+RELATIVE_TOLERANCE = 1e-12  # advantages below this share of the largest return count as 0
 
 
 def hgpo(
@@ -47,14 +46,15 @@ def hgpo(
     Shapes: advantages [N].
     Pitfalls:
         - Without ``base``, a turn with a unique view gets 0 for any return.
-        - With ``count_zeros`` false, rounding can decide which values are 0. Here a value below
-          1e-12 of the largest return is 0.
+        - With ``count_zeros`` false, rounding errors can decide which advantages are 0. Here an
+          advantage below 1e-12 times the largest return counts as 0.
         - epsilon is not added to the sum of the weights.
-        - The released ``base`` counts a trajectory once per turn; here each counts once.
+        - With ``base``, the authors' code counts a trajectory once for each of its turns; here each
+          trajectory counts once.
         - A seat with a recurring view is compared with itself. With ``gamma`` below 1 its two
           returns differ, and the division gives +1 and -1, also in a group of equal returns. Set
           ``gamma`` 1 or ``divide_by_std`` false to avoid this.
-    Reference: arXiv 2602.22817; its release, core_hgpo.py.
+    Reference: arXiv 2602.22817; the authors' code, core_hgpo.py.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:
@@ -68,10 +68,11 @@ def hgpo(
         base: true adds the trajectory's advantage in its group (``grpo``) as k = 0, with weight 1.
             False (default) leaves it out.
         count_zeros: true (default) averages over all lengths that have a value. False (preset
-            ``as_released``) leaves out lengths whose advantage is 0, as released code does. Then a
-            group of equal returns does not move the average towards 0.
+            ``as_released``) leaves out lengths whose advantage is 0, as the authors' code does.
+            Then a group of equal returns does not move the average towards 0.
         anchor: the anchor that two turns must share. "view" (default): the seat's current view.
-            "state_key": the information state, for which all lengths agree.
+            "state_key": the information state; it contains the whole history, so all lengths give
+            the same groups.
         epsilon: added to the deviations, in reward units, at least 0. Unused without
             ``divide_by_std``.
 
@@ -79,51 +80,51 @@ def hgpo(
         CreditError: the anchor's column is missing.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    rounding = TINY * np.abs(returns).max(initial=0.0)
+    tolerance = RELATIVE_TOLERANCE * np.abs(returns).max(initial=0.0)
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
         total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
-        weights[:] = 1.0 if count_zeros else np.abs(total) > TINY
-    for length, rows, groups, count in _levels(turns, history + 1, anchor):
-        values = centre(returns[rows], groups, count)
-        has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > rounding
+        weights[:] = 1.0 if count_zeros else np.abs(total) > RELATIVE_TOLERANCE
+    for length, rows, groups, num_groups in _groups_by_length(turns, history + 1, anchor):
+        values = centre(returns[rows], groups, num_groups)
+        has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > tolerance
         if divide_by_std:
-            values = values / _deviation(values, groups, count, rounding, epsilon)[groups]
+            values = values / _deviation(values, groups, num_groups, tolerance, epsilon)[groups]
         weight = np.where(has_value, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * values
         weights[rows] += weight
     return Credit(advantages=total / np.where(weights > 0, weights, 1.0))
 
 
-def _levels(
-    turns: TurnTable, longest: int, anchor: Anchor
+def _groups_by_length(
+    turns: TurnTable, max_length: int, anchor: Anchor
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
-    """Yield (length of history, rows that share it with another row, their ids, number of ids).
+    """Yield (length, rows whose history another row shares, their group ids, number of groups).
 
-    Each length only searches the rows of the length before, because rows without a common history
-    of k views have no common history of k + 1 views.
+    Each length searches only the rows that the length before has returned: rows without a common
+    history of k views have no common history of k + 1 views.
     """
     anchors, num_anchors = anchor_groups(turns, "hgpo", anchor)
-    groups, count = anchors, num_anchors
+    groups, num_groups = anchors, num_anchors
     position = positions(turns.trajectory)
     rows = np.arange(len(anchors))
-    for length in range(1, longest + 1):
+    for length in range(1, max_length + 1):
         if length > 1:
             has_history = position[rows] >= length - 1
             rows = rows[has_history]
             earlier_anchors = anchors[rows - (length - 1)]
-            groups, count = group_ids(groups[has_history] * num_anchors + earlier_anchors)
-        is_shared = group_counts(groups, count)[groups] > 1
+            groups, num_groups = group_ids(groups[has_history] * num_anchors + earlier_anchors)
+        is_shared = group_counts(groups, num_groups)[groups] > 1
         rows, groups = rows[is_shared], groups[is_shared]
         if not len(rows):
             return
-        yield length, rows, groups, count
+        yield length, rows, groups, num_groups
 
 
 def _deviation(
-    level: FloatArray, groups: IntArray, count: int, scale: float, epsilon: float
+    centred: FloatArray, groups: IntArray, num_groups: int, tolerance: float, epsilon: float
 ) -> FloatArray:
-    """Return the deviation of every group plus epsilon, infinite for rounding errors, [count]."""
-    members = np.maximum(group_counts(groups, count), 1)
-    variance = group_sum(level * level, groups, count) / members
-    return np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)
+    """Return each group's deviation plus epsilon, or inf if values differ only by rounding."""
+    sizes = np.maximum(group_counts(groups, num_groups), 1)
+    variance = group_sum(centred * centred, groups, num_groups) / sizes
+    return np.where(variance > tolerance**2, np.sqrt(variance) + epsilon, np.inf)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import deviations, is_varied, leave_one_out_mean
+from sparring.ops.groups import group_std_or_zero, is_varied, leave_one_out_mean
 
 GROUP_RELATIVE = True
 
@@ -35,7 +35,7 @@ def loop(
         - The threshold is in reward units; with the division, in deviations.
         - Without the division, returns of a group that differ by less than 0.01 all get 0.
         - Setting small advantages to 0 biases the gradient by less than the threshold per turn.
-        - The release drops such trajectories; here a mean over the batch still counts them.
+        - The authors' code drops such trajectories; here a mean over the batch still counts them.
         - A group of one trajectory, or of equal returns, gives 0.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
     Verified by: tests/methods/credit/test_group_baselines.py,
@@ -49,12 +49,11 @@ def loop(
             default is 0.01.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    advantages = np.where(
-        is_varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0
-    )
+    differences = returns - leave_one_out_mean(returns, ids, num_groups)
+    advantages = np.where(is_varied(returns, ids, num_groups)[ids], differences, 0.0)
     if divide_by_std:
-        advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
+        advantages = advantages / np.maximum(group_std_or_zero(returns, ids, num_groups), 1e-7)[ids]
     advantages = np.where(np.abs(advantages) < min_advantage, 0.0, advantages)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

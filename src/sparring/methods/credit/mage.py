@@ -81,7 +81,7 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
         row = decreases[0] + 1
         raise CreditError(
             f"credit {method!r}: row {row} is of attempt {attempt[row]}, after attempt "
-            f"{attempt[row - 1]} of the same seat and episode; give the turns in their order."
+            f"{attempt[row - 1]} of the same seat and episode; sort the turns by time."
         )
     note = np.zeros(len(attempt), dtype=bool) if turns.note is None else turns.note
     rows, notes = np.flatnonzero(~note), np.flatnonzero(note)
@@ -228,7 +228,7 @@ def mage(
     outcome: str | None = None,
     per_opponent: bool = False,
 ) -> Credit:
-    """Credit an attempt with its improvement over the last one, and with gains of later attempts.
+    """Credit an attempt with its gain over the attempt before, and with gains of later attempts.
 
     What: The environment ``trial`` has several attempts in an episode, with notes between them. The
     reward of an attempt is its return minus that of the attempt before, or (LaMer) its return. Then
@@ -270,10 +270,10 @@ def mage(
           notes for the last turn of the attempt before.
         - A group of one attempt gives 0. A group of equal returns does not, unless ``pay`` is
           "cumulative": its first attempts have a reward, and later ones have none.
-        - MAGE's release compares both seats of a game in one group; here roles are separate.
-        - The release's anchor contains the opponent's name. This matters only for groups with
+        - MAGE's code compares both seats of a game in one group; here roles are separate.
+        - The anchor of MAGE's code contains the opponent's name. This matters only for groups with
           several sets of opponents.
-        - The release's penalties for invalid or long replies affect only A_E, because the release
+        - In MAGE's code, penalties for invalid or long replies affect only A_E, because the code
           subtracts them from step returns that A_S does not read.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
     code of mlbio-epfl/LaMer; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
@@ -293,17 +293,17 @@ def mage(
         anchor: which turns are compared: those with the same "view" (default), or those with the
             same information state ("state_key"). Notes are compared with notes alone.
         by_attempt: true compares only attempts with the same number in their sequences, at both
-            levels; a note is of the attempt before it. False (default) compares all attempts.
-        pay: reward of an attempt: "differential" (default, MAGE), its return less that of the
+            levels; a note belongs to the attempt before it. False (default) compares all attempts.
+        pay: reward of an attempt: "differential" (default, MAGE), its return minus that of the
             attempt before, or "cumulative" (LaMer), its rewards at their turns.
         later: weight of later attempts in the returns of turns: "discounted" (default, both
-            releases) by gamma for every remaining turn, or "whole" (LaMer's formula).
+            authors' code) by gamma for every remaining turn, or "whole" (LaMer's formula).
         over: unit of the means of A_E: "attempts" (default), or all "turns", so that long attempts
             weigh more (presets).
         note_zeros: true (presets): a note counts as an attempt, or turn, of reward 0 in the means
             of A_E. False (default): the A_E of a note is 0.
         keep_lone: true (presets): a single entry in a mean of A_E keeps its raw value, as in
-            released code. False (default): a single entry gets 0.
+            the authors' code. False (default): a single entry gets 0.
         outcome: name of the part of the reward that R sums, "game" for the environment's reward
             (presets). Other parts of a turn's reward, such as fines, then count only in this turn's
             A_E, minus their mean over the compared turns. None (default) sums all parts. Then a
@@ -329,11 +329,11 @@ def mage(
         discounted=later == "discounted",
     )
     keys = _comparison_keys(turns, table, by_attempt, per_opponent)
-    groups, count = group_ids(turns.group, turns.role, *keys)
+    groups, num_groups = group_ids(turns.group, turns.role, *keys)
     options = over == "turns", note_zeros, keep_lone
-    advantages = _attempt_advantages(table, gains, groups, count, options)
+    advantages = _attempt_advantages(table, gains, groups, num_groups, options)
     if outcome is not None:
-        advantages += _centre(turns.reward - summed, groups, count, keep_lone)
+        advantages += _centre(turns.reward - summed, groups, num_groups, keep_lone)
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
@@ -347,11 +347,11 @@ def _comparison_keys(
     """Return the columns [N], besides those of the group, in which compared rows are equal."""
     keys: list[IntArray] = []
     if by_attempt:
-        number = np.zeros(len(turns.reward), dtype=np.int64)
-        number[attempts.rows] = attempts.number[attempts.attempt]
+        attempt_index = np.zeros(len(turns.reward), dtype=np.int64)
+        attempt_index[attempts.rows] = attempts.number[attempts.attempt]
         if turns.attempt is not None:
-            number[attempts.notes] = turns.attempt[attempts.notes]
-        keys.append(number)
+            attempt_index[attempts.notes] = turns.attempt[attempts.notes]
+        keys.append(attempt_index)
     if per_opponent:
         assert turns.opponents is not None
         keys.append(turns.opponents)
@@ -362,10 +362,9 @@ def _attempt_advantages(
     attempts: Attempts,
     gains: FloatArray,
     groups: IntArray,
-    count: int,
+    num_groups: int,
     options: tuple[bool, bool, bool],
 ) -> FloatArray:
-    """Return A_E of each turn's attempt within its group, [N]."""
     over_turns, note_zeros, keep_lone = options
     starts = attempts.rows[attempts.starts]
     rows, values = (attempts.rows, gains[attempts.attempt]) if over_turns else (starts, gains)
@@ -373,7 +372,7 @@ def _attempt_advantages(
     if note_zeros:
         rows = np.append(rows, attempts.notes)
         values = np.append(values, np.zeros(len(attempts.notes)))
-    centred = _centre(values, groups[rows], count, keep_lone)
+    centred = _centre(values, groups[rows], num_groups, keep_lone)
     result = np.zeros(len(groups))
     of_attempts, of_notes = centred[:num_entries], centred[num_entries:]
     result[attempts.rows] = of_attempts if over_turns else of_attempts[attempts.attempt]
@@ -382,10 +381,12 @@ def _attempt_advantages(
     return result
 
 
-def _centre(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> FloatArray:
+def _centre(values: FloatArray, ids: IntArray, num_groups: int, keep_lone: bool) -> FloatArray:
     """Return values minus their group's mean; a single value stays if ``keep_lone``."""
-    level = centre(values, ids, count)
-    return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
+    centred = centre(values, ids, num_groups)
+    return (
+        np.where(group_counts(ids, num_groups)[ids] == 1, values, centred) if keep_lone else centred
+    )
 
 
 def _with_notes(attempts: Attempts, later: FloatArray, note_rewards: FloatArray) -> FloatArray:

@@ -39,14 +39,14 @@ def mars(
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
     Pitfalls:
         - The mean over turns gives long episodes more weight.
-        - The released variant is for comparison only. It depends on the number of later tokens, and
-          mixes games. It subtracts the mean per player from turn rewards, whitens token rewards
-          over the batch, and sums them backwards over tokens. Then it subtracts, per player, the
-          mean of the distinct values over all games, and whitens again.
-        - The release pads rows to a fixed length, so the 0 after a row's last reply is one of the
-          distinct values. Here this 0 always counts, because rows should not fill the length.
-        - With ``gamma`` below 1 the release also discounts over prompt tokens between a seat's
-          turns. This variant does not.
+        - The variant "as_released" is for comparison only. It depends on the number of later
+          tokens, and mixes games. It subtracts the mean per player from turn rewards, whitens token
+          rewards over the batch, and sums them backwards over tokens. Then it subtracts, per
+          player, the mean of the distinct values over all games, and whitens again.
+        - The authors' code pads rows to a fixed length, so the 0 after a row's last reply is one of
+          the distinct values. Here this 0 always counts, because rows should not fill the length.
+        - With ``gamma`` below 1 the authors' code also discounts over prompt tokens between a
+          seat's turns. This variant does not.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
     Verified by: tests/methods/credit/test_mars.py, tests/methods/credit/test_bias.py.
 
@@ -62,35 +62,34 @@ def mars(
         by_role: true (default) takes the mean per role of a game. False (preset
             ``no_agent_specific``, the paper's other ablation) takes it over all roles of a game.
             Unused with ``variant`` "as_released".
-        variant: "paper" (default) uses the equations above. "as_released" follows the published
+        variant: "paper" (default) uses the equations above. "as_released" follows the authors'
             code, whose steps are under Pitfalls.
     """
     if variant == "as_released":
         return Credit(advantages=_as_released(turns, gamma), level="token")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    groups, count = role_groups(turns) if by_role else group_ids(turns.game)
+    groups, num_groups = role_groups(turns) if by_role else group_ids(turns.game)
     if turn_level:
-        advantages, baselines = _normalise(returns, groups, count, scale)
+        advantages, baselines = _normalise(returns, groups, num_groups, scale)
     else:
         starts = trajectory_starts(turns.trajectory)
-        columns = _normalise(returns[starts], groups[starts], count, scale)
+        columns = _normalise(returns[starts], groups[starts], num_groups, scale)
         advantages, baselines = (broadcast_to_turns(column, turns) for column in columns)
     return Credit(advantages=advantages, baselines=baselines)
 
 
 def _normalise(
-    returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
+    returns: FloatArray, groups: IntArray, num_groups: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
     """Return (returns minus their group's mean, divided as ``scale`` says, and that mean)."""
-    centred = centre(returns, groups, count)
+    centred = centre(returns, groups, num_groups)
     baselines = returns - centred
     if scale == "std":
-        centred = centred / (group_std(returns, groups, count, ddof=1) + 1e-6)[groups]
+        centred = centred / (group_std(returns, groups, num_groups, ddof=1) + 1e-6)[groups]
     return centred, baselines
 
 
 def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
-    """Return the released code's token advantages, [sum of n_tokens]."""
     seats, num_seats = group_ids(turns.game, turns.seat)
     turn_reward = centre(turns.reward, seats, num_seats)
     ends = np.cumsum(turns.n_tokens) - 1

@@ -46,8 +46,8 @@ def mars2(
     is this term; if neither exists, x = r.
     Shapes: advantages [N]; one value per node.
     Pitfalls:
-        - The release searches a tree of complete answers (AB-MCTS) and scores each node. Here a
-          node is a turn, with a score from its episodes, so only the shaping is MARS^2's.
+        - The authors' code searches a tree of complete answers (AB-MCTS) and scores each node. Here
+          a node is a turn, with a score from its episodes, so only the shaping is MARS^2's.
         - The mean over turns gives long episodes more weight.
         - The baseline compares turns of different depth, which is a bias.
         - A group of one turn gives 0.
@@ -57,9 +57,9 @@ def mars2(
 
     Args:
         weight: weight of the shaping term r - b, any number; 0 leaves the node's reward. The
-            default 0.3 is the release's.
+            default 0.3 is that of the authors' code.
         sibling_share: share of the siblings (other actions in the same state) in b, in [0, 1]; the
-            rest is the parent's. The default 0.5 is the release's.
+            rest is the parent's. The default 0.5 is that of the authors' code.
         divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
             mean.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
@@ -69,9 +69,9 @@ def mars2(
         CreditError: a column is missing.
     """
     states, num_states = anchor_groups(turns, "mars2", "state_key")
-    nodes, count = node_groups(turns, "mars2", states)
-    rewards = group_mean(broadcast_to_turns(trajectory_returns(turns)[0], turns), nodes, count)
-    state_of = np.zeros(count, dtype=np.int64)
+    nodes, num_nodes = node_groups(turns, "mars2", states)
+    rewards = group_mean(broadcast_to_turns(trajectory_returns(turns)[0], turns), nodes, num_nodes)
+    state_of = np.zeros(num_nodes, dtype=np.int64)
     state_of[nodes] = states
     siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
     has_siblings = (group_counts(state_of, num_states) > 1)[states]

@@ -76,8 +76,8 @@ def marti(
             "of a loss."
         )
     returns, starts = trajectory_returns(turns)
-    agents, count = group_ids(turns.game[starts], turns.role[starts])
-    example_row = np.zeros(count, dtype=np.int64)
+    agents, num_past = group_ids(turns.game[starts], turns.role[starts])
+    example_row = np.zeros(num_past, dtype=np.int64)
     example_row[agents] = starts
     names = [
         f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
@@ -89,7 +89,7 @@ def marti(
     quality = (means - low) / (high - low)
     scaled = (returns - low) / (high - low)
     changes = scaled
-    if count:
+    if num_past:
         changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
     shaped = returns + alpha * (high - low) * changes
     if baseline != "none":
@@ -100,8 +100,8 @@ def marti(
     increments = zip(
         names,
         records,
-        group_counts(agents, count).tolist(),
-        group_sum(returns, agents, count).tolist(),
+        group_counts(agents, num_past).tolist(),
+        group_sum(returns, agents, num_past).tolist(),
         strict=True,
     )
     new_records = {
@@ -115,7 +115,6 @@ def marti(
 def _shaping(
     returns: FloatArray, quality: FloatArray, shaping: Literal["margin", "quality", "none"]
 ) -> FloatArray:
-    """Return Delta of returns in [0, 1] given the agents' means."""
     if shaping == "none":
         return np.zeros_like(returns)
     if shaping == "margin":

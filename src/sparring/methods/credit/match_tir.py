@@ -34,7 +34,7 @@ def match_tir(
     g is the (group, role), gt its turns of index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
     Pitfalls: Positions at one turn index can differ. A turn that only one member reached gets 0
-    from the second part, and its raw value in released code. The run's ``rewards`` define the
+    from the second part, and its raw value in the authors' code. The run's ``rewards`` define the
     rewards of turns. ``reference_match`` is the paper's reward, which matches tool calls with those
     of a reference.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
@@ -52,8 +52,8 @@ def match_tir(
     """
     by_trajectory = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    groups, count = group_ids(*turn_keys(turns))
-    by_turn = centre(returns, groups, count)
+    groups, num_groups = group_ids(*turn_keys(turns))
+    by_turn = centre(returns, groups, num_groups)
     if divide_by_std:
-        by_turn = divide_by_deviation(by_turn, returns, groups, count, epsilon=epsilon)
+        by_turn = divide_by_deviation(by_turn, returns, groups, num_groups, epsilon=epsilon)
     return Credit(advantages=(1.0 - turn_share) * by_trajectory + turn_share * by_turn)

@@ -33,10 +33,10 @@ def mc_grpo(
         MAD = median_g |R - m|
         A_i = (R_i - m) / (MAD + epsilon)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The release samples G + 1 rollouts and leaves the pivot out of the loss. Here the
-    pivot has advantage 0 but still counts in a mean over the batch. Groups of even size take the
-    lower of the middle two, so that the pivot is a member. A group of one trajectory, or of equal
-    returns, gives 0.
+    Pitfalls: The authors' code samples G + 1 rollouts and leaves the pivot out of the loss. Here
+    the pivot has advantage 0 but still counts in a mean over the batch. Groups of even size take
+    the lower of the middle two, so that the pivot is a member. A group of one trajectory, or of
+    equal returns, gives 0.
     Reference: MC-GRPO; code of lotusroot-kim/MC-GRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
@@ -48,13 +48,13 @@ def mc_grpo(
         epsilon: added to the MAD, in reward units, above 0; the default is 1e-3.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    centred = np.where(
-        is_varied(returns, ids, count)[ids], returns - lower_median(returns, ids, count)[ids], 0.0
-    )
-    deviation = lower_median(np.abs(centred), ids, count)
+    distances = returns - lower_median(returns, ids, num_groups)[ids]
+    centred = np.where(is_varied(returns, ids, num_groups)[ids], distances, 0.0)
+    deviation = lower_median(np.abs(centred), ids, num_groups)
     advantages = centred / (deviation + epsilon)[ids]
     if without_deviation == "standardise":
-        advantages = np.where(deviation[ids] > 0.0, advantages, standardise(returns, ids, count))
+        standardised = standardise(returns, ids, num_groups)
+        advantages = np.where(deviation[ids] > 0.0, advantages, standardised)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -31,8 +31,8 @@ def ngrpo(
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The advantages of a group sum to less than 0, so probabilities fall on average. For
     this reason the paper uses clip bounds of 0.16 and 0.24. A group of one trajectory is compared
-    with the virtual members (the release passes its raw reward). A group in which all returns are
-    ``best`` gives 0. Returns above ``best`` make the virtual members bad examples.
+    with the virtual members (the authors' code uses its raw reward). A group in which all returns
+    are ``best`` gives 0. Returns above ``best`` make the virtual members bad examples.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
@@ -45,14 +45,14 @@ def ngrpo(
             the deviation is tiny.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    sizes = group_counts(ids, count)
-    centred = centre(returns, ids, count)
+    sizes = group_counts(ids, num_groups)
+    centred = centre(returns, ids, num_groups)
     # difference of the virtual members from the mean of the real members
-    gap = best - group_mean(returns, ids, count)
+    gap = best - group_mean(returns, ids, num_groups)
     virtual_share = num_virtual / np.maximum(sizes + num_virtual, 1)
-    squares = group_sum(centred * centred, ids, count) + sizes * virtual_share * gap * gap
+    squares = group_sum(centred * centred, ids, num_groups) + sizes * virtual_share * gap * gap
     deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
     advantages = (centred - (virtual_share * gap)[ids]) / (deviation + epsilon)[ids]
     return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -26,7 +26,7 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The advantages of a group sum to 0 only if they are weighted by length. The baseline
     contains the trajectory itself and its length, which biases the gradient by order 1 / n. A group
-    of one trajectory, or of equal returns, gives 0. In the released code a group of one gives its
+    of one trajectory, or of equal returns, gives 0. In the authors' code a group of one gives its
     raw return. A group without any token uses the plain mean.
     Reference: Hao et al., 2025 (arXiv 2505.23585); volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_group_baselines.py,
@@ -36,14 +36,15 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
         length: the unit of L_i: the trajectory's sampled "tokens" (default), or its "turns".
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
     turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
     lengths = trajectory_sums(turn_lengths, turns.trajectory)
-    totals = group_sum(lengths, ids, count)
-    centred = centre(returns, ids, count)  # so that the weighted mean is exact for values near 1e6
-    weighted_sums = group_sum(centred * lengths, ids, count)
-    shift = np.divide(weighted_sums, totals, out=np.zeros(count), where=totals > 0)
+    totals = group_sum(lengths, ids, num_groups)
+    # centred so that the weighted mean is exact for values near 1e6
+    centred = centre(returns, ids, num_groups)
+    weighted_sums = group_sum(centred * lengths, ids, num_groups)
+    shift = np.divide(weighted_sums, totals, out=np.zeros(num_groups), where=totals > 0)
     return Credit(advantages=broadcast_to_turns(centred - shift[ids], turns))

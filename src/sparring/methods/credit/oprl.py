@@ -63,7 +63,7 @@ def oprl(
         - A_S depends on the turn itself, which biases the gradient.
         - The paper has step size 1e-6 for the reward model and 5e-7 for the policy; here both are
           equal, unless ``process.learning_rate`` is set.
-        - The released code describes pairs as one to one, but takes every pair. Write
+        - The authors' code describes pairs as one to one, but takes every pair. Write
           ``process.pairs: all`` for this.
         - With "policy", r_t starts at 0 and then rewards any change by training, right or wrong, so
           keep alpha small.
@@ -86,10 +86,11 @@ def oprl(
     """
     newer_column, older_column = COMPARED_COLUMNS[model]
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     steps = beta * (turns.column(newer_column) - turns.column(older_column))
-    by_episode = broadcast_to_turns(_relative_to_group(returns, groups[starts], count, form), turns)
-    by_step = _relative_to_group(steps, groups, count, form)
+    of_trajectory = _relative_to_group(returns, groups[starts], num_groups, form)
+    by_episode = broadcast_to_turns(of_trajectory, turns)
+    by_step = _relative_to_group(steps, groups, num_groups, form)
     metrics = {}
     if len(steps):
         metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
@@ -97,8 +98,8 @@ def oprl(
 
 
 def _relative_to_group(
-    values: FloatArray, ids: IntArray, count: int, form: Literal["rloo", "grpo"]
+    values: FloatArray, ids: IntArray, num_groups: int, form: Literal["rloo", "grpo"]
 ) -> FloatArray:
     if form == "rloo":
-        return values - leave_one_out_mean(values, ids, count)
-    return standardise(values, ids, count)
+        return values - leave_one_out_mean(values, ids, num_groups)
+    return standardise(values, ids, num_groups)

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import best_two
-from sparring.ops.groups import deviations, is_varied
+from sparring.ops.groups import group_std_or_zero, is_varied
 
 GROUP_RELATIVE = True
 
@@ -30,23 +30,23 @@ def pass_at_k(
     because the best trajectory has the maximum of the others as its baseline.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: Two equal best returns give 0. So with rewards 0 and 1 only groups with exactly one
-    success have a signal. A group of one gives 0 (the released code refuses it).
+    success have a signal. A group of one gives 0 (the authors' code refuses it).
     Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_group_baselines.py,
     tests/methods/credit/test_group_bias.py.
 
     Args:
         divide_by_std: true divides by the group's sample deviation plus ``epsilon``, as the
-            released code does by default. False (default) keeps the unbiased gradient.
+            authors' code does by default. False (default) keeps the unbiased gradient.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
-    best, second = best_two(returns, ids, count)
-    gap = np.where(is_varied(returns, ids, count), best - second, 0.0)
+    best, second = best_two(returns, ids, num_groups)
+    gap = np.where(is_varied(returns, ids, num_groups), best - second, 0.0)
     if divide_by_std:
-        gap = gap / (deviations(returns, ids, count) + max(epsilon, 1e-300))
+        gap = gap / (group_std_or_zero(returns, ids, num_groups) + max(epsilon, 1e-300))
     advantages = np.where(returns == best[ids], gap[ids], 0.0)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

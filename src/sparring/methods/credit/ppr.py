@@ -95,22 +95,21 @@ def ppr(
     centred = _centre_and_sum(scaled_process, share, turns, centring)
     reward = turns.reward - process_rewards - payoffs + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
-    groups, count = start_groups(turns)
-    advantages = centre(returns, groups, count)
+    groups, num_groups = start_groups(turns)
+    advantages = centre(returns, groups, num_groups)
     if divide_by_std:
-        advantages = divide_by_deviation(advantages, returns, groups, count, epsilon=epsilon)
+        advantages = divide_by_deviation(advantages, returns, groups, num_groups, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 
 def _centre_and_sum(
     scores: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
 ) -> FloatArray:
-    """Return the sum of centred process reward and outcome per turn."""
     if centring == "half":
         is_last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scores)]
         return scores - 0.5 + np.where(is_last, share - 0.5, 0.0)
-    trajectories, count = group_ids(turns.trajectory)
-    means = np.bincount(trajectories, weights=scores, minlength=count) / np.maximum(
-        group_counts(trajectories, count), 1
+    trajectories, num_groups = group_ids(turns.trajectory)
+    means = np.bincount(trajectories, weights=scores, minlength=num_groups) / np.maximum(
+        group_counts(trajectories, num_groups), 1
     )
     return scores - means[trajectories] + share

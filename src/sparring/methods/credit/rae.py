@@ -33,7 +33,7 @@ def rae(
         b <- decay * b + (1 - decay) * R_i
     with trajectories in order of their episodes. b is read before its own update and starts at 0.
     Shapes: advantages [N]; state {"GAME/ROLE": b}.
-    Pitfalls: The paper has one baseline per game and role. The release has one per player number,
+    Pitfalls: The paper has one baseline per game and role. The authors' code has one per player,
     so that games of different payoffs share it, and one table per actor process; here there is one
     table. Because b starts at 0, the first batches are centred poorly.
     Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
@@ -43,10 +43,11 @@ def rae(
         decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
             return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
         gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less credit,
-            as with the release's intermediate rewards; 1 (default) credits all turns equally.
+            as with intermediate rewards in the authors' code; 1 (default) credits all turns
+            equally.
         baselines: the unit with a separate baseline: each "role" of each game (default), or each
             "player" (preset ``as_released``), which is each seat over all games, with state
-            {"playerSEAT": b}, as in the released code.
+            {"playerSEAT": b}, as in the authors' code.
     """
     returns, starts = trajectory_returns(turns)
     running_baselines: dict[str, float] = {str(key): float(value) for key, value in state.items()}

@@ -45,5 +45,6 @@ def rebn(
             the deviation is tiny.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    groups, count = role_groups(turns) if by_role else (np.zeros(len(returns), dtype=np.int64), 1)
-    return Credit(advantages=standardise(returns, groups, count, epsilon=epsilon))
+    one_group = np.zeros(len(returns), dtype=np.int64), 1
+    groups, num_groups = role_groups(turns) if by_role else one_group
+    return Credit(advantages=standardise(returns, groups, num_groups, epsilon=epsilon))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, discounted_returns, whitened
+from sparring.ops.groups import centre, discounted_returns, whiten_values
 
 GROUP_RELATIVE = {"baseline": {"group"}}
 PRESETS = {"baseline": {"baseline": "group"}}
@@ -35,8 +35,8 @@ def reinforce_plus_plus(
     with mean and sample variance over the batch.
     Shapes: advantages [N]; the group's mean per (group, role).
     Pitfalls: Without the baseline a zero-sum batch is only rescaled. A group of one has the value 0
-    in the whitening; in the released code, its raw reward. Here gamma discounts per turn, in the
-    release per token. Equal returns give 0.
+    in the whitening; in the authors' code, its raw reward. Here gamma discounts per turn, in the
+    authors' code per token. Equal returns give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
@@ -46,15 +46,15 @@ def reinforce_plus_plus(
         baseline: "none" (default) whitens the returns from each turn on. "group" (preset
             ``baseline``) first subtracts the group's mean from the trajectory's return.
         over: how often a turn counts in the batch's mean and variance: once ("turns", the default),
-            or once per sampled token ("tokens"), as in the release's token-level whitening.
+            or once per sampled token ("tokens"), as the authors' code whitens.
     """
     if baseline == "group":
         trajectory_totals, starts = trajectory_returns(turns)
-        groups, count = start_groups(turns)
-        values = broadcast_to_turns(centre(trajectory_totals, groups[starts], count), turns)
+        groups, num_groups = start_groups(turns)
+        values = broadcast_to_turns(centre(trajectory_totals, groups[starts], num_groups), turns)
         scale = float(np.abs(trajectory_totals).mean()) if len(trajectory_totals) else 0.0
     else:
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         scale = float(np.abs(values).mean()) if len(values) else 0.0
     weights = np.ones(len(values)) if over == "turns" else turns.n_tokens.astype(np.float64)
-    return Credit(advantages=whitened(values, weights, scale))
+    return Credit(advantages=whiten_values(values, weights, scale))

@@ -23,8 +23,8 @@ def rloo(turns: TurnTable) -> Credit:
     Verified by: tests/methods/credit/test_group_baselines.py, tests/methods/credit/test_bias.py.
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
-    baseline = leave_one_out_mean(returns, groups[starts], count)
+    groups, num_groups = start_groups(turns)
+    baseline = leave_one_out_mean(returns, groups[starts], num_groups)
     advantages = broadcast_to_turns(returns - baseline, turns)
     baselines = broadcast_to_turns(baseline, turns)
     return Credit(advantages=advantages, baselines=baselines)

@@ -41,14 +41,14 @@ def s_grpo(
             (default), or its "turns".
     """
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
     turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
     lengths = trajectory_sums(turn_lengths, turns.trajectory)
-    rewards = _halving_rewards(returns >= success, lengths, ids, count)
-    return Credit(advantages=broadcast_to_turns(centre(rewards, ids, count), turns))
+    rewards = _halving_rewards(returns >= success, lengths, ids, num_groups)
+    return Credit(advantages=broadcast_to_turns(centre(rewards, ids, num_groups), turns))
 
 
 def _halving_rewards(

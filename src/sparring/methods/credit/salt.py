@@ -57,11 +57,11 @@ def salt(
         CreditError: a column is missing.
     """
     anchors, _ = anchor_groups(turns, "salt", anchor)
-    steps, count = node_groups(turns, "salt", anchors)
+    steps, num_steps = node_groups(turns, "salt", anchors)
     if base == "rloo":
         advantages = rloo(turns).advantages
     else:
         advantages = grpo(turns, divide_by_std=base == "grpo", epsilon=epsilon).advantages
     return Credit(
-        advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps]
+        advantages=mean_over_trajectories(advantages, steps, num_steps, turns.trajectory)[steps]
     )

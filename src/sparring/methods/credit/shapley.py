@@ -70,20 +70,20 @@ def shapley(
     """
     returns, starts = trajectory_returns(turns)
     seats, games = turns.seat[starts], turns.game[starts]
-    episodes, count = group_ids(turns.episode[starts])
-    if seats.max(initial=0) >= 62 or group_counts(episodes, count).max(initial=0) > MAX_PLAYERS:
-        largest = int(group_counts(episodes, count).max(initial=0))
+    episodes, num_episodes = group_ids(turns.episode[starts])
+    largest = int(group_counts(episodes, num_episodes).max(initial=0))
+    if seats.max(initial=0) >= 62 or largest > MAX_PLAYERS:
         raise CreditError(
             f"credit 'shapley': {largest} seats of one episode learn; the exact value is for at "
             f"most {MAX_PLAYERS} of seats 0 to 61."
         )
-    masks = np.zeros(count, dtype=np.int64)
+    masks = np.zeros(num_episodes, dtype=np.int64)
     np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
-    game_of = np.zeros(count, dtype=np.int64)
+    game_of = np.zeros(num_episodes, dtype=np.int64)
     game_of[episodes] = games
-    worths = group_sum(returns, episodes, count)
+    worths = group_sum(returns, episodes, num_episodes)
     if worth == "mean":
-        worths = worths / np.maximum(group_counts(episodes, count), 1)
+        worths = worths / np.maximum(group_counts(episodes, num_episodes), 1)
     old_worths = {
         game: {name: (entry[0], entry[1]) for name, entry in table.items()}
         for game, table in state.items()
@@ -104,15 +104,14 @@ def _shares(
     empty: float,
     baseline: bool,
 ) -> FloatArray:
-    """Return each trajectory's share of its episode's worth, [number of trajectories]."""
     seats, episodes, masks, game_of = columns
     shares = np.zeros(len(seats))
     coalition_ids, num_coalitions = group_ids(game_of, masks)
     coalition_of_row = coalition_ids[episodes] if len(episodes) else episodes
-    for number in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == number)[0])
+    for coalition in range(num_coalitions):
+        example = int(np.flatnonzero(coalition_ids == coalition)[0])
         game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
-        rows = np.flatnonzero(coalition_of_row == number)
+        rows = np.flatnonzero(coalition_of_row == coalition)
         table, equal_shares = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
             mean_and_weight = table.get(_key(members), (1.0, 0.0))
@@ -157,12 +156,12 @@ def _update_worths(
     coalition_ids, num_coalitions = group_ids(game_of, masks)
     counts = group_counts(coalition_ids, num_coalitions)
     totals = group_sum(worths, coalition_ids, num_coalitions)
-    for number in range(num_coalitions):
-        example = int(np.flatnonzero(coalition_ids == number)[0])
+    for coalition in range(num_coalitions):
+        example = int(np.flatnonzero(coalition_ids == coalition)[0])
         table = new_worths.setdefault(turns.game_names[int(game_of[example])], {})
         record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
-        record[0] += float(counts[number])
-        record[1] += float(totals[number])
+        record[0] += float(counts[coalition])
+        record[1] += float(totals[coalition])
     return new_worths
 
 
@@ -179,7 +178,6 @@ def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
 
 
 def _members(mask: int) -> list[int]:
-    """Return the seats of a bit mask, in order."""
     return [seat for seat in range(mask.bit_length()) if mask >> seat & 1]
 
 

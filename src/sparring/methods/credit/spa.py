@@ -81,10 +81,11 @@ def spa(
     step_rewards = contributions + grounding * turns.legal
     advantages = discounted_returns(step_rewards, turns.trajectory, gamma=gamma)
     if baseline == "group":
-        groups, count = start_groups(turns)
+        groups, num_groups = start_groups(turns)
         totals = trajectory_sums(step_rewards, turns.trajectory)
         advantages = advantages - broadcast_to_turns(
-            leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns
+            leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], num_groups),
+            turns,
         )
     metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
     return Credit(

@@ -60,7 +60,7 @@ def spo_tree(
           (b - 1) / b, or by more if nodes also meet by chance. ``leave_one_out`` is not exact
           there, because it omits one episode but not its branches.
         - Segments here are complete turns.
-        - Edges of value 0 stay in the batch; the released code drops them.
+        - Edges of value 0 stay in the batch; the authors' code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
     Verified by: tests/methods/credit/test_spo_tree.py, tests/play/plans/test_credit_on_trees.py.
 
@@ -84,40 +84,40 @@ def spo_tree(
     """
     anchors, _ = anchor_groups(turns, "spo_tree", "state_key")
     # by depth, then state: the nodes of a depth are neighbours
-    nodes, count = group_ids(positions(turns.trajectory), anchors)
+    nodes, num_nodes = group_ids(positions(turns.trajectory), anchors)
     if average == "children":
-        averages = _average_children(turns, nodes, count, gamma, leave_one_out)
+        averages = _average_children(turns, nodes, num_nodes, gamma, leave_one_out)
         edge_values, baseline, deviation = averages
     else:
         returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-        values = group_mean(returns, nodes, count)[nodes]
+        values = group_mean(returns, nodes, num_nodes)[nodes]
         edge_values = turns.reward + gamma * _next_in_trajectory(values, turns.trajectory)
-        baseline = leave_one_out_mean(returns, nodes, count) if leave_one_out else values
+        baseline = leave_one_out_mean(returns, nodes, num_nodes) if leave_one_out else values
         deviation = (
-            group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
+            group_std(edge_values, nodes, num_nodes, ddof=0)[nodes] if divide_by_std else np.ones(0)
         )
     advantages = edge_values - baseline
     if divide_by_std:
         advantages = advantages / (deviation + epsilon)
     if segments == "branches":
-        ids, num_segments = _segment_ids(turns, nodes, count)
+        ids, num_segments = _segment_ids(turns, nodes, num_nodes)
         advantages = group_sum(advantages, ids, num_segments)[ids]
     return Credit(advantages=advantages)
 
 
-def _segment_ids(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
-    edges, num_edges = group_ids(nodes, _children(turns, nodes, count))
+def _segment_ids(turns: TurnTable, nodes: IntArray, num_nodes: int) -> tuple[IntArray, int]:
+    edges, num_edges = group_ids(nodes, _children(turns, nodes, num_nodes))
     node_of = np.zeros(num_edges, dtype=np.int64)
     node_of[edges] = nodes
-    is_start = np.bincount(node_of, minlength=count)[nodes] > 1
+    is_start = np.bincount(node_of, minlength=num_nodes)[nodes] > 1
     is_start[trajectory_starts(turns.trajectory)] = True
     return np.cumsum(is_start) - 1, int(is_start.sum())
 
 
-def _children(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
+def _children(turns: TurnTable, nodes: IntArray, num_nodes: int) -> IntArray:
     action = require_column(turns, "spo_tree", "action")
     next_nodes = np.append(nodes[1:], 0)[: len(nodes)]
-    return np.where(_is_last(turns.trajectory), count + 1 + action, next_nodes)
+    return np.where(_is_last(turns.trajectory), num_nodes + 1 + action, next_nodes)
 
 
 def _is_last(trajectory: IntArray) -> BoolArray:
@@ -130,15 +130,15 @@ def _next_in_trajectory(values: FloatArray, trajectory: IntArray) -> FloatArray:
 
 
 def _average_children(
-    turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
+    turns: TurnTable, nodes: IntArray, num_nodes: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (value of the row's edge, baseline, deviation over the state's edges), [N] each."""
-    children = _children(turns, nodes, count)
-    is_last = children >= count
+    children = _children(turns, nodes, num_nodes)
+    is_last = children >= num_nodes
     edges, num_edges = group_ids(nodes, children)  # by node, hence by depth
     node_of = np.zeros(num_edges, dtype=np.int64)
     node_of[edges] = nodes
-    values, edge_values = np.zeros(count), np.zeros(num_edges)
+    values, edge_values = np.zeros(num_nodes), np.zeros(num_edges)
     depth = positions(turns.trajectory)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
@@ -146,14 +146,16 @@ def _average_children(
         rows = order[low:high]
         is_ended = is_last[rows]
         next_values = np.where(is_ended, 0.0, values[np.where(is_ended, 0, children[rows])])
-        first, end = int(edges[rows].min()), int(edges[rows].max()) + 1
+        first, end = int(edges[rows].min()), int(edges[rows].max()) + 1  # edges of this depth
         edge_values[first:end] = group_mean(
             turns.reward[rows] + gamma * next_values, edges[rows] - first, end - first
         )
-        level = node_of[first:end]
-        values[level[0] : level[-1] + 1] = group_mean(
-            edge_values[first:end], level - level[0], int(level[-1] - level[0]) + 1
+        parents = node_of[first:end]
+        values[parents[0] : parents[-1] + 1] = group_mean(
+            edge_values[first:end], parents - parents[0], int(parents[-1] - parents[0]) + 1
         )
-    baseline = leave_one_out_mean(edge_values, node_of, count) if leave_one_out else values[node_of]
-    deviation = group_std(edge_values, node_of, count, ddof=0)[node_of]
+    baseline = values[node_of]
+    if leave_one_out:
+        baseline = leave_one_out_mean(edge_values, node_of, num_nodes)
+    deviation = group_std(edge_values, node_of, num_nodes, ddof=0)[node_of]
     return edge_values[edges], baseline[edges], deviation[edges]

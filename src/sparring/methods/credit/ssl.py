@@ -69,14 +69,14 @@ def ssl(
             "credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5]."
         )
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     ids = groups[starts]
     progress = trajectory_sums(reward_component(turns, "ssl", component), turns.trajectory)
     grades = np.searchsorted(
         np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"
     ) / len(tiers)
     rewards = (returns - progress >= success) + alpha * grades
-    advantages = centre(rewards, ids, count)
+    advantages = centre(rewards, ids, num_groups)
     if divide_by_std:
-        advantages = standardise(rewards, ids, count, epsilon=epsilon)
+        advantages = standardise(rewards, ids, num_groups, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

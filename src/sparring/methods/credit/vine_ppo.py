@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, TurnTable
 from sparring.methods.credit.base import component
-from sparring.ops.groups import trajectory_starts, whitened
+from sparring.ops.groups import trajectory_starts, whiten_values
 
 NEEDS = {"playout", "playout_before"}
 PRESETS = {"unbiased": {"whiten": False}}
@@ -26,8 +26,8 @@ def vine_ppo(
     Mathematics:
         A[i, t] = r[i, t] + gamma V(s[i, t+1]) - V(s[i, t])
     V is the mean of the remaining payoff in K playouts from a state, and 0 at the end. ``whiten``,
-    as in the release, subtracts the mean of A and divides by its sample deviation. Both count a
-    turn once per sampled token.
+    as in the authors' code, subtracts the mean of A and divides by its sample deviation. Both count
+    a turn once per sampled token.
     Shapes: advantages [N].
     Pitfalls:
         - Every state of the batch costs K playouts, which need most of the sampled tokens; see the
@@ -46,7 +46,8 @@ def vine_ppo(
     Verified by: tests/methods/credit/test_critics.py, tests/measure/test_credit_lab.py.
 
     Args:
-        gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as released.
+        gamma: discount per turn of the value that follows, in [0, 1]; 1 (default), as in the
+            authors' code.
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
             leaves the differences, whose expected gradient is that of the return.
     """
@@ -60,12 +61,11 @@ def vine_ppo(
     advantages: FloatArray = turns.reward + gamma * values_after - values_before
     if whiten and len(advantages):
         scale = float(np.abs(values).mean() + np.abs(old_values).mean())
-        advantages = whitened(advantages, turns.n_tokens.astype(np.float64), scale)
+        advantages = whiten_values(advantages, turns.n_tokens.astype(np.float64), scale)
     return Credit(advantages=advantages)
 
 
 def _cumulative_payoffs(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
-    """Return the game's cumulative payoff up to and including each turn, [N]."""
     if not len(payoffs):
         return payoffs
     sums = np.cumsum(payoffs)

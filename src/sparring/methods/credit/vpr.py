@@ -64,8 +64,8 @@ def vpr(
 
     What: Turn-level GRPO on a reward that an oracle gives each turn. Every token of a turn gets its
     turn's advantage. Two forms are published. The older form, the default and preset "by_turn",
-    compares the same turn of several episodes. Today's release, preset "as_released", compares
-    several replies to one prompt.
+    compares the same turn of several episodes. The authors' current code, preset "as_released",
+    compares several replies to one prompt.
     When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
     trajectories with the same initial state; "as_released" with ``rollout.candidates``.
     Mathematics:
@@ -121,7 +121,7 @@ def vpr(
             advantages are 0, and its tokens count in the means of losses. "mask": its tokens are
             excluded everywhere.
         skip_above: with ``equal`` "mask", the share of equal groups, in [0, 1], above which the
-            step trains nothing. 1 (default) never skips; the release's launchers have 0.93 for
+            step trains nothing. 1 (default) never skips; the authors' launchers have 0.93 for
             Sudoku, 0.9 for tic-tac-toe and none for the others.
         gamma: discount per turn of process rewards, in [0, 1]. 0 (default) counts the turn's reward
             only, 1 also all later rewards in full.
@@ -140,16 +140,16 @@ def vpr(
     rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(rewards))
-    ids, count = _groups(turns, rows, baseline)
+    ids, num_compared = _groups(turns, rows, baseline)
     advantages[rows] = _relative_to_group(
-        values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
+        values[rows], ids, num_compared, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
     trained = None
     if equal == "mask":
-        is_varied_group = is_varied(values[rows], ids, count)
+        is_varied_group = is_varied(values[rows], ids, num_compared)
         trained = np.zeros(len(rewards), dtype=bool)
-        equal_share = float((~is_varied_group).mean()) if count else 0.0
+        equal_share = float((~is_varied_group).mean()) if num_compared else 0.0
         if equal_share <= skip_above:
             trained[rows] = is_varied_group[ids]
         metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}
@@ -191,7 +191,7 @@ def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> N
 
 
 def _whiten(values: FloatArray, epsilon: float) -> FloatArray:
-    """Return values less their mean, over their population deviation; 0 for equal values."""
+    """Return values minus their mean, over their population deviation; 0 for equal values."""
     ids = np.zeros(len(values), dtype=np.int64)
     return standardise(values, ids, 1, ddof=0, epsilon=epsilon)
 
@@ -211,7 +211,7 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
 def _relative_to_group(
     values: FloatArray,
     ids: IntArray,
-    count: int,
+    num_groups: int,
     without_mean: bool,
     leave_one_out: bool,
     divide_by_std: bool,
@@ -221,13 +221,13 @@ def _relative_to_group(
     if without_mean:
         centred = values
     elif leave_one_out:
-        centred = values - leave_one_out_mean(values, ids, count)
+        centred = values - leave_one_out_mean(values, ids, num_groups)
     elif divide_by_std:
-        return standardise(values, ids, count, epsilon=epsilon)
+        return standardise(values, ids, num_groups, epsilon=epsilon)
     else:
-        centred = centre(values, ids, count)
+        centred = centre(values, ids, num_groups)
     return (
-        divide_by_deviation(centred, values, ids, count, epsilon=epsilon)
+        divide_by_deviation(centred, values, ids, num_groups, epsilon=epsilon)
         if divide_by_std
         else centred
     )

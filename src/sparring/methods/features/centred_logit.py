@@ -1,4 +1,4 @@
-"""Feature: logit of the sampled token, less the mean logit."""
+"""Feature: logit of the sampled token, minus the mean logit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 def centred_logit(logits: Tensor) -> Tensor:
     """Subtract from each logit the mean of the finite logits; the loss ``neurd`` reads the result.
 
-    Shapes: logits [M, V]; result [M, V], 0 for entries at -inf. A feature with a column per
-    vocabulary token is read at the sampled token.
+    Shapes: logits [M, V]; result [M, V], 0 for entries at -inf. The result has one column per token
+    of the vocabulary; the loss reads the column of the sampled token.
     """
     is_finite = logits.isfinite()
     finite_logits = torch.where(is_finite, logits, 0.0)

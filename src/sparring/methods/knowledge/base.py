@@ -72,12 +72,12 @@ def check_output(
             f"returned {len(output.scores)}."
         )
     for episode, scores_of_turns in zip(request.episodes, output.scores, strict=True):
-        for number, scores in scores_of_turns.items():
-            num_replies = len(replies(episode.turns[number]))
+        for index, scores in scores_of_turns.items():
+            num_replies = len(replies(episode.turns[index]))
             present_scores = [score for score in scores if score is not None]
             if len(scores) != num_replies or not all(map(math.isfinite, present_scores)):
                 raise PluginError(
-                    f"The {knowledge} must return {num_replies} finite scores for turn {number} of "
+                    f"The {knowledge} must return {num_replies} finite scores for turn {index} of "
                     f"episode {episode.episode_id}; it returned {list(scores)}."
                 )
     try:
@@ -101,13 +101,13 @@ def with_scores(episodes: Sequence[Episode], scores: Scores) -> list[Episode]:
 
 def _set_scores(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> Episode:
     turns = list(episode.turns)
-    for number, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         if turn.candidates:
             all_replies = replies(turn)
-            reply_scores = scores.get(number) or (None,) * len(all_replies)
-            first, *others = (
+            reply_scores = scores.get(index) or (None,) * len(all_replies)
+            first_reply, *other_replies = (
                 reply._replace(score=score)
                 for reply, score in zip(all_replies, reply_scores, strict=True)
             )
-            turns[number] = first._replace(candidates=tuple(others))
+            turns[index] = first_reply._replace(candidates=tuple(other_replies))
     return replace(episode, turns=tuple(turns))

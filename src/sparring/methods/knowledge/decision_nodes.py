@@ -35,7 +35,7 @@ def map_decisions(
     *,
     gists: bool,
 ) -> list[list[DecisionNode]]:
-    """Return, per episode, the decisions whose state in the abstracted game can be found.
+    """Return for each episode the decisions whose state in the abstracted game can be found.
 
     Args:
         request: the episodes of a step.
@@ -137,7 +137,7 @@ class MappedPrompt(NamedTuple):
     """A prompt with several replies, mapped to actions of the abstracted game."""
 
     episode: int  # index in the request's episodes
-    number: int  # number of the turn
+    number: int  # index of the turn in the episode
     state: tuple[str, str, str]  # environment, kind and list of actions, information state
     actions: tuple[int, ...]  # abstract action of each reply
 
@@ -185,19 +185,19 @@ def score_replies(
         target = _with_floor(space.strategies[game][key], floor)
         num_clusters, in_pool = len(target) - 1, by_pool[kind]
         share = {
-            number: (counts[number] + num_clusters * in_pool[number] / in_pool.total())
+            action: (counts[action] + num_clusters * in_pool[action] / in_pool.total())
             / (counts.total() + num_clusters)
-            for number in target
+            for action in target
         }
-        distances.append(sum(abs(target[number] - share[number]) for number in target) / 2)
+        distances.append(sum(abs(target[action] - share[action]) for action in target) / 2)
         values[state] = {
-            number: math.log(target[number] / share[number])
+            action: math.log(target[action] / share[action])
             if prefer == "ratio"
-            else target[number]
-            for number in counts
+            else target[action]
+            for action in counts
         }
     scores: list[list[float | None]] = [
-        [values[prompt.state][number] for number in prompt.actions] for prompt in prompts
+        [values[prompt.state][action] for action in prompt.actions] for prompt in prompts
     ]
     if not prompts:
         return scores, {}
@@ -213,5 +213,5 @@ def _is_uniform(strategy: Sequence[float]) -> bool:
 
 def _with_floor(strategy: Sequence[float], floor: float) -> dict[int, float]:
     k = len(strategy)
-    target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
+    target = {action: (1 - floor) * p + floor / k for action, p in enumerate(strategy)}
     return {**target, ILLEGAL: floor / k}

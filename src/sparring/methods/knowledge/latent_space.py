@@ -229,18 +229,16 @@ class MonteCarloSolver:
         generator: np.random.Generator,
         depth: int,
     ) -> FloatArray:
-        """Return the payoff of each label, [number of labels]."""
         values = np.zeros(len(node.row.labels))
-        for number, label in enumerate(node.row.labels):
+        for index, label in enumerate(node.row.labels):
             next_play = play.clone()
             next_play.step({**actions, seat: node.action_with_label(label, generator)})
-            values[number] = self._rollout_value(next_play, seat, generator, depth)
+            values[index] = self._rollout_value(next_play, seat, generator, depth)
         return values
 
     def _rollout_value(
         self, play: AbstractedPlay, seat: int, generator: np.random.Generator, depth: int
     ) -> float:
-        """Return the seat's payoff at the end, with all actions tried at ``depth`` decisions."""
         while not play.done:
             due_seats = play.due()
             actions = {

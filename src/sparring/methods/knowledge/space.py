@@ -27,7 +27,7 @@ from sparring.ops.clusters import (
 )
 from sparring.ops.game_tree import average_strategies
 
-MAX_HISTORIES = 500_000  # most histories of an abstracted game that is solved exactly
+MAX_HISTORIES = 500_000  # largest number of histories of a game that is solved exactly
 SUM_TOLERANCE = 1e-6
 
 Strategy = Mapping[str, Sequence[float]]

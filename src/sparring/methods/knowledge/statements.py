@@ -88,7 +88,7 @@ class JudgedDecision:
     """A decision whose replies a knowledge plug-in may score.
 
     Args:
-        number: number of its turn in the episode.
+        number: index of the turn in the episode.
         kind: kind of action; "" for an action from a list.
         actions: action of each reply, in the order of ``base.replies``; None for an illegal reply.
         legal: the legal actions, if the environment lists them.
@@ -116,14 +116,14 @@ def judged_decisions(
     """
     decisions = []
     pairs = zip(episode.turns, replay_states(game, episode), strict=False)
-    for number, (turn, play) in enumerate(pairs):
+    for turn_number, (turn, play) in enumerate(pairs):
         if not turn.is_decision or turn.seat not in play.due():
             continue
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:
             continue
         decision = JudgedDecision(
-            number=number,
+            number=turn_number,
             kind=kind,
             actions=tuple(reply.action if reply.event == "ok" else None for reply in replies(turn)),
             legal=turn.legal_actions,
@@ -145,8 +145,8 @@ def pattern(line: str, player_names: tuple[str, ...]) -> str:
     pattern = name_pattern(player_names, re.IGNORECASE)
     if pattern is None:
         return line
-    first, text = first_player_name(line, player_names), line.replace(NAME, " at ")
-    return pattern.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
+    first_name, text = first_player_name(line, player_names), line.replace(NAME, " at ")
+    return pattern.sub(lambda match: NAME if match[0].lower() == first_name else OTHERS, text)
 
 
 def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
@@ -177,18 +177,19 @@ def locate_decisions(
         gists: see ``abstract_state_of``.
     """
     states: dict[int, AbstractState] = {}
-    kinds = {decision.number: decision.kind for decision in decisions}
+    kind_of_turn = {decision.number: decision.kind for decision in decisions}
     actions: dict[int, str] = {}
     with environment_call(game.inner):
         play = AbstractedPlay(game, game.inner.reset(Stream(episode.seed)))
-        for number, turn in enumerate(episode.turns):
+        for turn_number, turn in enumerate(episode.turns):
             if turn.seat not in play.due():
                 break
-            if number in kinds:
-                states[number] = abstract_state_of(play, turn.seat, gists=gists)
+            if turn_number in kind_of_turn:
+                states[turn_number] = abstract_state_of(play, turn.seat, gists=gists)
             if turn.action is None:
                 continue
-            action = sentence_of(kind, turn.action) if (kind := kinds.get(number)) else turn.action
+            kind = kind_of_turn.get(turn_number)
+            action = sentence_of(kind, turn.action) if kind else turn.action
             if action is None:
                 break
             actions[turn.seat] = action

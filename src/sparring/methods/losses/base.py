@@ -43,8 +43,8 @@ class WholeMinibatch:
     advantages: Tensor  # [M']
     # [M'] numbers in [0, 1) from the run's stream, for losses that choose tokens at random
     uniform: Tensor
-    trajectory: Tensor  # [M'] int64, number of the token's trajectory
-    turn_index: Tensor  # [M'] int64, number of the token's turn in its trajectory, from 0
+    trajectory: Tensor  # [M'] int64, index of the token's trajectory
+    turn_index: Tensor  # [M'] int64, index of the token's turn in its trajectory, from 0
     group: Tensor  # [G] int64, equal for trajectories of one initial state and role
     outcome: Tensor  # [G] return of the trajectory
     # [M'] int64, equal only for the tokens of replies to one prompt
@@ -65,7 +65,7 @@ class LossBatch:
     old_logprobs: Tensor  # [M] under the policy before this step's updates
     sampler_logprobs: Tensor  # [M] under the sampler
     advantages: Tensor  # [M]
-    sequence: Tensor  # [M] int64, number of the token's training sequence
+    sequence: Tensor  # [M] int64, index of the token's training sequence
     turn: Tensor  # [M] int64, row of the turn table
     num_sequences: int
     sequence_weight: Tensor | None = None  # [S], with the reduction "agent_mean"
@@ -110,9 +110,9 @@ def check_output(loss: BoundPlugin, term: Any, *batch: Any) -> None:
         raise PluginError(f"The {loss} must return a LossTerm; it returned {type(term).__name__}.")
 
 
-def log_ratio(new: Tensor, old: Tensor) -> Tensor:
-    """Return new - old, clamped so that its exponential is finite."""
-    return (new - old).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+def log_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
+    """Return logprobs - old_logprobs, clamped so that the exponential is finite."""
+    return (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
 def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
@@ -162,18 +162,18 @@ def apply_dual_clip(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Ten
     return torch.where(is_bounded, bound, loss), is_bounded
 
 
-def segments(batch: LossBatch, level: Level) -> Tensor:
-    """Return the number, from 0, of each token's sequence or turn, int64 [M]."""
+def segment_indices(batch: LossBatch, level: Level) -> Tensor:
+    """Return the index, from 0, of each token's sequence or turn, int64 [M]."""
     if level == "sequence":
         return batch.sequence
-    numbers: Tensor = torch.unique(batch.turn, return_inverse=True)[1]
-    return numbers
+    indices: Tensor = torch.unique(batch.turn, return_inverse=True)[1]
+    return indices
 
 
 def segment_sum(values: Tensor, segment: Tensor) -> Tensor:
     """Return the sum of values over each token's segment, broadcast to the tokens, [M]."""
-    size = int(segment.max()) + 1 if len(segment) else 0
-    return torch.zeros(size, dtype=values.dtype, device=values.device).index_add(
+    num_segments = int(segment.max()) + 1 if len(segment) else 0
+    return torch.zeros(num_segments, dtype=values.dtype, device=values.device).index_add(
         0, segment, values
     )[segment]
 

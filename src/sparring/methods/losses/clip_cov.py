@@ -28,8 +28,8 @@ def clip_cov(
 ) -> LossTerm:
     """Mask the gradient of a few random tokens of high covariance of log-probability and advantage.
 
-    What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
-    policy certain.
+    What: ``ppo_clip`` with a random mask over tokens of high covariance. Updates on those tokens
+    lower the entropy most.
     When to use: when the entropy collapses early and training then stops making progress.
     Mathematics:
         cov_t = (A_t - mean A)(log pi_t - mean log pi)
@@ -38,9 +38,9 @@ def clip_cov(
         max(1, floor(share M'))
     random candidates.
     Shapes: [M] -> [M].
-    Pitfalls: the bounds are of unscaled covariances. With small advantages no covariance reaches 1,
-    and the loss is ``ppo_clip``; watch chosen_fraction. The mean of the loss still counts the
-    masked tokens.
+    Pitfalls: ``lower`` and ``upper`` are compared with unscaled covariances. With small advantages
+    no covariance reaches 1, and the loss is ``ppo_clip``; watch chosen_fraction. The mean of the
+    loss still counts the masked tokens.
     Metrics: as ``ppo_clip``, and chosen_fraction (masked tokens), covariance_max (over the
     minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
@@ -56,11 +56,11 @@ def clip_cov(
         clip_high: width of PPO's clip above ratio 1, at least 0.
     """
     minibatch, index = whole_minibatch(batch)
-    scores = covariance(minibatch)
-    ratios = log_ratio(minibatch.logprobs, minibatch.old_logprobs).exp()
-    is_clipped_by_ppo = clip_loss(ratios, minibatch.advantages, clip_low, clip_high)[1]
-    is_candidate = (scores > lower) & (scores < upper) & ~is_clipped_by_ppo
-    num_chosen = max(1, int(share * len(scores))) if share else 0
+    covariances = covariance(minibatch)
+    minibatch_ratio = log_ratio(minibatch.logprobs, minibatch.old_logprobs).exp()
+    is_clipped_by_ppo = clip_loss(minibatch_ratio, minibatch.advantages, clip_low, clip_high)[1]
+    is_candidate = (covariances > lower) & (covariances < upper) & ~is_clipped_by_ppo
+    num_chosen = max(1, int(share * len(covariances))) if share else 0
     order = torch.where(is_candidate, minibatch.uniform, 2.0).argsort(stable=True)
     is_chosen = torch.zeros_like(is_candidate).index_fill(0, order[:num_chosen], True)
     is_chosen &= is_candidate
@@ -72,6 +72,6 @@ def clip_cov(
         **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": is_clipped.float().mean(),
         "chosen_fraction": is_masked.float().mean(),
-        "covariance_max": scores.max(),
+        "covariance_max": covariances.max(),
     }
     return LossTerm(values=loss.masked_fill(is_masked, 0.0), weighted=True, metrics=metrics)

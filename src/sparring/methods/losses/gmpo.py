@@ -13,8 +13,8 @@ from sparring.methods.losses.base import (
     LossTerm,
     log_ratio,
     ratio_metrics,
+    segment_indices,
     segment_mean,
-    segments,
 )
 
 CORRECTS = True
@@ -51,7 +51,7 @@ def gmpo(
         clip_low: clip width of a token's log-ratio below 0, in nats, at least 0.
         clip_high: clip width of a token's log-ratio above 0, in nats, at least 0.
     """
-    segment = segments(batch, level)
+    segment = segment_indices(batch, level)
     log_of_ratio, sign = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages.sign()
     clipped_log_ratio = sign * torch.minimum(
         sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high)

@@ -14,9 +14,9 @@ from sparring.methods.losses.base import (
     clip_loss,
     log_ratio,
     ratio_metrics,
+    segment_indices,
     segment_mean,
     segment_sum,
-    segments,
 )
 
 CORRECTS = True
@@ -63,7 +63,7 @@ def gspo(
         clip_high: width of the clip above ratio 1, at least 0. As for clip_low; the default is
             0.0004.
     """
-    segment = segments(batch, level)
+    segment = segment_indices(batch, level)
     mean_or_sum = segment_mean if length_normalised else segment_sum
     token_log_ratios = log_ratio(batch.logprobs, batch.old_logprobs).detach()
     log_ratios = mean_or_sum(token_log_ratios, segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)

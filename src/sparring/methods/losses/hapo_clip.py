@@ -51,13 +51,13 @@ def hapo_clip(
     and for h <= 0 only where it is inside. The loss is ``ppo_clip`` with ``dual_clip``.
     Shapes: [M] -> [M].
     Pitfalls:
-        - The released code divides by the negative minimum, so its h is never negative; this loss
+        - The authors' code divides by the negative minimum, so its h is never negative; this loss
           follows the paper.
         - The paper's temperature per token and its group mean at token level are not losses, and
           are not included.
         - With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
-    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for
+    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and the authors' code for
     the numbers.
     Verified by: tests/methods/losses/test_minibatch_losses.py.
 

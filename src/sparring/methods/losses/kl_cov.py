@@ -34,7 +34,7 @@ def kl_cov(
     Pitfalls:
         - At the first update of a step all ratios are one and the penalty's gradient is 0.
         - Nothing else bounds the ratio.
-        - Tokens of covariance 0 or less are never chosen here; the released code does choose them.
+        - Tokens of covariance 0 or less are never chosen here; the authors' code does choose them.
     Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, chosen_fraction, covariance_max (over
     the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism).
@@ -44,7 +44,7 @@ def kl_cov(
         share: share of the minibatch's tokens that are penalised, in [0, 1]. Above 0 it is at least
             one token, if one has a positive covariance. 0 leaves the unclipped surrogate.
         coefficient: weight of the penalty, per nat of log-ratio, at least 0. 0 leaves the unclipped
-            surrogate. The default 1 is that of the paper and the released code; the released
+            surrogate. The default 1 is that of the paper and the authors' code; the authors'
             configuration has 0.1.
     """
     minibatch, index = whole_minibatch(batch)

@@ -70,19 +70,19 @@ def kto(
     is_desirable = minibatch.outcome > threshold + margin
     is_undesirable = minibatch.outcome < threshold - margin
     weight = desirable_weight * is_desirable + undesirable_weight * is_undesirable
-    count = (is_desirable | is_undesirable).sum().clamp(min=1)
+    num_judged = (is_desirable | is_undesirable).sum().clamp(min=1)
     ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
     baseline = ratios.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
         gain = trajectory_sums(logprobs - reference, minibatch)
         distance = torch.where(is_desirable, gain - baseline, baseline - gain)
-        return (weight * torch.sigmoid(-beta * distance)).sum() / count
+        return (weight * torch.sigmoid(-beta * distance)).sum() / num_judged
 
-    kinds = is_desirable, is_undesirable
-    means = [(ratios * kind).sum() / kind.sum().clamp(min=1) for kind in kinds]
+    masks = is_desirable, is_undesirable
+    means = [(ratios * mask).sum() / mask.sum().clamp(min=1) for mask in masks]
     metrics: dict[str, Tensor | float] = {
-        "desirable_fraction": is_desirable.sum() / count,
+        "desirable_fraction": is_desirable.sum() / num_judged,
         "baseline": baseline,
         "margin": means[0] - means[1],
     }

@@ -30,7 +30,7 @@ def ppo_clip(
     """Policy gradient with the probability ratio clipped near one.
 
     What: the pessimistic minimum of the plain and the clipped surrogate, per token.
-    When to use: the default; several updates per step stay safe.
+    When to use: the default; the clip keeps several updates per step stable.
     Mathematics:
         rho = pi / pi_old
         L_t = -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A)
@@ -66,8 +66,8 @@ def ppo_clip(
     ratio, advantages = log_of_ratio.exp(), batch.advantages
     loss, is_clipped = clip_loss(ratio, advantages, clip_low, clip_high)
     if dual_clip is not None:
-        loss, too_large = apply_dual_clip(loss, advantages, dual_clip)
-        is_clipped = is_clipped | too_large
+        loss, is_dual_clipped = apply_dual_clip(loss, advantages, dual_clip)
+        is_clipped = is_clipped | is_dual_clipped
     clip_fraction = is_clipped.detach().float().mean()
     metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": clip_fraction}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

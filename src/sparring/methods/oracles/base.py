@@ -107,9 +107,9 @@ def verdicts(
         if result is not None and (
             len(result.values) != len(result.actions) or not all(map(math.isfinite, result.values))
         ):
-            where = f"a state of {state.game.name!r} at ply {state.plies}"
+            state_text = f"a state of {state.game.name!r} at ply {state.plies}"
             raise PluginError(
-                f"The {call} must return one finite value per legal action; for {where} it "
+                f"The {call} must return one finite value per legal action; for {state_text} it "
                 f"returned {result.values}."
             )
     return judged
@@ -235,7 +235,6 @@ class CachedOracle:
         return [cache[key] for key in keys]
 
     def _fill(self, states: dict[str, SearchablePlay]) -> None:
-        """Add the missing verdicts of states, by key, to the cache."""
         cache = self._cache
         missing = [key for key in states if key not in cache]
         self.counts["searched"] += len(missing)

@@ -27,7 +27,7 @@ class _Values:
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
     # [I] reach probability of the other seats and chance; 0: the values are undefined
     reach: FloatArray
-    nash_conv: float  # of the average policy
+    nash_conv: float  # NashConv of the average policy
 
 
 @dataclass(kw_only=True, eq=False)

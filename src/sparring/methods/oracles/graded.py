@@ -18,7 +18,7 @@ TIERS, TIERS_FUNCTION = "TIERS", "tiers"
 
 @dataclass(kw_only=True, eq=False)
 class GradedOracle(KeyedOracle):
-    """Grade each action by its tier: the process reward of VPR as released.
+    """Grade each action by its tier: the process reward of VPR in the authors' code.
 
     What: the game's solver assigns every legal action to a tier, such as a right digit in a forced
     cell. The verdict's values are the rewards of the tiers, and its best actions those of the best
@@ -35,7 +35,7 @@ class GradedOracle(KeyedOracle):
 
     Args:
         pay: rewards by name of the tier, in place of the game's numbers, such as {shortest: 1.0,
-            other: -1.0}; null (default): the game's numbers, which are the released ones.
+            other: -1.0}; null (default): the game's numbers, which are those of the authors' code.
     """
 
     pay: Mapping[str, float] | None = None

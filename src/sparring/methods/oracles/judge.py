@@ -64,36 +64,36 @@ def judge_episodes(
     """
     results = list(episodes)
     for name, oracle in oracles.items():
-        numbers = [number for number, episode in enumerate(episodes) if episode.game == name]
+        indices = [index for index, episode in enumerate(episodes) if episode.game == name]
         positions: list[tuple[int, int]] = []
         states: list[SearchablePlay] = []
         copies: list[Any] = []
         streams: list[Stream] = []
         try:
-            for number in numbers:
-                episode = episodes[number]
+            for index in indices:
+                episode = episodes[index]
                 stream = Stream(episode.seed).child("oracle").child(episode.episode_id)
                 episode_copies = replay(games[name], episode)
                 copies += episode_copies
-                for index, (turn, state) in enumerate(
+                for turn_index, (turn, state) in enumerate(
                     zip(episode.turns, episode_copies, strict=True)
                 ):
                     if turn.is_decision and (all_seats or episode.trained[turn.seat]):
-                        positions.append((number, index))
+                        positions.append((index, turn_index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
-                        streams.append(stream.child(index))
+                        streams.append(stream.child(turn_index))
             judged = verdicts(oracle, states, streams) if states else ()
         finally:
             close_copies(copies)
-        verdicts_of: dict[int, dict[int, Verdict | None]] = {number: {} for number in numbers}
-        for (number, index), verdict in zip(positions, judged, strict=True):
-            verdicts_of[number][index] = verdict
-        for number in numbers:
-            turns = enumerate(episodes[number].turns)
-            results[number] = replace(
-                episodes[number],
-                turns=tuple(_judge(turn, verdicts_of[number].get(index)) for index, turn in turns),
+        verdicts_of: dict[int, dict[int, Verdict | None]] = {index: {} for index in indices}
+        for (index, turn_index), verdict in zip(positions, judged, strict=True):
+            verdicts_of[index][turn_index] = verdict
+        for index in indices:
+            turns = tuple(
+                _judge(turn, verdicts_of[index].get(turn_index))
+                for turn_index, turn in enumerate(episodes[index].turns)
             )
+            results[index] = replace(episodes[index], turns=turns)
     return results
 
 
@@ -110,7 +110,7 @@ def is_best(turn: Turn) -> bool | None:
 
 
 def regret(turn: Turn) -> float | None:
-    """Return the value of the best action less that of the reply; None without a verdict."""
+    """Return the value of the best action minus that of the reply; None without a verdict."""
     if turn.verdict is None:
         return None
     values = turn.verdict.values

@@ -13,7 +13,7 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.solve import Bounds, Search, position_key, reason_unsolvable
 from sparring.methods.oracles.base import CachedOracle, verdict
 
-MAX_CACHED_BOUNDS = 2_000_000  # most positions with cached values per game
+MAX_CACHED_BOUNDS = 2_000_000  # largest number of positions with cached values per game
 
 
 @dataclass(kw_only=True, eq=False)
@@ -68,8 +68,8 @@ class MinimaxOracle(CachedOracle):
         """Return a verdict per state; over budget, a verdict with a bound, or None."""
         verdicts: list[Verdict | None] = [None] * len(states)
         # the search from an early state also solves later states
-        for number in sorted(range(len(states)), key=lambda number: states[number].plies):
-            verdicts[number] = self._verdict(states[number])
+        for index in sorted(range(len(states)), key=lambda number: states[number].plies):
+            verdicts[index] = self._verdict(states[index])
         return verdicts
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import weakref
@@ -22,20 +23,20 @@ from sparring.environments.base import Searchable, SearchablePlay, is_searchable
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import Oracle, WrappingOracle
 
-# jobs per process and call; several jobs balance easy and hard positions between processes
-CHUNKS = 4
-# read when a process starts
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# jobs per process in one call; several jobs balance the load, as some positions are harder
+JOBS_PER_PROCESS = 4
+# variables that set the number of threads; libraries read them when a process starts
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(kw_only=True, eq=False)
 class ParallelOracle(WrappingOracle):
     """Run an inner oracle in several processes, with the same verdicts.
 
-    What: new positions go to processes that each hold the game and the oracle. The verdicts come
-    back in order.
-    When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and
-    hidden worlds.
+    What: positions that are not in the cache go to processes, each with a copy of the game and the
+    oracle. The verdicts come back in order.
+    When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and games
+    with much hidden information.
     Mathematics: none. A verdict depends only on the position, and is the same for every number of
     processes.
     Pitfalls:
@@ -45,17 +46,17 @@ class ParallelOracle(WrappingOracle):
         - Oracle noisy must be the outer oracle, not the inner one.
         - A user's script must guard its entry point by if __name__ == "__main__", because the
           processes import the script.
-        - An oracle inside a worker process judges all positions in that process.
+        - In a worker process, this oracle starts no processes and judges all positions itself.
     Reference: none.
     Verified by: tests/methods/oracles/test_wrappers.py.
 
     Args:
         oracle: name of the inner oracle.
         options: options of the inner oracle, by name; null (default): the defaults.
-        workers: number of processes, of one thread each. 0 (default): one per core. 1: no further
-            process.
-        least: smallest number of new positions in one call that is sent to processes, at least 1.
-            Fewer are judged in this process.
+        workers: number of processes, of one thread each. 0 (default): one per core. 1: judge in the
+            calling process.
+        least: smallest number of positions not in the cache for which one call uses processes, at
+            least 1. Fewer are judged in the calling process.
     """
 
     oracle: str = "mcts"
@@ -76,18 +77,18 @@ class ParallelOracle(WrappingOracle):
         Raises:
             OracleError: the inner oracle refuses a state, or a process died or hangs.
         """
-        made_by = states[0].game.made_by if states else None
+        game_settings = states[0].game.made_by if states else None
         # a worker process cannot start processes
-        inline = (
+        is_inline = (
             self._workers == 1
             or len(states) < self.least
             or multiprocessing.current_process().daemon
         )
-        if inline or made_by is None:
+        if is_inline or game_settings is None:
             return self.inner.judge(states)
         self.counts["sent"] += len(states)
         try:
-            return self._judge_in_processes(made_by, states)
+            return self._judge_in_processes(game_settings, states)
         except BaseException as error:
             # a pending answer would be read as the answer to the next call
             self.close(at_once=True)
@@ -109,44 +110,43 @@ class ParallelOracle(WrappingOracle):
             pool.close(at_once=at_once)
 
     def _judge_in_processes(
-        self, made_by: dict[str, Any], states: Sequence[SearchablePlay]
+        self, game_settings: dict[str, Any], states: Sequence[SearchablePlay]
     ) -> list[Verdict | None]:
         if self._pool is None:
             self._pool = WorkerPool(
                 make_judge, {"oracle": self.oracle, "options": self.options}, self._workers
             )
             self._finalizer = weakref.finalize(self, self._pool.close, at_once=True)
-            with _one_thread():
+            with _limit_to_one_thread():
                 self._pool.start()
-        size = -(-len(states) // (self._workers * CHUNKS))
+        histories = [[event.action for event in state.trail] for state in states]
+        job_size = -(-len(states) // (self._workers * JOBS_PER_PROCESS))
         jobs = [
-            [
-                start,
-                made_by,
-                [[event.action for event in state.trail] for state in states[start : start + size]],
-            ]
-            for start in range(0, len(states), size)
+            [start, game_settings, histories[start : start + job_size]]
+            for start in range(0, len(states), job_size)
         ]
-        answers = {
-            job[0]: answer for job, answer in self._pool.results(jobs, seconds=call_limit_seconds())
+        lists_by_start = {
+            job[0]: lists for job, lists in self._pool.results(jobs, seconds=call_limit_seconds())
         }
-        replies = [reply for start in sorted(answers) for reply in answers[start]]
+        serialised_verdicts = itertools.chain.from_iterable(
+            lists_by_start[start] for start in sorted(lists_by_start)
+        )
         return [
-            None if reply is None else _verdict(state, reply)
-            for state, reply in zip(states, replies, strict=True)
+            None if serialised is None else _deserialise(state, serialised)
+            for state, serialised in zip(states, serialised_verdicts, strict=True)
         ]
 
 
 def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
-    """Return the worker's function, [number, game's name and options, histories] -> verdicts."""
+    """Return the worker's function, [index, settings of the game, histories] -> verdicts."""
     oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
     games: dict[str, Searchable] = {}
 
     def judge(job: Job) -> list[Any]:
-        _, made_by, histories = job
-        key = repr(made_by)
+        _, game_settings, histories = job
+        key = repr(game_settings)
         if key not in games:
-            game = make_game(made_by["name"], options=made_by["options"])
+            game = make_game(game_settings["name"], options=game_settings["options"])
             assert is_searchable(game)
             games[key] = game
         states = [_replay_history(games[key], history) for history in histories]
@@ -163,7 +163,7 @@ def _replay_history(game: Searchable, history: Sequence[int]) -> SearchablePlay:
 
 
 def _serialise(verdict: Verdict) -> list[Any]:
-    best = [number for number, action in enumerate(verdict.actions) if action in verdict.best]
+    best = [index for index, action in enumerate(verdict.actions) if action in verdict.best]
     return [
         _checksum(verdict.actions),
         verdict.values,
@@ -174,19 +174,19 @@ def _serialise(verdict: Verdict) -> list[Any]:
     ]
 
 
-def _verdict(state: SearchablePlay, reply: list[Any]) -> Verdict:
-    checksum, values, best, certainty, bound, entropy = reply
+def _deserialise(state: SearchablePlay, serialised: list[Any]) -> Verdict:
+    checksum, values, best, certainty, bound, entropy = serialised
     actions = state.legal_actions()
     if checksum != _checksum(actions):
         raise OracleError(
-            f"Oracle 'parallel': a process has other rules of {state.game.name!r}, at "
+            f"Oracle 'parallel': a worker process has different rules for {state.game.name!r}, at "
             f"ply {state.plies}; make the game by make_game with options only, or write workers: 1."
         )
-    names = frozenset([actions[number] for number in best])
+    best_actions = frozenset([actions[index] for index in best])
     return Verdict(
         actions=actions,
         values=tuple(values),
-        best=names,
+        best=best_actions,
         certainty=certainty,
         bound=bound,
         entropy=entropy,
@@ -198,9 +198,9 @@ def _checksum(actions: Sequence[str]) -> int:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    previous = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+def _limit_to_one_thread() -> Iterator[None]:
+    previous = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         yield
     finally:

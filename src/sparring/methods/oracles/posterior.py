@@ -84,7 +84,6 @@ class PosteriorOracle(KeyedOracle):
         return [verdict_of(state.legal_actions(), solver(state)) for state in states]
 
     def _bound_solver(self, game: Searchable) -> BoundPlugin | None:
-        """Return the game's solver with its options, or None."""
         solver = solver_of(game, self.name)
         options = {"prior": self.prior, **(self.options or {})}
         return None if solver is None else registry.with_options(solver, options)

@@ -2,8 +2,8 @@
 
 Shaping is every component of a turn's reward except "game", and except "illegal" of the seat that
 forfeited. Without ``reorder_outcomes``, shaping never changes which of two outcomes is better. A
-factor per seat and episode keeps every sum of shaping from a turn to the end within ``BOUND`` times
-the game's smallest difference between outcomes.
+factor per seat and episode keeps every sum of shaping from a turn to the end within
+``SHAPING_BOUND`` times the game's smallest difference between outcomes.
 
 A reward is a function ``(episode, *, options) -> one number per turn``. A turn with None has no
 component, counts as 0 in sums of rewards, and is counted in ``abstained/NAME``. The module may
@@ -45,8 +45,8 @@ from sparring.play.episode import Grade
 
 UNSHAPED = ("game", "illegal")  # components that do not come from a reward plug-in
 # below one half, so that two seats' shaping stays below the difference of their outcomes
-BOUND = 0.49
-TOLERANCE = 1e-9  # payoffs closer than this are one outcome
+SHAPING_BOUND = 0.49
+PAYOFF_TOLERANCE = 1e-9  # payoffs closer than this are one outcome
 
 
 def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
@@ -64,7 +64,7 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
     result = {}
     for game, values in outcomes.items():
         differences = [
-            high - low for low, high in pairwise(sorted(values)) if high - low > TOLERANCE
+            high - low for low, high in pairwise(sorted(values)) if high - low > PAYOFF_TOLERANCE
         ]
         result[game] = min([gaps.get(game, 1.0), *differences])
     return result
@@ -178,21 +178,21 @@ def apply_rewards(
     ]
     shaped = [
         with_candidates(
-            with_components(episode, [(reward, rows[number]) for reward, rows in judged], progress),
+            with_components(episode, [(reward, rows[index]) for reward, rows in judged], progress),
             rewards,
             games or {},
             progress,
         )
-        for number, episode in enumerate(episodes)
+        for index, episode in enumerate(episodes)
     ]
     num_seats, num_bounded = 0, 0
     if not reorder_outcomes:
-        limits = {game: BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
-        for number, episode in enumerate(shaped):
-            factors = shaping_factors(episode, limits.get(episode.game, BOUND))
+        limits = {game: SHAPING_BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
+        for index, episode in enumerate(shaped):
+            factors = shaping_factors(episode, limits.get(episode.game, SHAPING_BOUND))
             num_seats += len(factors)
             num_bounded += sum(factor < 1.0 for factor in factors.values())
-            shaped[number] = with_scaled_shaping(episode, factors)
+            shaped[index] = with_scaled_shaping(episode, factors)
     metrics = {"bounded_share": num_bounded / max(num_seats, 1)}
     for reward in rewards:
         metrics.update(_reward_metrics(shaped, reward.bound.plugin.name))
@@ -249,11 +249,10 @@ def outcome_gap(game: Environment) -> float:
                 for value in game.illegal.forfeit_returns(game, state, seat)
             )
     steps = [abs(value - round(value)) for value in utilities]
-    return min([1.0, *(step for step in steps if step > TOLERANCE)])
+    return min([1.0, *(step for step in steps if step > PAYOFF_TOLERANCE)])
 
 
 def _scale_payoffs(episode: Episode, weight: float) -> Episode:
-    """Return the episode with the payoffs of trained seats multiplied by ``weight``."""
     if weight == 1.0:
         return episode
     turns = [
@@ -308,10 +307,10 @@ def by_rewards(
         judged = [
             with_components(
                 episode,
-                [(reward, row[number]) for reward, row in zip(used_rewards, rows, strict=True)],
+                [(reward, row[index]) for reward, row in zip(used_rewards, rows, strict=True)],
                 progress,
             )
-            for number, episode in enumerate(episodes)
+            for index, episode in enumerate(episodes)
         ]
         return [
             [sum(turn.rewards.values()) if names & turn.rewards.keys() else None for turn in turns]

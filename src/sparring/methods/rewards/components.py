@@ -54,7 +54,7 @@ def _over_all_turns(
 ) -> tuple[float | None, ...]:
     """Return the numbers of decisions as numbers of all turns, with None for other turns."""
     if len(row) != len(reduced.turns):
-        return row  # of wrong length; ``with_components`` refuses the row
+        return row  # the length is wrong, so ``with_components`` refuses the row
     values = iter(row)
     return tuple(next(values) if turn.is_decision else None for turn in episode.turns)
 
@@ -95,16 +95,16 @@ def with_components(
                 f"rewards {name!r} returned {len(values)} numbers for {len(components)} turns "
                 f"of {episode.game}; return one per turn."
             )
-        for number, value in enumerate(values):
+        for index, value in enumerate(values):
             if value is None:
                 continue
             if not isinstance(value, Real) or not abs(weight * value) <= MAX_SIZE:
-                where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
+                place_of_turn = f"at turn {index} of episode {episode.episode_id} ({episode.game})"
                 raise RewardError(
-                    f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
-                    f"+-{MAX_SIZE:g}; return a smaller number."
+                    f"rewards {name!r}: {value!r} times weight {weight:g} {place_of_turn} is not "
+                    f"within +-{MAX_SIZE:g}; return a smaller number."
                 )
-            components[number][name] = float(weight * value)
+            components[index][name] = float(weight * value)
     turns = [
         turn._replace(rewards={**turn.rewards, **added}) if episode.trained[turn.seat] else turn
         for turn, added in zip(episode.turns, components, strict=True)

@@ -70,12 +70,12 @@ def contribution(
         return (None,) * len(episode.turns)
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
-    with final_play(game, episode) as final:
-        pay = dict(enumerate(episode.returns)) | _pay(final, by)
-    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
+    with final_play(game, episode) as final_state:
+        pay = dict(enumerate(episode.returns)) | _pay(final_state, by)
+    last_index_of = {turn.seat: index for index, turn in enumerate(episode.turns)}
     return tuple(
-        pay[turn.seat] if last[turn.seat] == number else 0.0
-        for number, turn in enumerate(episode.turns)
+        pay[turn.seat] if last_index_of[turn.seat] == index else 0.0
+        for index, turn in enumerate(episode.turns)
     )
 
 
@@ -84,14 +84,15 @@ def _has_parts(game: Environment, seed: int) -> bool:
         return isinstance(play, HasCounterfactual)
 
 
-def _pay(final: HasCounterfactual, by: str) -> dict[int, float]:
-    seats = final.parts()
+def _pay(final_state: HasCounterfactual, by: str) -> dict[int, float]:
+    seats = final_state.parts()
     if by == "own":
-        return {seat: final.own_share(seat) for seat in seats}
+        return {seat: final_state.own_share(seat) for seat in seats}
     if by == "difference":
-        total = final.worth(seats)
+        total = final_state.worth(seats)
         return {
-            seat: total - final.worth([other for other in seats if other != seat]) for seat in seats
+            seat: total - final_state.worth([other for other in seats if other != seat])
+            for seat in seats
         }
     if len(seats) > MAX_PLAYERS:
         raise RewardError(
@@ -100,7 +101,7 @@ def _pay(final: HasCounterfactual, by: str) -> dict[int, float]:
         )
     coalitions = range(1 << len(seats))
     results = [
-        final.worth([seat for index, seat in enumerate(seats) if coalition >> index & 1])
+        final_state.worth([seat for index, seat in enumerate(seats) if coalition >> index & 1])
         for coalition in coalitions
     ]
     values = shapley_values(np.array(results))

@@ -63,7 +63,8 @@ def pay_leads(
     figures = figures_of(game, episode)
     if figures is None:
         return no_rewards
-    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    values = {last[seat]: figures[name][seat] for seat in last if game.leads(seat)}
-    rewards = {number: value for number, value in values.items() if not math.isnan(value)}
-    return tuple(rewards.get(number) for number in range(len(episode.turns)))
+    last_index_of = {turn.seat: index for index, turn in enumerate(episode.turns)}
+    leads = [seat for seat in last_index_of if game.leads(seat)]
+    values = {last_index_of[seat]: figures[name][seat] for seat in leads}
+    rewards = {index: value for index, value in values.items() if not math.isnan(value)}
+    return tuple(rewards.get(index) for index in range(len(episode.turns)))

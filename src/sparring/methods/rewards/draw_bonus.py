@@ -34,8 +34,8 @@ def draw_bonus(
         and not any(episode.returns)
         and (not games or episode.game in games)
     )
-    last = {turn.seat: number for number, turn in enumerate(episode.turns)}
+    last_index_of = {turn.seat: index for index, turn in enumerate(episode.turns)}
     return tuple(
-        bonus if is_draw and last[turn.seat] == number else 0.0
-        for number, turn in enumerate(episode.turns)
+        bonus if is_draw and last_index_of[turn.seat] == index else 0.0
+        for index, turn in enumerate(episode.turns)
     )

@@ -11,7 +11,7 @@ READS = "turn"
 def graded_action(
     episode: Episode, *, illegal: float = -2.0, unparsable: float = -2.0
 ) -> tuple[float | None, ...]:
-    """Pay each turn the oracle's value of its action: VPR's reward as released.
+    """Pay each turn the oracle's value of its action: VPR's reward in the authors' code.
 
     What: the reward of a turn is its grade and does not depend on the outcome.
     When to use: with the oracle ``graded``, whose values are grades of actions, and credit ``vpr``
@@ -29,8 +29,8 @@ def graded_action(
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
 
     Args:
-        illegal: reward of a reply whose action is not legal. Default -2, as released.
-        unparsable: reward of a reply without an action. Default -2, as released.
+        illegal: reward of a reply whose action is not legal. Default -2, as in the authors' code.
+        unparsable: reward of a reply without an action. Default -2, as in the authors' code.
     """
     penalties = {"illegal": illegal, "unparsable": unparsable}
     return tuple(

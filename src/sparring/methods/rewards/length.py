@@ -42,7 +42,7 @@ def length(
         - Preset ``mars_paper`` is the paper's alpha * max(0, s_t) with alpha 0.5. Preset
           ``mars_released`` (the default) is MARS's code, which pays nothing up to ``longest`` and
           charges half of s_t beyond.
-    Reference: MARS (arXiv:2510.15414), and its release, env_manager.py.
+    Reference: MARS (arXiv:2510.15414), and the authors' code, env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.
 
     Args:

@@ -37,7 +37,7 @@ End with one line of this form, n a number from 0 (the worst) to 10 (the best):
 SCORE: n"""
 ASK = "The turn:\n{turn}\n\nJudge it, and end with the line SCORE: n."
 _MAX_SCORE = 10.0
-_QUOTED = 300  # characters of an answer that a warning quotes
+_MAX_QUOTED = 300  # characters of an answer that a warning quotes
 _CACHE_PREFIX = "llm_judge"  # separates the judge's answers from an agent's in one cache
 _SCORE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNORECASE)
 # beginnings of chat template marks: <|im_end|>, </s>, [INST]
@@ -146,20 +146,20 @@ def llm_judge(
     system = {"role": "system", "content": SYSTEM.format(rubric=rubric)}
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]
     positions_by_prompt: dict[str, list[tuple[int, int]]] = {}
-    for number, episode in enumerate(episodes):
+    for index, episode in enumerate(episodes):
         is_judged = [
             (episode.trained[turn.seat] and ((turns == "all") or turn.verdict is None))
             for turn in episode.turns
         ]
         states = replay(games[episode.game], episode) if any(is_judged) else []
-        for index, turn in enumerate(episode.turns):
-            if is_judged[index] and turn.event == "ok":
+        for turn_index, turn in enumerate(episode.turns):
+            if is_judged[turn_index] and turn.event == "ok":
                 prompt = ASK.format(
-                    turn=turn_json(states[index], turn, with_reply=shows == "reply")
+                    turn=turn_json(states[turn_index], turn, with_reply=shows == "reply")
                 )
-                positions_by_prompt.setdefault(prompt, []).append((number, index))
-            elif is_judged[index]:
-                rows[number][index] = 0.0
+                positions_by_prompt.setdefault(prompt, []).append((index, turn_index))
+            elif is_judged[turn_index]:
+                rows[index][turn_index] = 0.0
         close_copies(states)
     requests = [
         {**fields, "messages": [system, {"role": "user", "content": prompt}]}
@@ -168,8 +168,8 @@ def llm_judge(
     for positions, result in zip(
         positions_by_prompt.values(), _scores(account, requests, concurrency), strict=True
     ):
-        for number, index in positions:
-            rows[number][index] = result
+        for index, turn_index in positions:
+            rows[index][turn_index] = result
     return [tuple(row) for row in rows]
 
 
@@ -202,7 +202,6 @@ def _quote(text: str | None) -> str:
 def _scores(
     account: Account, requests: Sequence[Mapping[str, Any]], concurrency: int
 ) -> list[float | None]:
-    """Return the judge's score per request, None without a valid score."""
     if not requests:
         return []
     stop = Event()
@@ -223,10 +222,11 @@ def _scores(
             raise error
     scores = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
     if None in scores:
-        first = answers[scores.index(None)]
-        text = first.text if isinstance(first, Answer) else str(first)
-        count = f"{scores.count(None)} of {len(scores)} requests, {len(failures)} of them failed"
-        log.warning("Reward 'llm_judge' has no score for %s. The first: %r", count, text[:_QUOTED])
+        first_failure = answers[scores.index(None)]
+        text = first_failure.text if isinstance(first_failure, Answer) else str(first_failure)
+        summary = f"{scores.count(None)} of {len(scores)} requests, {len(failures)} of them failed"
+        quote = text[:_MAX_QUOTED]
+        log.warning("Reward 'llm_judge' has no score for %s. The first: %r", summary, quote)
     return scores
 
 

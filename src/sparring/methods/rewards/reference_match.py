@@ -69,7 +69,7 @@ def reference_match(
     Args:
         matching: algorithm. "km" (default) is exact, and breaks ties in favour of earlier turns.
             "greedy" takes the most similar pair first and can miss the largest sum (preset
-            ``as_released``: the released code calls this Hungarian). "optimal_transport" spreads
+            ``as_released``: the authors' code calls this Hungarian). "optimal_transport" spreads
             each call over the reference.
         regularisation: weight of the entropy of T, at least 0.01; only for "optimal_transport". A
             larger value spreads more evenly.
@@ -84,20 +84,19 @@ def reference_match(
         return (None,) * len(turns)
     expected = [call for action in reference for call in calls_of(action)]
     calls_made = [
-        (number, call)
-        for number, turn in enumerate(turns)
+        (index, call)
+        for index, turn in enumerate(turns)
         if turn.event == "ok"
         for call in calls_of(turn.action or "")
     ]
     similarity = similarities([call for _, call in calls_made], expected)
-    owners = np.array([number for number, _ in calls_made], dtype=np.int64)
+    owners = np.array([index for index, _ in calls_made], dtype=np.int64)
     totals = np.bincount(owners, _rewards(similarity, matching, regularisation), len(turns))
     counts = np.bincount(owners, minlength=len(turns))
     return tuple((totals / np.maximum(counts, 1)).tolist())
 
 
 def _rewards(similarity: FloatArray, matching: Matching, regularisation: float) -> FloatArray:
-    """Return the reward of each call, [calls]."""
     if not similarity.size:
         return np.zeros(len(similarity))
     if matching == "optimal_transport":

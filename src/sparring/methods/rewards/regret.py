@@ -19,7 +19,7 @@ def regret(
     scale: Literal["units", "state", "game"] = "units",
     positive: bool = False,
 ) -> tuple[float | None, ...]:
-    """Charge each turn its regret: the best action's value less that of the played action.
+    """Charge each turn its regret: the best action's value minus that of the played action.
 
     What: the reward of a turn is proportional to its error and does not depend on the outcome.
     When to use: with an oracle of values, if a large error should cost more than a small one; with
@@ -29,7 +29,7 @@ def regret(
     plus 1 if ``positive``. Q is the oracle's. w depends on ``scale``:
         "units":   w = 1
         "state":   w = max_a Q(s_t, a) - min_a Q(s_t, a)
-        "game":    w = the game's largest utility less its smallest
+        "game":    w = the game's largest utility minus its smallest
     Shapes: one number per turn, None where the oracle abstained.
     Pitfalls:
         - With "state" a choice between nearly equal actions counts as much as a decisive one.

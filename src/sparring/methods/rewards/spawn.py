@@ -30,6 +30,7 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     Verified by: tests/methods/rewards/test_lead_rewards.py.
 
     Raises:
-        RewardError: the environment is a combinator, such as ``trial``, of one with a lead.
+        RewardError: the environment is a combinator, such as ``trial``, of an environment with a
+            lead.
     """
     return pay_leads(episode, game, "parallel", "spawn")

@@ -15,7 +15,7 @@ from sparring.core.errors import CreditError, PluginError
 from sparring.core.records import BoolArray, FloatArray, IntArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import deviations, group_counts, trajectory_sums
+from sparring.ops.groups import group_counts, group_std_or_zero, trajectory_sums
 
 
 def check_output(rule: BoundPlugin, mask: Any, turns: TurnTable, *stream: Any) -> None:
@@ -39,7 +39,7 @@ class Trajectories:
     turns: TurnTable
     returns: FloatArray  # [J]
     starts: IntArray  # [J] first row of each trajectory
-    groups: IntArray  # [J] number of the trajectory's group
+    groups: IntArray  # [J] index of the trajectory's group
     num_groups: int
 
     @property
@@ -54,7 +54,7 @@ class Trajectories:
 
     def deviations(self) -> FloatArray:
         """Return the sample deviation of each group's returns, exactly 0 for equal returns."""
-        return deviations(self.returns, self.groups, self.num_groups)
+        return group_std_or_zero(self.returns, self.groups, self.num_groups)
 
     def sums(self, column: FloatArray) -> FloatArray:
         """Return a column's sum over each trajectory, [J]."""
@@ -62,8 +62,8 @@ class Trajectories:
 
     def group_draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per group, which depends on the group's id and role only."""
-        first = self.starts[np.unique(self.groups, return_index=True)[1]]
-        return _draws(stream, self.turns.group[first], self.turns.role[first])
+        first_rows = self.starts[np.unique(self.groups, return_index=True)[1]]
+        return _draws(stream, self.turns.group[first_rows], self.turns.role[first_rows])
 
     def draws(self, stream: Stream) -> FloatArray:
         """Return one uniform draw per trajectory, which depends on episode and seat only, [J]."""
@@ -88,14 +88,14 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
     """
     invalid = np.flatnonzero(~np.isfinite(turns.reward))
     if len(invalid):
-        where = f"reward {turns.reward[invalid[0]]} in row {invalid[0]}"
         raise CreditError(
-            f"selection {rule!r}: {where} is not finite; correct the game or reward it is from."
+            f"selection {rule!r}: reward {turns.reward[invalid[0]]} in row {invalid[0]} is not "
+            "finite; correct the game or the reward plug-in from which it comes."
         )
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
+    groups, num_groups = start_groups(turns)
     return Trajectories(
-        turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=count
+        turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=num_groups
     )
 
 
@@ -105,6 +105,6 @@ def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:
     return order
 
 
-def _draws(stream: Stream, first: IntArray, second: IntArray) -> FloatArray:
-    pairs = zip(first.tolist(), second.tolist(), strict=True)
+def _draws(stream: Stream, first_keys: IntArray, second_keys: IntArray) -> FloatArray:
+    pairs = zip(first_keys.tolist(), second_keys.tolist(), strict=True)
     return np.array([stream.child(a).child(b).uniform(0) for a, b in pairs], dtype=np.float64)

@@ -32,7 +32,7 @@ def d3s_downsample(
         - Games with large payoffs dominate the others, because A is not divided by the deviation.
         - If two subsets have equal variance, the rule takes the one with more large advantages.
         - With both seats trained, an episode stays if one of its trajectories stays.
-        - The paper's schedule of (N, K) is not built in; give a schedule of ``share`` instead.
+        - The paper's schedule of (N, K) is not implemented; write a schedule of ``share`` instead.
     Reference: D3S (dynamic dual-level down-sampling); the exact search as in Xu et al., 2025 (PODS,
     arXiv 2504.13818).
     Verified by: tests/methods/selection/test_filters.py.

@@ -24,7 +24,7 @@ def equal_groups(
     Shapes: mask [N].
     Pitfalls:
         - Under ``drop`` a batch can shrink; see the metric ``kept_share``.
-        - Groups of one are kept.
+        - Groups of one trajectory are kept.
         - Returns count as equal up to rounding within the group. Other games have no effect.
         - DAPO drops groups of accuracy 0 or 1; this rule drops all groups of equal returns.
     Reference: Yu et al., 2025 (DAPO).

@@ -39,9 +39,10 @@ def roc_resample(
     The successes of lowest penalty stay; a uniform draw selects the failures.
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
-        - The paper draws failures uniformly; the released code takes failures of lowest penalty.
-        - The release's penalty counts errors in tool responses (0.5 if there are no responses) and
-          repeated answer tags; here illegal turns replace both.
+        - The paper draws failures uniformly; the authors' code takes failures with the lowest
+          penalty.
+        - The penalty of the authors' code counts errors in tool responses (0.5 if there are no
+          responses) and repeated answer tags; here illegal turns replace both.
         - With both seats trained, an episode stays if one of its trajectories stays.
         - A group of one counts as equal returns and is dropped.
         - Preset ``as_released``: both kinds by penalty, small groups dropped.
@@ -56,7 +57,8 @@ def roc_resample(
         component: name of a reward for form, which lowers the penalty. null (default): no reward.
         negatives: choice of failures: "uniform" (default, at random), or "penalty" (of lowest
             penalty, as with successes).
-        smaller: treatment of groups of fewer than ``keep``: "keep" (default) or "drop".
+        smaller: treatment of groups with fewer than ``keep`` trajectories: "keep" (default) or
+            "drop".
 
     Raises:
         ConfigError: 2 * least exceeds keep.
@@ -88,7 +90,6 @@ def roc_resample(
 
 
 def _penalty(data: Trajectories, component: str | None) -> FloatArray:
-    """Return the penalty of every trajectory, [J]."""
     penalties = data.sums((~data.turns.legal).astype(np.float64))
     if component is not None and len(penalties):
         if component not in data.turns.components:
@@ -102,11 +103,9 @@ def _penalty(data: Trajectories, component: str | None) -> FloatArray:
 
 
 def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
-    """Return the number of successes that stay in a group larger than ``keep``."""
     num_kept = round(keep * num_good / (num_good + num_bad))
     return min(max(num_kept, min(least, num_good)), keep - min(least, num_bad))
 
 
 def _by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
-    """Return trajectories by rising penalty, with ties in the order of the draws."""
     return members[best_first(-penalty[members], draws[members])]

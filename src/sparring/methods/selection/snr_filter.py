@@ -39,8 +39,9 @@ def snr_filter(
     Pitfalls:
         - A batch of equal returns is dropped completely, and the step changes no weights.
         - A tolerance above 0 depends on the scale of the rewards.
-        - The release names its score reward_variance but computes the deviation. The release has
-          a tolerance of 0.01 and no filter at top_p 1. Preset ``as_released`` has both settings.
+        - The authors' code names its score reward_variance but computes the deviation. That code
+          has a tolerance of 0.01 and no filter at top_p 1. Preset ``as_released`` has both
+          settings.
         - The stream breaks ties of scores.
     Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_p, linear).

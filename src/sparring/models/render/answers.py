@@ -32,8 +32,8 @@ class AnswerFormat:
         opening: the beginning of every reply, at the end of the prompt.
         ending: text after the action in a complete reply.
         exact: whether the answer must be the action and nothing else.
-        pattern: of a whole reply, opening included; its last group is the action. None: the whole
-            reply is the action.
+        pattern: pattern of a whole reply, opening included; its last group is the action. None: the
+            whole reply is the action.
         anywhere: whether the pattern may match anywhere (the last match counts, even if unparsable)
             or must match the whole reply.
         parting: in place of ``pattern``, for a reply from ``<think>`` to ``ending``: the text

@@ -104,7 +104,6 @@ class ChatRenderer:
     # -- the pieces of the template ----------------------------------------------------------------
 
     def _compile_template(self, template: str | None, date: str) -> ChatTemplate:
-        """Return the compiled template; all templates of the tokenizer are checked."""
         own = getattr(self.tokenizer, "chat_template", None) or {}
         templates = own if isinstance(own, dict) else {"default": own}
         for text in () if template else templates.values():
@@ -144,8 +143,8 @@ class ChatRenderer:
         tokenizer = self.tokenizer
         of_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
         declared = [tokenizer.eos_token_id, *of_files]
-        ends = [index for index in declared if index in self._names]
-        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end], *ends)))
+        declared_ends = [index for index in declared if index in self._names]
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end], *declared_ends)))
         # white space that the template writes before a reply; the model has to sample it
         lead = before_reply[len(ask) :] if before_reply.startswith(ask) else ""
         self._before_reply, self._lead = before_reply, lead if lead.isspace() else ""
@@ -251,12 +250,12 @@ class ChatRenderer:
             spans.append((len(text) + len(before), len(text) + len(before) + len(foreign)))
             marks += self._marks(before) + self._marks(after)
             text += before + foreign + after
-        begin = 0
+        piece_start = 0
         ids: tuple[int, ...] = ()
         for cut_end in (*self._find_cuts(text, spans), len(text)):
-            piece = text[begin:cut_end]
-            ids += self._encode_within(piece) if begin else self._ids_of(piece)
-            begin = cut_end
+            piece = text[piece_start:cut_end]
+            ids += self._encode_within(piece) if piece_start else self._ids_of(piece)
+            piece_start = cut_end
         if sum(index in self._names for index in ids) == marks:
             return ids
         # added tokens also match other forms of this text: encode it character by character
@@ -268,7 +267,6 @@ class ChatRenderer:
         return ids
 
     def _find_cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:
-        """Return where to cut a text so that foreign spans yield no special or added token."""
         cuts, position = [], 0
         while match := self._reserved_text.search(text, position):
             begin, end = match.span()
@@ -279,8 +277,8 @@ class ChatRenderer:
         return cuts
 
     def _continuation_ids(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
-        (before, *rest), *others = parts
-        return self._encode_parts(((self._mark + before, *rest), *others))[1:]
+        (scaffold, *rest_of_part), *other_parts = parts
+        return self._encode_parts(((self._mark + scaffold, *rest_of_part), *other_parts))[1:]
 
     def _encode(self, text: str) -> tuple[int, ...]:
         """Return the ids of foreign text, without special tokens."""
@@ -289,7 +287,6 @@ class ChatRenderer:
     # -- conversations -----------------------------------------------------------------------------
 
     def _decode(self, ids: tuple[int, ...]) -> str:
-        """Return the text of ids, with special tokens as text."""
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
@@ -313,7 +310,7 @@ class ChatRenderer:
         return self._continuation_ids(((self._after, self._prompt_text(text), self._ask),))
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply: the end of turn if the reply was truncated."""
+        """Return the tokens that close a reply: the end of turn if the reply was truncated."""
         return self._end_ids if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:

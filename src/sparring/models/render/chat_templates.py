@@ -30,11 +30,11 @@ from jinja2.utils import Namespace
 
 from sparring.core.errors import ModelError
 
-WORK = 1 << 23  # budget of one rendering; models' templates take less than a hundredth of it
-STEP = 16  # cost of each run of a template's node in a loop or macro
-MAX_SIZE = 1 << 17  # of a value: characters, elements, and absolute values of integers
-MAX_PRODUCT = 1 << 24  # of the size of a filter's subject and that of its arguments
-MAX_CHARACTERS = 1 << 20  # of a template
+MAX_WORK = 1 << 23  # budget of one rendering; models' templates take less than a hundredth of it
+NODE_COST = 16  # cost of each run of a template's node in a loop or macro
+MAX_SIZE = 1 << 17  # size of a value: characters, elements, or an integer's absolute value
+MAX_PRODUCT = 1 << 24  # product of the sizes of a filter's subject and of its arguments
+MAX_CHARACTERS = 1 << 20  # length of a template
 _WIDE = re.compile(r"%[^%a-zA-Z]*(?:\*|\d{5,})|\{[^{}]*(?:\d{5,}|\{)")  # formats that pad widely
 
 
@@ -180,8 +180,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def step(self, cost: int) -> bool:
         """Count the cost of a pass of a loop or of a call; return True."""
         self.work += cost
-        if self.work > WORK:
-            raise _refusal(f"rendering a few words takes more than {WORK} units of work")
+        if self.work > MAX_WORK:
+            raise _refusal(f"rendering a few words takes more than {MAX_WORK} units of work")
         return True
 
     def value(self, value: Any) -> Any:
@@ -207,7 +207,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         for size in sizes:
             self._pay(size, MAX_SIZE)
         self._pay(_size(subject), MAX_SIZE)
-        self._pay(STEP, MAX_SIZE)
+        self._pay(NODE_COST, MAX_SIZE)
         if _size(subject) * (1 + sum(sizes)) > MAX_PRODUCT:
             raise _refusal(f"rendering a few words takes a value of a size beyond {MAX_PRODUCT}")
 
@@ -282,7 +282,7 @@ def _add_counters(node: Any) -> Any:
     cost = 0
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
         inner = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
-        cost = STEP * (1 + len(inner))
+        cost = NODE_COST * (1 + len(inner))
         cost += sum(len(part.data) for part in inner if isinstance(part, nodes.TemplateData))
     for name in node.fields:
         value = getattr(node, name)

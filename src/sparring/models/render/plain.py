@@ -53,7 +53,7 @@ class PlainRenderer:
     """
 
     prefix_stable = True
-    exact_answers = False  # brief wordings need no exact match
+    exact_answers = False  # in brief style a reply may contain more than the action
     scorable = True
 
     def __init__(self, tokenizer: Any) -> None:
@@ -80,7 +80,7 @@ class PlainRenderer:
         return (self.end,)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a text from outside: of words or ``<unknown>``, not of other tokens."""
+        """Return the ids of a text's words; unknown and special words become ``<unknown>``."""
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
     def initial(self, text: str) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ class PlainRenderer:
         return (*self.encode(text), self.ask)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply: the end token if the reply was truncated."""
+        """Return the tokens that close a reply: the end token if the reply was truncated."""
         return (self.end,) if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ class Sampler(Protocol):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits whatever other requests the sampler has.
+        """Whether a reply is exactly the same with any other requests of the sampler.
 
         Replies then do not depend on the order of requests, their number in flight, or their split
         into calls. Otherwise ids may differ in rare draws, and log-probabilities by up to 1e-5.
@@ -214,14 +214,14 @@ def _check_indices(
         for index, _ in results:
             if index not in waiting:
                 raise ModelError(
-                    f"The {_kind(sampler)} gave a reply for request {index}, which is not an open "
-                    f"request from 0 to {count - 1}. Its submit must yield each index once."
+                    f"The {_kind(sampler)} returned a reply to request {index}, which is not an "
+                    f"open request from 0 to {count - 1}. Its submit must yield each index once."
                 )
             waiting.remove(index)
         yield results
     if waiting:
         raise ModelError(
-            f"The {_kind(sampler)} gave no reply for request {min(waiting)} of "
+            f"The {_kind(sampler)} returned no reply to request {min(waiting)} of "
             f"{count}. Its submit must yield each index once."
         )
 

@@ -38,8 +38,8 @@ from sparring.models.samplers.prefix_cache import (
 )
 
 EXACT = "float32"
-LIKELY = 4.0  # tokens with log-probabilities below -LIKELY have a larger tolerance
-PROBE = 24  # largest length in tokens of the conversation that checks other engines
+LIKELY_NATS = 4.0  # tokens with log-probabilities below minus this have a larger tolerance
+MAX_PROBE_TOKENS = 24  # largest length in tokens of the conversation that checks other engines
 
 
 def dtype_of(model: LanguageModel) -> str:
@@ -60,7 +60,9 @@ def probe_of(model: LanguageModel, room: int) -> list[int]:
         room: tokens of the context to leave free after the conversation.
     """
     draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(model)
-    return [draws.integer(t, vocabulary) for t in range(min(PROBE, model.context - room))]
+    return [
+        draws.integer(t, vocabulary) for t in range(min(MAX_PROBE_TOKENS, model.context - room))
+    ]
 
 
 def tolerance_of(dtype: str) -> float:
@@ -77,13 +79,13 @@ def describe_difference(
     tokens less probable than e^-4 therefore grows with minus their log-probability.
 
     Args:
-        actual: of the other engine.
-        expected: of this process.
-        dtype: of the weights.
+        actual: log-probabilities of the other engine.
+        expected: log-probabilities of this process.
+        dtype: type of the weights.
     """
     if len(actual) != len(expected):
         return f"there are {len(actual)} of them, not {len(expected)}"
-    limits = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY) for value in expected]
+    limits = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY_NATS) for value in expected]
     errors = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
     beyond = [index for index, limit in enumerate(limits) if not errors[index] <= limit]  # NaN too
     if not beyond:
@@ -145,7 +147,7 @@ class ModelSampler(ABC):
 
 
 Ids = tuple[int, ...]
-LARGE = 1 << 14  # with more probabilities, sorting replies is faster than copying rows
+MIN_TO_SORT = 1 << 14  # with more probabilities, sorting replies is faster than copying rows
 NO_PROBABILITIES = (
     "The model gives no probabilities: its weights have grown too large; lower "
     "learner.learning_rate."
@@ -161,7 +163,7 @@ def draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray
     cumulative = log_p.double().exp().cumsum(-1)
     index = torch.from_numpy(node).to(log_p.device)
     target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
-    if len(node) > len(log_p) and log_p.numel() >= LARGE:
+    if len(node) > len(log_p) and log_p.numel() >= MIN_TO_SORT:
         tokens = _search_by_row(cumulative, node, index, target)
     else:
         tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1)
@@ -174,11 +176,12 @@ def _search_by_row(cumulative: Tensor, node: np.ndarray, index: Tensor, target: 
 
     All targets of a row are searched together.
     """
-    order, count = np.argsort(node, kind="stable"), np.bincount(node, minlength=len(cumulative))
-    number = np.empty(len(node), dtype=np.int64)  # number of a target within its row
-    number[order] = np.arange(len(node)) - (np.cumsum(count) - count)[node[order]]
-    column = torch.from_numpy(number).to(index.device)
-    targets = target.new_zeros((len(cumulative), int(count.max())))
+    num_targets = np.bincount(node, minlength=len(cumulative))
+    order = np.argsort(node, kind="stable")
+    index_in_row = np.empty(len(node), dtype=np.int64)  # number of a target within its row
+    index_in_row[order] = np.arange(len(node)) - (np.cumsum(num_targets) - num_targets)[node[order]]
+    column = torch.from_numpy(index_in_row).to(index.device)
+    targets = target.new_zeros((len(cumulative), int(num_targets.max())))
     targets[index, column] = target
     return torch.searchsorted(cumulative, targets, right=True)[index, column]
 
@@ -216,7 +219,7 @@ def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Return truncated and renormalised log-probabilities [B, V]; -inf for dropped tokens.
 
     ``top_k`` keeps the k largest (0: all); ``top_p`` then keeps the smallest set of most probable
-    tokens owners mass reaches p (1: all), always at least one.
+    tokens whose mass reaches p (1: all), always at least one.
     """
     if 0 < top_k < logits.shape[-1]:
         threshold = logits.topk(top_k, dim=-1).values[..., -1:]
@@ -289,8 +292,8 @@ def spans_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tupl
     """
     spans: list[SampledSpan] = []
     changes = [(token, version) for token, version in begins if token < length]
-    ends = [*(token for token, _ in changes[1:]), length]
-    for (token, version), end in zip(changes, ends, strict=True):
+    run_ends = [*(token for token, _ in changes[1:]), length]
+    for (token, version), end in zip(changes, run_ends, strict=True):
         if spans and spans[-1].version == version:
             spans[-1] = SampledSpan(spans[-1].length + end - token, version)
         else:
@@ -367,11 +370,11 @@ class BatchDecoder:
     ) -> None:
         self._prefill, self._forward = prefill, prefill.forward
         self._rules, self._rule, self._node = rules, rule, node
-        longest, count = max(params.max_new_tokens for params, _ in rules), len(rule)
+        longest, num_requests = max(params.max_new_tokens for params, _ in rules), len(rule)
         self._limit = np.array([params.max_new_tokens for params, _ in rules])[rule]
-        self._tokens = np.full((count, longest), -1, dtype=np.int64)
-        self._logprobs = np.zeros((count, longest))
-        self._supports: list[list[Ids]] = [[] for _ in range(count)]
+        self._tokens = np.full((num_requests, longest), -1, dtype=np.int64)
+        self._logprobs = np.zeros((num_requests, longest))
+        self._supports: list[list[Ids]] = [[] for _ in range(num_requests)]
 
     def run(
         self,
@@ -413,8 +416,8 @@ class BatchDecoder:
             np.zeros(len(open_replies), dtype=np.int64),
             np.zeros(len(open_replies), dtype=bool),
         )
-        for number, (params, stop_ids) in enumerate(self._rules):
-            (indices,) = np.nonzero(self._rule[open_replies] == number)
+        for rule_index, (params, stop_ids) in enumerate(self._rules):
+            (indices,) = np.nonzero(self._rule[open_replies] == rule_index)
             if not len(indices):
                 continue
             requests = open_replies[indices]
@@ -445,7 +448,6 @@ class BatchDecoder:
         owners: np.ndarray,
         ended: np.ndarray,
     ) -> None:
-        """Cache the keys and values of rows at which replies have ended."""
         rows = set(ended.tolist())
         for number in sorted({int(owners[row]) for row in rows}):
             row_of = {seqs[row]: row for row in rows if owners[row] == number}
@@ -454,7 +456,6 @@ class BatchDecoder:
     def _split_rows(
         self, open_replies: np.ndarray, chosen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the parent row and the token of each distinct continuation."""
         pairs, inverse = np.unique(self._node[open_replies] << 32 | chosen, return_inverse=True)
         self._node[open_replies] = inverse
         return pairs >> 32, pairs & 0xFFFFFFFF
@@ -492,7 +493,7 @@ class BatchDecoder:
         return [result for result in replies if result is not None]
 
 
-SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
+MAX_SCORED_CONTEXTS = 1024  # contexts per forward pass when scoring; bounds memory
 
 
 class InProcessSampler(ModelSampler):
@@ -513,7 +514,7 @@ class InProcessSampler(ModelSampler):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits for any other requests.
+        """Whether a reply is exactly the same with any other requests.
 
         This needs one thread, float32 weights on the CPU, a supported family, and a machine whose
         products allow it (see ``models/language_model.py``).
@@ -547,7 +548,7 @@ class InProcessSampler(ModelSampler):
 
         Args:
             requests: R exact contexts with their streams.
-            params: the distribution to draw from, owners log-probabilities are returned.
+            params: the distribution to draw from, whose log-probabilities are returned.
             stop_ids: a reply ends with the first of these, which is part of it.
 
         Raises:
@@ -600,8 +601,8 @@ class InProcessSampler(ModelSampler):
                 )
             )
         scores = []
-        for begin in range(0, len(prompts), SCORED_AT_ONCE):
-            chunk = slice(begin, begin + SCORED_AT_ONCE)
+        for begin in range(0, len(prompts), MAX_SCORED_CONTEXTS):
+            chunk = slice(begin, begin + MAX_SCORED_CONTEXTS)
             scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
         return scores
 
@@ -649,7 +650,7 @@ class SharedBase:
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Return the replies with the numbers of their requests, all in one list.
 
-        If one batch would change the bits of invariant replies, samplers are called one by one.
+        If one batch would change invariant replies by rounding, samplers are called one by one.
         """
         batches = [batch for batch in batches if batch.requests]
         samplers = _samplers(batches)
@@ -676,7 +677,6 @@ def _find_shared_base(over: LanguageModel | None) -> SharedBase | None:
 
 
 def _samplers(batches: Sequence[SampleBatch]) -> list[InProcessSampler]:
-    """Return the distinct samplers of some batches, in order."""
     return list(
         dict.fromkeys(
             sampler for batch in batches if isinstance(sampler := batch.sampler, InProcessSampler)
@@ -729,9 +729,9 @@ def _weight_updates(samplers: Sequence[InProcessSampler]) -> WeightUpdates | Non
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
     """Draw replies with torch in the training process; shared prefixes are computed once.
 
-    With one thread, in float32 on a CPU, a reply has the same bits for any other requests, in any
-    order and number of calls, with or without its prefix in the KV cache. This holds for models of
-    supported families (Llama, Qwen2, Qwen3, Gemma 3, GPT-2); for other models, or with more
+    With one thread, in float32 on a CPU, a reply is exactly the same with any other requests, in
+    any order and number of calls, with or without its prefix in the KV cache. This holds for models
+    of supported families (Llama, Qwen2, Qwen3, Gemma 3, GPT-2); for other models, or with more
     threads, log-probabilities stay within 1e-5.
 
     Args:

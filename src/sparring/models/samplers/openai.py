@@ -42,7 +42,7 @@ from sparring.models.samplers.in_process import (
 
 FOLDER_VARIABLE = "SPARRING_ADAPTERS"  # environment variable: a folder that the server can read
 ALREADY_LOADED, NOT_FOUND = "already been loaded", 404  # a server's answers about names
-UNLOAD_SECONDS = 10.0  # for a server to unload adapters
+UNLOAD_SECONDS = 10.0  # timeout of a request to unload adapters
 
 Key = tuple[int, int]  # number of updates, and of changes besides updates
 
@@ -131,7 +131,6 @@ class AdapterFolder:
 
 
 def _unload(connection: Connection, name: str) -> None:
-    """Let the server unload adapters; errors are ignored."""
     # RuntimeError: at the end of the process a host's address cannot be looked up
     with contextlib.suppress(RolloutError, RuntimeError):
         connection.send(
@@ -240,17 +239,17 @@ class CompletionRequest(NamedTuple):
             (type(entry) is int and 0 <= entry < self.vocabulary) for entry in ids
         ):
             raise RunError(
-                f"The server gave {len(ids)} tokens and {len(logprobs)} log-probabilities for a "
-                "reply. Each token must be an id from 0 to "
+                f"The server returned {len(ids)} tokens and {len(logprobs)} log-probabilities for "
+                "a reply. Each token must be an id from 0 to "
                 f"{self.vocabulary - 1} and have a log-probability; the server may have another "
                 "model."
             )
         for value in logprobs:
             if not _is_finite(value):
                 raise RunError(
-                    f"The server gave {json.dumps(value)[:40]} as a log-probability of a reply of "
-                    f"{self.name!r}. It must be a finite number; look at the server's log and at "
-                    "the weights it has loaded."
+                    f"The server returned the log-probability {json.dumps(value)[:40]} in a reply "
+                    f"of {self.name!r}. It must be a finite number; look at the server's log and "
+                    "at the weights it has loaded."
                 )
         return SampleResult(tuple(ids), tuple(map(float, logprobs)), not self._has_stopped(ids))
 
@@ -275,7 +274,6 @@ def _is_finite(value: Any) -> bool:
 
 
 def _choice(body: str) -> tuple[list[Any], list[Any], Any]:
-    """Return the token ids, log-probabilities and the prompt (or None) in a body."""
     try:
         choice = json.loads(body)["choices"][0]
         ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
@@ -328,7 +326,7 @@ class Server:
     """A connection to a server; see ``samplers.base.Backend``.
 
     Args:
-        settings: of the server.
+        settings: settings of the server.
 
     Raises:
         ConfigError: as for ``openai``.
@@ -380,10 +378,10 @@ class Server:
             names = [cast(ServerSampler, batch.sampler).ready(batch) for batch in batches]
             self._users.update(names)
         for name, batch in zip(names, batches, strict=True):
-            size = vocabulary_of(cast(ServerSampler, batch.sampler).model)
+            vocabulary = vocabulary_of(cast(ServerSampler, batch.sampler).model)
             for ids, stream, _ in batch.requests:
                 requests.append(
-                    CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
+                    CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, vocabulary)
                 )
         replies = self._wait_for(requests, names)
         next(replies)  # all requests have begun when this returns, and a close is noticed
@@ -443,7 +441,7 @@ def server_of(settings: ServerSettings) -> Server:
 
 
 PROBE_REPLY = 8  # length in tokens of the reply by which a server is checked
-CACHE_BYTES = 64 << 20  # of the KV cache for scoring in this process
+CACHE_BYTES = 64 << 20  # size of the KV cache for scoring in this process
 
 Times = Annotated[int, Field(ge=0, le=1000)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
@@ -476,11 +474,11 @@ class OpenAISampler(ModelSampler):
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), as they are finished.
+        """Yield lists of (index of a request, its reply), as they are finished.
 
         Raises:
             ModelError: a context and its reply do not fit, or an option is not supported.
-            RunError: the server does not answer, or has other weights.
+            RunError: the server does not answer, or has different weights.
             DivergedError: the model gives no probabilities.
         """
         if not requests:

@@ -6,8 +6,8 @@ grows with the number of computed tokens, not with the lengths of conversations.
 
 Several models may be adapters over one base, such as the members of a league. The base's products
 then run over the rows of all models at once, and each row adds the adapters of its model, unmerged:
-W x + (alpha / rank) B A x. If a row's bits do not depend on its batch in each model alone, they do
-not here either: products are padded to a number of rows that works for all models
+W x + (alpha / rank) B A x. If a row's result does not depend on its batch in each model alone, it
+does not here either: products are padded to a number of rows that works for all models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -214,8 +214,8 @@ class JointForward:
 
     Args:
         model: the base with layers that add adapters.
-        routes: of these layers.
-        adapters: of each model.
+        routes: routes of these layers.
+        adapters: adapters of each model.
         padding: padding sizes of the products.
     """
 
@@ -297,23 +297,23 @@ class CacheBudget:
     def batches(self) -> dict[int, KeyValueCache]:
         """Return all batches by their numbers."""
         return {
-            number: batch for cache in self.caches for number, (batch, _) in cache.batches.items()
+            index: batch for cache in self.caches for index, (batch, _) in cache.batches.items()
         }
 
     def drop_beyond(self, budget: int) -> None:
         """Drop the oldest batches until the size fits into a budget; the last one stays."""
-        size, count = self.bytes, sum(len(cache.batches) for cache in self.caches)
-        while count > 1 and size > budget:
+        num_bytes, num_batches = self.bytes, sum(len(cache.batches) for cache in self.caches)
+        while num_batches > 1 and num_bytes > budget:
             nonempty = (cache for cache in self.caches if cache.batches)
-            size -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
-            count -= 1
+            num_bytes -= min(nonempty, key=lambda cache: next(iter(cache.batches))).drop()
+            num_batches -= 1
 
 
 class PrefixCache:
     """Cached spans of conversations with one model; the oldest are dropped beyond a budget.
 
     Args:
-        budget: in bytes, of all caches of ``shared`` together.
+        budget: largest size in bytes of all caches of ``shared`` together.
         shared: the budget shared with other models' caches; None: a new one.
 
     Attributes:
@@ -457,11 +457,10 @@ class Prefill:
 
     def count_computed(self, counts: Sequence[int]) -> None:
         """Add the numbers of positions that the network computed for each model."""
-        for cache, count in zip(self.caches, counts, strict=True):
-            cache.tokens_computed += count
+        for cache, num_rows in zip(self.caches, counts, strict=True):
+            cache.tokens_computed += num_rows
 
     def _compute_new(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of new contexts; shared prefixes are computed once."""
         device, count = self.forward.device, len(rows.ids)
         tree = prefix_tree(rows.ids, rows.owners)
         counts = self.counts(np.array(rows.owners)[(tree.flat_index // tree.node.shape[1]).numpy()])
@@ -476,7 +475,6 @@ class Prefill:
     def _extend_cached(
         self, rows: ContextRows, prefixes: list[CachedSpans], room: int
     ) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``rows.known`` ids are cached."""
         device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.known
         num_new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
         width = max(num_new)

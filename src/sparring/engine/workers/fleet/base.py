@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class WorkerMessage(NamedTuple):
-    """A message from a worker; None means that the worker has ended."""
+    """A message from a worker; ``message`` None means that the worker has ended."""
 
     worker: int
     message: bytes | None

@@ -2,7 +2,7 @@
 
 A worker is a Python process with one thread that ends with the training process: on Linux the
 kernel kills it, and elsewhere it checks once a second that its parent runs. Two threads per worker
-move messages, so that a stopped worker does not block the training process.
+move messages, so that a paused worker does not block the training process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sparring.engine.workers.fleet.base import WorkerMessage
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({read_fd}, {write_fd})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-PR_SET_PDEATHSIG = 1  # of Linux: sets the signal that a process gets when its parent ends
+PR_SET_PDEATHSIG = 1  # Linux's option for the signal that a process gets when its parent ends
 
 
 class PythonProcess(ChildProcess):

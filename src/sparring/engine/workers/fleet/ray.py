@@ -37,9 +37,9 @@ START_TIMEOUT = 180.0  # seconds for Ray to start
 CONNECT_TIMEOUT = 10.0  # seconds to reach a head
 CLOSE_TIMEOUT = 20.0  # seconds for Ray to end
 HEAD_TIMEOUT = 20  # seconds after which a silent head that was started here counts as ended
-PREFIX = "sparring-ray-"  # of folders for the files of Ray
-KEPT = "kept"  # name of a file that marks such a folder as named by an error, so that it stays
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
+FOLDER_PREFIX = "sparring-ray-"  # prefix of folders with the files of Ray
+KEEP_FILE = "kept"  # a file in such a folder; the folder stays, as an error message names it
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_address(address: str) -> None:
@@ -49,7 +49,7 @@ def check_address(address: str) -> None:
         ConfigError: the cluster is on another machine, and the user has not named it.
     """
     host = address.rpartition("//")[2].rpartition(":")[0] or address
-    if address == "auto" or host in LOCAL:
+    if address == "auto" or host in LOCAL_HOSTS:
         return
     if address not in os.environ.get(RAY, "").split(","):
         raise ConfigError(
@@ -102,7 +102,7 @@ class RayFleet:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         scale = config["scale"]
-        address, count = scale["address"], scale["workers"]
+        address, num_workers = scale["address"], scale["workers"]
         gpus, gpus_each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
         check_installed()
         if address is not None:
@@ -120,7 +120,7 @@ class RayFleet:
             "config": worker_settings(config, gpus_each),
             "weights": scale["weights"] or "ray",
             "address": address,
-            "cores": count if count > 0 else os.cpu_count(),
+            "cores": num_workers if num_workers > 0 else os.cpu_count(),
             "gpus": len(gpus),
             "gpus_per_worker": gpus_each,
             "folder": str(self._folder),
@@ -137,10 +137,9 @@ class RayFleet:
             },
         )
         capacity = self._wait_until_up()
-        self.workers = count if count > 0 else max(capacity, 1)
+        self.workers = num_workers if num_workers > 0 else max(capacity, 1)
 
     def _wait_until_up(self) -> int:
-        """Wait until Ray runs, and return the number of workers that fit."""
         try:
             frame = self._mailbox.get(timeout=START_TIMEOUT)[1]
         except queue.Empty:
@@ -148,14 +147,14 @@ class RayFleet:
         except BaseException:  # an interrupt
             self.close()
             raise
-        head, data = _parts(frame)
-        if head[0] == "up":
-            return int(head[1])
-        self._failed = head[0] == "gone"
+        header, payload = _parts(frame)
+        if header[0] == "up":
+            return int(header[1])
+        self._failed = header[0] == "gone"
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or sent nothing'}. {self._hint()}A cluster needs "
+            f"{payload.decode() or 'it has ended, or sent nothing'}. {self._hint()}A cluster needs "
             "its own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
             "another scale.address, or scale.fleet=processes."
         )
@@ -187,14 +186,14 @@ class RayFleet:
 
     def _request(
         self,
-        kind: str,
+        command: str,
         worker: int = 0,
         turn: int = 0,
         files: Mapping[str, Path] | None = None,
-        data: bytes = b"",
+        payload: bytes = b"",
     ) -> None:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
-        self._child.send(json.dumps([kind, worker, turn, paths]).encode() + b"\n" + data, {})
+        self._child.send(json.dumps([command, worker, turn, paths]).encode() + b"\n" + payload, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return the messages that have arrived; see ``Fleet``.
@@ -212,34 +211,34 @@ class RayFleet:
                 self._messages_of(*_parts(None))
         return messages
 
-    def _messages_of(self, head: list[Any], data: bytes) -> list[WorkerMessage]:
+    def _messages_of(self, header: list[Any], payload: bytes) -> list[WorkerMessage]:
         """Return the worker's message in a frame; empty if the worker was ended before."""
-        if len(head) == 1:
+        if len(header) == 1:
             if self._closed:
                 return []
             self._failed = True
-            why = f": {data.decode()}" if data else ", or its head"
+            reason = f": {payload.decode()}" if payload else ", or its head"
             raise RunError(
-                f"Ray {self._where} has ended{why}. {self._hint()}Check that it runs, and resume "
-                "(--resume): steps after the last checkpoint are played again, to the same "
+                f"Ray {self._where} has ended{reason}. {self._hint()}Check that Ray runs, and "
+                "resume (--resume): steps after the last checkpoint are played again, to the same "
                 "bytes."
             )
-        kind, worker, turn = head
+        event, worker, turn = header
         with self._mutex:
             if self._start_numbers.get(worker) != turn:
                 return []
-            if kind == "gone":
+            if event == "gone":
                 self._start_numbers.pop(worker)
-                self._request("end", worker, turn)  # in case Ray is wrong
+                self._request("end", worker, turn)  # in case the worker still runs
                 return [WorkerMessage(worker, None)]
-        if kind == "wrong":
-            data = error_message(
+        if event == "wrong":
+            payload = error_message(
                 RunError(
-                    f"Ray cannot run a worker {self._where}: {data.decode()}. Each machine needs "
-                    "the same Python, sparring and plug-ins."
+                    f"Ray cannot run a worker {self._where}: {payload.decode()}. Each machine "
+                    "needs the same Python, sparring and plug-ins."
                 )
             )
-        return [WorkerMessage(worker, data)]
+        return [WorkerMessage(worker, payload)]
 
     def _hint(self) -> str:
         return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
@@ -256,7 +255,7 @@ class RayFleet:
         if not self._failed:
             shutil.rmtree(self._folder, ignore_errors=True)
         elif self._folder.is_dir():
-            (self._folder / KEPT).touch()
+            (self._folder / KEEP_FILE).touch()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -266,8 +265,8 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
     """Return the head of a frame and the bytes after it; None means that the sender has ended."""
     if frame is None:
         return ["gone"], b""
-    head, _, data = frame.partition(b"\n")
-    return json.loads(head), data
+    header, _, payload = frame.partition(b"\n")
+    return json.loads(header), payload
 
 
 def _make_folder() -> tuple[Path, int]:
@@ -277,10 +276,10 @@ def _make_folder() -> tuple[Path, int]:
     """
     default_folder = tempfile.gettempdir()
     parent = Path(default_folder if len(default_folder) < 20 else "/tmp")
-    for abandoned in parent.glob(f"{PREFIX}*"):
+    for abandoned in parent.glob(f"{FOLDER_PREFIX}*"):
         _remove_if_abandoned(abandoned)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another run removed it as abandoned
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -290,9 +289,8 @@ def _make_folder() -> tuple[Path, int]:
 
 
 def _remove_if_abandoned(folder: Path) -> None:
-    """Remove an unlocked folder of this user, unless an error has named it."""
     with contextlib.suppress(OSError):
-        if folder.lstat().st_uid != os.geteuid() or (folder / KEPT).exists():
+        if folder.lstat().st_uid != os.geteuid() or (folder / KEEP_FILE).exists():
             return
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

@@ -98,9 +98,9 @@ class RayDriver:
             runtime_env={"env_vars": ONE_THREAD},
         )(_actor())
 
-    def carry_out(self, head: list[Any], data: bytes) -> None:
+    def carry_out(self, header: list[Any], payload: bytes) -> None:
         """Start, send to or end a worker, as the head says; ``turn`` counts the starts."""
-        request, worker, turn, files = head
+        request, worker, turn, files = header
         if request == "end":
             self.end(worker)
             return
@@ -111,7 +111,7 @@ class RayDriver:
             else:
                 contents = {} if self._weights == "file" else self._contents(files)
                 actor = self._actors[worker]
-                reference = actor.answer.remote(data, list(contents), *contents.values())
+                reference = actor.answer.remote(payload, list(contents), *contents.values())
         except (ray.exceptions.RayError, OSError, LookupError):
             self._send(["gone", worker, turn], b"")
         else:
@@ -134,7 +134,6 @@ class RayDriver:
             self._send(["gone", worker, turn], b"")
 
     def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
-        """Return contents of files by their SHA-256, as they are sent."""
         contents = {}
         for digest, path in files.items():
             if digest in self._shared:
@@ -238,22 +237,20 @@ def _leave_ray() -> None:
 
 
 def _serve(pipe: Connection, driver: RayDriver) -> None:
-    """Carry out requests until one closes the driver, or the pipe ends."""
     try:
         while True:
             while not pipe.poll(CHECK_SECONDS):
                 if not _runs_here():
                     raise RuntimeError("its process on this machine has ended")
-            head, data = _frame(pipe)
-            if head[0] == "close":
+            header, payload = _frame(pipe)
+            if header[0] == "close":
                 return
-            driver.carry_out(head, data)
+            driver.carry_out(header, payload)
     except EOFError:
         return
 
 
 def _frame(pipe: Connection) -> tuple[list[Any], bytes]:
-    """Return the next head, and the bytes after it."""
     pipe.recv_bytes()  # digests of files, always empty here
-    head, _, data = pipe.recv_bytes().partition(b"\n")
-    return json.loads(head), data
+    header, _, payload = pipe.recv_bytes().partition(b"\n")
+    return json.loads(header), payload

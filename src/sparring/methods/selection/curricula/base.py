@@ -42,8 +42,8 @@ class ArmRecord(NamedTuple):
     step: int
     size: int  # number of trajectories
     successes: int  # number of trajectories with a return above 0
-    mean: float  # of the returns
-    deviation: float  # of the returns within a role (population), root mean square over roles
+    mean: float  # mean of the returns
+    deviation: float  # population deviation within a role, root mean square over roles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class CurriculumRequest:
     history: tuple[tuple[ArmRecord, ...], ...]  # [A] records, oldest first
     groups: int
     step: int
-    stream: Stream  # group number g may draw from stream.child(g)
+    stream: Stream  # the group of index g may draw from stream.child(g)
 
 
 class ArmBook:
@@ -119,25 +119,25 @@ def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumReques
     """Check that a curriculum has chosen an arm for every group, after every call.
 
     Raises:
-        PluginError: the output is not a valid number of an arm per group.
+        PluginError: the output is not a valid index of an arm per group.
     """
-    numbers = np.asarray(chosen)
-    is_integer_array = numbers.shape == (request.groups,) and numbers.dtype.kind in "iu"
-    if not is_integer_array or not ((numbers >= 0) & (numbers < len(request.arms))).all():
+    values = np.asarray(chosen)
+    is_integer_array = values.shape == (request.groups,) and values.dtype.kind in "iu"
+    if not is_integer_array or not ((values >= 0) & (values < len(request.arms))).all():
         raise PluginError(
             f"The {curriculum} must return an arm's number, 0 to {len(request.arms) - 1}, for each "
-            f"of {request.groups} groups; it returned {numbers.dtype} of shape {numbers.shape}."
+            f"of {request.groups} groups; it returned {values.dtype} of shape {values.shape}."
         )
 
 
 def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:
-    """Return the number of the arm at the share ``target`` of the cumulative weights."""
+    """Return the index of the arm at the share ``target`` of the cumulative weights."""
     remaining, last_positive = target * sum(weights), 0
-    for number, weight in enumerate(weights):
+    for index, weight in enumerate(weights):
         if weight > 0:
-            remaining, last_positive = remaining - weight, number
+            remaining, last_positive = remaining - weight, index
             if remaining < 0:
-                return number
+                return index
     return last_positive
 
 

@@ -65,7 +65,6 @@ def signals_triage(
 
 
 def _signs(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
-    """Return the signs (F, S, D) of an arm, each in [0, 1]."""
     rates = [record.successes / record.size for record in records]
     if not rates:
         return 1.0, 0.0, 0.0

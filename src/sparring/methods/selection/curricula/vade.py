@@ -76,7 +76,6 @@ def _posterior(
 
 
 def _variances(posteriors: FloatArray, request: CurriculumRequest, group: int) -> FloatArray:
-    """Return p * (1 - p) for one sample of every arm, [A]."""
     generator = request.stream.child(group).child("thompson").generator()
     rates = generator.beta(posteriors[:, 0], posteriors[:, 1])
     variances: FloatArray = rates * (1.0 - rates)

@@ -89,6 +89,5 @@ def _priority(
 
 
 def _half_width(counts: FloatArray, deviations: FloatArray, confidence: float) -> FloatArray:
-    """Return half the width of the confidence interval of each mean, [A]."""
     width: FloatArray = stdtrit(counts - 1, (1.0 + confidence) / 2.0) * deviations / np.sqrt(counts)
     return width

@@ -2,9 +2,9 @@
 
 In every step, before credit, a rule chooses the stored episodes that join the batch, and the next
 content of the buffer. A stored episode keeps the log-probabilities of the policy that sampled it.
-The losses compare the learner with this policy, whatever its staleness. If a plug-in NEEDS
+The losses compare the learner with this policy, for any staleness. If a plug-in NEEDS
 "old_logprobs" (``truncated_is``, ``masked_is``), the losses compare the learner with the learner
-before the update, and the plug-in's weight is the latter's ratio to the sampling policy.
+before the update, and the plug-in weighs by the ratio of that learner to the sampling policy.
 """
 
 from __future__ import annotations
@@ -171,15 +171,15 @@ def recent_entries(
     return tuple(entry for entry in buffer if step - entry.step <= max_age)
 
 
-def mean_advantage_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
-    """Return the mean |A| by group id; A is the return less its mean over (group, role)."""
-    data = trajectories(turn_table(fresh), "replay")
-    size = (
+def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float]:
+    """Return the mean |A| by group id; A is the return minus its mean over (group, role)."""
+    data = trajectories(turn_table(episodes_of_step), "replay")
+    mean_size = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
     ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
-    means = np.bincount(inverse, weights=size) / np.maximum(np.bincount(inverse), 1)
+    means = np.bincount(inverse, weights=mean_size) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 

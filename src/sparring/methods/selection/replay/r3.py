@@ -53,17 +53,18 @@ def r3(
         max_age: steps that an episode stays in the buffer, at least 1.
     """
     entries = recent_entries(request.buffer, request.step, max_age)
-    pool: dict[tuple[object, ...], list[ReplayEntry]] = {}
+    entries_by_key: dict[tuple[object, ...], list[ReplayEntry]] = {}
     for entry in entries:
         key = (*_pool_key(entry.episode, entry.arm), succeeds(entry.episode))
-        pool.setdefault(key, []).append(entry)
+        entries_by_key.setdefault(key, []).append(entry)
     joining: list[tuple[ReplayEntry, int]] = []
     groups = _episodes_by_group(request.fresh)
-    for group, size in mean_advantage_sizes(request.fresh).items():
-        first, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
-        if size > 0.0 or len(outcomes) > 1:
+    for group, advantage_size in mean_advantage_sizes(request.fresh).items():
+        first_episode, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
+        if advantage_size > 0.0 or len(outcomes) > 1:
             continue
-        candidates = pool.get((*_pool_key(first, request.arm_of[group]), not outcomes.pop()), [])
+        arm_key = _pool_key(first_episode, request.arm_of[group])
+        candidates = entries_by_key.get((*arm_key, not outcomes.pop()), [])
         for draw in range(min(number, len(candidates))):
             index = request.stream.child(group).integer(draw, len(candidates))
             joining.append((candidates.pop(index), group))
@@ -82,9 +83,9 @@ def _pool_key(episode: Episode, arm: str) -> tuple[object, ...]:
     return arm, episode.trained, episode.roles
 
 
-def _episodes_by_group(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
+def _episodes_by_group(episodes: Sequence[Episode]) -> dict[int, list[Episode]]:
     groups: dict[int, list[Episode]] = {}
-    for episode in fresh:
+    for episode in episodes:
         groups.setdefault(episode.group_id, []).append(episode)
     return groups
 

@@ -22,7 +22,8 @@ from sparring.models.samplers.vllm.replica import ReplicaSettings, python
 from sparring.models.samplers.vllm.served_weights import ServedWeights
 from sparring.models.tiny import TinyNetwork
 
-HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM supports on a CPU
+# widths of heads that vLLM supports on a CPU
+HEAD_WIDTHS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 MIN_TEMPERATURE = 0.01
 MAX_TOP_K = 1000
 
@@ -57,14 +58,14 @@ class VLLMSampler(ModelSampler):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits for any other requests: in float32 on a CPU."""
+        """Whether a reply is exactly the same with any other requests: in float32 on a CPU."""
         settings = self.backend.settings
         return settings.dtype == EXACT and settings.device == "cpu"
 
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), as they are finished.
+        """Yield lists of (index of a request, its reply), as they are finished.
 
         Raises:
             ModelError: a context and its reply do not fit, or vLLM does not support an option.
@@ -106,7 +107,6 @@ class VLLMSampler(ModelSampler):
         self._served.changes += 1
 
     def _check(self, params: SamplingParams) -> None:
-        """Refuse options that vLLM does not support."""
         if params.top_p < 1.0 and not params.top_k:
             raise ModelError(
                 f"sampler 'vllm' and rollout.top_p={params.top_p:g} without rollout.top_k: the "
@@ -145,8 +145,8 @@ def vllm(
     ``make vllm`` sets up its environment. The processes, called replicas, read weights from files
     of a private folder, with adapters merged. Each replica is checked with one conversation before
     it draws replies. vLLM uses the seeds of the run: replies differ from those of ``in_process``
-    but are as deterministic. In float32 on a CPU, a reply has the same bits whatever other requests
-    there are. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the
+    but are as deterministic. In float32 on a CPU, a reply is exactly the same with any other
+    requests. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the
     tokens that truncation kept, so that the learner has the same distribution.
 
     Args:
@@ -155,7 +155,7 @@ def vllm(
             the requests.
         threads: processor threads of each replica.
         device: device of the replicas, "cpu" or "cuda"; vLLM must be installed for it.
-        gpus: numbers of the GPUs that are assigned to replicas in order, such as [1, 2, 3] if the
+        gpus: indices of the GPUs that are assigned to replicas in order, such as [1, 2, 3] if the
             learner has GPU 0; empty (default): each replica sees all GPUs and uses the first.
             Several replicas may have the same GPU.
         max_seqs: largest number of replies that a replica draws at once; more requests wait in it.
@@ -178,10 +178,11 @@ def vllm(
     base = model.base.to_transformers() if isinstance(model.base, TinyNetwork) else model.base
     config, kind = base.config, type(base).__name__
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
-    if device == "cpu" and width not in HEADS:
+    if device == "cpu" and width not in HEAD_WIDTHS:
         raise ModelError(
             f"sampler 'vllm': on a CPU vLLM supports heads of width "
-            f"{', '.join(map(str, HEADS))}, but this model's have {width}. For the tiny model, set "
+            f"{', '.join(map(str, HEAD_WIDTHS))}, but this model's have {width}. For the tiny "
+            "model, set "
             "model.heads so that model.hidden_size / model.heads is one of these, such as 32; or "
             "write sampler.name=in_process."
         )

@@ -28,7 +28,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.vllm.replica import Replica, ReplicaMailbox, ReplicaSettings
 from sparring.models.samplers.vllm.requests import (
-    PROBE,
+    PROBE_INDEX,
     PendingCall,
     PoolMember,
     ReplicaRequest,
@@ -41,7 +41,7 @@ from sparring.models.samplers.vllm.requests import (
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
 POLL_SECONDS = 0.02  # longest wait for a message before other work
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 MAX_STARTS = 2  # failed starts of a replica in a row that end the run
 MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, that end the run
 MAX_LOSSES = 3  # replicas lost while working on one request that end the run
@@ -86,19 +86,19 @@ class FailureLimits:
         if self._refusals[replica.number] >= MAX_REFUSALS:
             raise _failure(f"replica {replica.number} {problem}.{replica.describe_output()}")
 
-    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
+    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], cause: str) -> None:
         """Count a lost replica, before it is ended.
 
         Args:
             replica: the replica.
             requests: its requests without an answer.
-            why: a sentence whose subject is the replica.
+            cause: a sentence whose subject is the replica.
 
         Raises:
             RunError: the replica cannot be started, or replicas are lost too often, in total or
                 while working on one request.
         """
-        problem, output = f"replica {replica.number} {why}", replica.describe_output()
+        problem, output = f"replica {replica.number} {cause}", replica.describe_output()
         if replica.stage == "starting":
             self._failed_starts[replica.number] += 1
             if self._failed_starts[replica.number] >= MAX_STARTS:
@@ -106,11 +106,13 @@ class FailureLimits:
                     f"{problem}, before it was ready, {MAX_STARTS} times in a row.{output}"
                 )
         for request in requests:
-            request.lost += request.place != PROBE
+            request.lost += request.place != PROBE_INDEX
             if request.lost >= MAX_LOSSES:
                 raise _failure(f"{problem}, the third one lost with the same request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
-        self._losses = deque(lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR)
+        self._losses = deque(
+            lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR_SECONDS
+        )
         if len(self._losses) > self._restarts:
             losses = f"{len(self._losses)} replicas were lost in an hour (sampler.restarts)"
             raise _failure(f"{problem}, and {losses}.{output}")
@@ -228,7 +230,6 @@ def _find_free(
 
 
 def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
-    """Return the weights; raise ModelError if they changed after the requests were made."""
     if served.key != key:
         raise ModelError(
             "The weights have changed while requests for replies with the earlier weights were "
@@ -366,7 +367,6 @@ class ReplicaPool:
                 raise
 
     def _start_replicas(self) -> None:
-        """Start the replicas, and restart lost ones."""
         if self._end is None:
             folder = Path(tempfile.mkdtemp(prefix="sparring-vllm-"))
             (folder / "config.json").write_text(self.settings.config)
@@ -411,12 +411,12 @@ class ReplicaPool:
         request = replica.pending.get(number)
         if request is None:
             return
-        if replica.stage == "checking" and request.place != PROBE:
+        if replica.stage == "checking" and request.place != PROBE_INDEX:
             replica.early_answers.append((number, answer))
             return
         del replica.pending[number]
         self._handle_answer(replica, request, answer)
-        if request.place == PROBE and replica.stage == "ready":
+        if request.place == PROBE_INDEX and replica.stage == "ready":
             answers, replica.early_answers = replica.early_answers, []
             for waiting in answers:
                 self._take_answer(replica, *waiting)
@@ -428,12 +428,11 @@ class ReplicaPool:
     def _handle_answer(
         self, replica: Replica, request: ReplicaRequest, answer: Sequence[Any]
     ) -> None:
-        """Give an answer to its call, or check the replica's weights by it."""
         result = parse_answer(request, answer)
         if result is None:
             replica.pending[request.number] = request
-            self._end_replica(replica, "gave an answer that cannot be read")
-        elif request.place != PROBE:
+            self._end_replica(replica, "sent an answer that cannot be read")
+        elif request.place != PROBE_INDEX:
             request.call.results.append((request.place, result))
         elif (difference := replica.judge(result.logprobs)) is None:
             self.limits.note_passed_check(replica)
@@ -445,10 +444,11 @@ class ReplicaPool:
 
     def _end_replica(self, replica: Replica, why: str) -> None:
         self.limits.count_loss(replica, list(replica.pending.values()), why)
-        self._queue.add_first([request for request in replica.end() if request.place != PROBE])
+        self._queue.add_first(
+            [request for request in replica.end() if request.place != PROBE_INDEX]
+        )
 
     def _fail_all(self, error: BaseException) -> None:
-        """End all replicas and fail all calls with this error; the next call restarts them."""
         reason = (
             error if isinstance(error, Exception) else RunError("Another call was interrupted.")
         )

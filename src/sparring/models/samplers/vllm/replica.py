@@ -30,8 +30,8 @@ CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # create
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-GRACE = 1.0  # seconds after a process's end in which its messages may still arrive
-MAX_OUTPUT_CHARS = 600  # of a replica's last output in an error
+LAST_MESSAGE_SECONDS = 1.0  # seconds after a process's end in which its messages may still arrive
+MAX_OUTPUT_CHARS = 600  # length of a replica's last output in an error
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
 ReplicaMailbox = Mailbox[tuple[ChildProcess, bytes | None]]
@@ -247,7 +247,7 @@ class Replica:
             self.child is not None and self.child.has_ended()
         ):  # but a child process may keep the pipe open
             self._ended_at = self._ended_at or now
-            if now - self._ended_at > GRACE:
+            if now - self._ended_at > LAST_MESSAGE_SECONDS:
                 return "has ended"
         if self.stage == "starting" and seconds > self._settings.start_timeout:
             return f"was not ready after {seconds:.0f} s (sampler.start_timeout)"

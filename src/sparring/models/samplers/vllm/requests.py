@@ -15,7 +15,7 @@ from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import NO_PROBABILITIES, spans_of, vocabulary_of
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
-PROBE = -1  # index of the request that checks a replica
+PROBE_INDEX = -1  # index of the request that checks a replica
 EXTRA_LISTED = 16  # tokens listed in addition to top_k
 
 
@@ -96,7 +96,9 @@ def score_requests(
 def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
     """Return the request that checks a replica with the fixed conversation."""
     body = served.probe, 1
-    return _build(next(numbers), PROBE, PendingCall(), served, "score", body, {"temperature": 1.0})
+    return _build(
+        next(numbers), PROBE_INDEX, PendingCall(), served, "score", body, {"temperature": 1.0}
+    )
 
 
 def _build(
@@ -182,7 +184,7 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
         and all(token in support for token, support in zip(result.ids, result.support, strict=True))
     ):
         return None
-    if request.place != PROBE and not all(
+    if request.place != PROBE_INDEX and not all(
         (math.isfinite(value) or (value == -math.inf and request.kind == "score"))
         for value in result.logprobs
     ):

@@ -32,8 +32,8 @@ from vllm.platforms import current_platform
 from vllm.version import __version__
 
 BACKEND = "sparring_file"
-MAX_STEP_TOKENS = 8192  # of prompts in one step, except for one longer prompt
-MAX_LOGPROBS = 1024  # of one position, with truncation
+MAX_STEP_TOKENS = 8192  # tokens of prompts in one step, except for one longer prompt
+MAX_LOGPROBS = 1024  # listed log-probabilities of one position, with truncation
 pack = layers.dispatch_cpu_unquantized_gemm
 
 

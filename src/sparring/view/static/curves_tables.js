@@ -21,13 +21,10 @@ export function events(runs, points) {
       el("td", { class: stops ? "bad" : "warn" }, passage(message)),
     ),
   );
-  const nothing = el("p", { class: "dim" }, "No health events in these runs.");
-  return el(
-    "section",
-    {},
-    el("h2", {}, "Health"),
-    rows.length ? grid(["Run", "Step", "Figure", "Value", "What"], body) : nothing,
-  );
+  const table = rows.length
+    ? grid(["Run", "Step", "Figure", "Value", "What"], body)
+    : el("p", { class: "dim" }, "No warnings of health rules in these runs.");
+  return el("section", {}, el("h2", {}, "Health"), table);
 }
 
 /** Return the table of configuration that differs, or nothing for a single run. */

@@ -88,13 +88,9 @@ function standingRow(run, one, half) {
 function standings(run, environment, rows, league) {
   const numbers = ["Episodes", "Mean return", "Win rate", "95 % interval, line at one half"];
   const cells = rows.map((one) => standingRow(run, one, league.half));
-  return el(
-    "section",
-    {},
-    el("h2", {}, word(environment)),
-    grid(["Player", "Against", ...numbers, "Remark"], cells),
-    payoffs(run, environment, rows, league),
-  );
+  const table = grid(["Player", "Against", ...numbers, "Remark"], cells);
+  const heat = payoffs(run, environment, rows, league);
+  return el("section", {}, el("h2", {}, word(environment)), table, heat);
 }
 
 /** Return the mean returns as a heat map, where there are several players and opponents. */
@@ -124,13 +120,8 @@ function payoffs(run, environment, rows, league) {
       opponents.map((name) => cell(player, name)),
     ),
   );
-  return el(
-    "div",
-    {},
-    el("h3", {}, "Mean return of each row's player against each column's"),
-    grid(titles, body, { class: "heat" }),
-    said,
-  );
+  const title = "Mean return of each row's player against each column's";
+  return el("div", {}, el("h3", {}, title), grid(titles, body, { class: "heat" }), said);
 }
 
 /** Open the view. */

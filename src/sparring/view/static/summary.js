@@ -65,6 +65,10 @@ export function summary(run, details, references) {
   const warned = `Health: ${count(events, "warning")}, listed below the curves; the newest: `;
   const to = (view, label) =>
     el("a", { href: address({ view, run: run.run }), class: "action" }, label);
+  const links = [
+    to("replay", `Replays of ${count(episodes?.rows ?? 0, "episode")}`),
+    ...[to("league", "League"), to("workers", "Workers"), to("play", "Play against it")],
+  ];
   return el(
     "div",
     { role: "group", class: "summary card", "aria-label": "summary of the run" },
@@ -72,16 +76,7 @@ export function summary(run, details, references) {
     facts(run, details),
     figures(run, references),
     el("p", { class: "dim" }, word(details.weights)),
-    event
-      ? el("p", { class: "warn" }, warned, word(event.message))
-      : el("p", {}, "Health: no warnings."),
-    el(
-      "p",
-      { class: "tools" },
-      "Look next: the curves below, ",
-      to("replay", `Replays of ${count(episodes?.rows ?? 0, "episode")}`),
-      ["league", "workers"].map((view) => to(view, view[0].toUpperCase() + view.slice(1))),
-      to("play", "Play against it"),
-    ),
+    event ? el("p", { class: "warn" }, warned, word(event.message)) : "Health: no warnings.",
+    el("p", { class: "tools" }, "Look next: the curves below, ", links),
   );
 }

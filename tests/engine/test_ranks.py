@@ -98,8 +98,9 @@ def test_a_stopped_learner_is_named_once_while_others_wait(tmp_path, monkeypatch
                 time.sleep(0.01)
             with pytest.raises(RunError, match="learner 1 has not answered"):
                 ranks._read_message(child, 0.2)
-            assert caplog.text.count("Learner 1 is paused by a signal; the run waits at most 30 minutes")
-                == num_warnings
+            assert (
+                caplog.text.count("Learner 1 is paused by a signal; the run waits at most 30 minutes") == num_warnings
+            )
         assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
         assert run_in_thread(lambda: time.sleep(0.1), ranks._require_all_children) is None
     finally:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.report.explanations import entries, explanation
+from sparring.report.explanations import entries, explanation, meanings
 from sparring.report.game_page import format_exact_values, format_sample, recipes_for_game, sample_play
 
 QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokoban", "mastermind")
@@ -64,3 +64,10 @@ def test_a_sample_episode_is_fixed_and_short(name):
 )
 def test_metrics_are_explained_with_and_without_their_placeholders(name, text):
     assert text in " ".join(explanation(name).split())
+
+
+def test_meanings_come_from_the_glossary_and_need_no_import():
+    texts = meanings(["loss", "nash_conv/kuhn_poker", "own_figure"])
+    assert texts["loss"].startswith("weighted sum of the loss terms")
+    assert "0 at equilibrium" in texts["nash_conv/kuhn_poker"]
+    assert "own_figure" not in texts

@@ -172,7 +172,7 @@ def test_figures_of_ema_and_live_weights_are_distinguished(tmp_path):
     for text in pages[0.5]:
         assert "nash_conv/kuhn_poker (EMA) = 0.25" in text
         assert "(EMA)" not in text.replace("nash_conv/kuhn_poker (EMA)", "")
-    assert "nash_conv, exploitability," in pages[0.5][0]
+    assert "Figures of nash_conv measure the EMA weights." in pages[0.5][0]
     for text in pages[0.0]:
         assert "EMA" not in text and "(live)" not in text
     assert "All figures measure the live weights, which play and learn." in pages[0.0][0]

@@ -111,6 +111,13 @@ def cells_of(references: Baselines, name: str) -> list[str]:
     return [*random, *best]
 
 
+def better(name: str) -> str:
+    """Return "lower" or "higher", the good direction of a metric; "-" if it has none."""
+    if name.startswith(SMALLER_IS_BETTER):
+        return "lower"
+    return "higher" if name.startswith((*LARGER_IS_BETTER, "legal_rate", "return/")) else "-"
+
+
 def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """Return the best (step, value) of a metric; None if it has no better direction."""
     if not points or not name.startswith((*SMALLER_IS_BETTER, *LARGER_IS_BETTER)):

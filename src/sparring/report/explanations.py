@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
 import inspect
 import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
@@ -168,12 +171,23 @@ def figure_glossary() -> dict[str, str]:
     return {**_metric_table("run.evaluation"), **_metric_table("api.policy_evaluation")}
 
 
+def meanings(names: Iterable[str]) -> dict[str, str]:
+    """Return the documented meanings of a run's metrics, without those of its losses."""
+    tables = _all_metric_tables()
+    keys = {name: next((key for key in tables if matches(key, name)), None) for name in names}
+    return {name: tables[key] for name, key in keys.items() if key}
+
+
 def _all_metric_tables() -> dict[str, str]:
     return {name: text for source in METRIC_SOURCES for name, text in _metric_table(source).items()}
 
 
+@cache
 def _metric_table(source: str) -> dict[str, str]:
-    text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
+    """Read a module's table without its import, which may be slow."""
+    spec = find_spec(f"sparring.{source}")
+    code = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    text = ast.get_docstring(ast.parse(code)) or ""
     rows = re.findall(r"^ {4}(\S+) +(\S.*(?:\n {5,}\S.*)*)$", text, re.MULTILINE)
     return {key: " ".join(meaning.split()) for key, meaning in rows}
 

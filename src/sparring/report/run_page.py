@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +33,7 @@ from sparring.report.baselines import (
     Baselines,
     baselines_of,
     best_of,
+    better,
     cells_of,
     reference_lines,
 )
@@ -241,11 +242,11 @@ def results_over_seeds(
         if len(values) >= MIN_RUNS:
             mean += f"\u00a0[{interval.low:.4g},\u00a0{interval.high:.4g}]"
         cells = ["-" if value is None else f"{value:.4g}" for value in last_values]
-        rows.append((name, mean, *cells, *cells_of(references, name)))
+        rows.append((name, mean, *cells, *cells_of(references, name), better(name)))
     columns = [f"seed {seed.seed}" for seed in seeds]
     suffix = ", with 95 % intervals of the mean" if len(seeds) >= MIN_RUNS else " and their mean"
     return {
-        "head": ("figure", "mean of the last", *columns, RANDOM, "best play"),
+        "head": ("figure", "mean of the last", *columns, RANDOM, "best play", "better is"),
         "rows": rows,
         "caption": f"Last values{suffix}",
     }
@@ -303,11 +304,7 @@ def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[P
         results = _results(lines, references) | {"notes": list(run_verdicts(config, lines))}
         curves = charts(lines, references, events, policies, weights)
     if results["rows"] or results["notes"]:
-        results["notes"].append(
-            f"All figures measure the {LIVE}, which play and learn."
-            if weights == LIVE
-            else f"{', '.join(FAMILIES)} measure the {weights}. Other figures measure the {LIVE}."
-        )
+        results["notes"].append(weights_note(config, names_of(lines)))
     matchmaker = config.get("matchmaker")
     name = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
     has_opponents = str(name).split(" ")[0] not in ("", "mirror")
@@ -368,6 +365,15 @@ def write_chart(path: Path, target: Path) -> Path:
     return target
 
 
+def weights_note(config: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return a sentence that says which weights these figures of a run measure."""
+    measured = {name.split("/")[0] for name in names} & {*FAMILIES}
+    if (weights := _weights(config)) == LIVE or not measured:
+        return f"All figures measure the {LIVE}, which play and learn."
+    families = ", ".join(family for family in FAMILIES if family in measured)
+    return f"Figures of {families} measure the {weights}. Other figures measure the {LIVE}."
+
+
 def _weights(config: Mapping[str, Any]) -> str:
     """Return which weights a run measures, in words; live ones if the configuration is invalid."""
     try:  # another version may have written the folder
@@ -416,8 +422,8 @@ def _results(lines: Lines, references: Baselines) -> dict[str, Any]:
             best = best_of(name, points)
             pairs = (points[-1], best)
             cells = ["-" if p is None else f"{p[1]:.4g}\u00a0(step\u00a0{p[0]})" for p in pairs]
-            rows.append((name, *cells, *cells_of(references, name)))
-    head = ("figure", "last", "best of the run", RANDOM, "best play")
+            rows.append((name, *cells, *cells_of(references, name), better(name)))
+    head = ("figure", "last", "best of the run", RANDOM, "best play", "better is")
     return {"head": head, "rows": rows, "caption": ""}
 
 

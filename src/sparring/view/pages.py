@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sparring.report.explanations import meanings
+from sparring.report.run_page import weights_note
 from sparring.run.folder import PLAYED_FOLDER
 from sparring.view import standings
 from sparring.view.action_probabilities import ActionProbabilities
@@ -98,6 +100,8 @@ class Pages:
                         for place in list(self.watch.index.known)
                         if place.run == run.number
                     ),
+                    "meanings": meanings([*run.metrics.curves, *run.timing.curves]),
+                    "weights": weights_note(run.config, run.metrics.curves),
                     "metrics": sorted(run.metrics.curves),
                     "timing": sorted(run.timing.curves),
                     "notes": run.notes(),

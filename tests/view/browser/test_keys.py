@@ -59,14 +59,14 @@ def test_keys_step_through_turns_colours_and_seats(visitor, served):
 
 def test_j_k_and_s_lead_to_other_episodes(visitor, served):
     page = visitor.open(served, PLAY.format(120))
-    press(page, "j", "h1:has-text('play 121')")
-    press(page, "k", "h1:has-text('play 120')")
+    press(page, "j", "h1:has-text('episode 121')")
+    press(page, "k", "h1:has-text('episode 120')")
     page.keyboard.press("k")
-    page.wait_for_selector("#live:has-text('first play')")
+    page.wait_for_selector("#live:has-text('first episode')")
     page = visitor.open(served, "?view=replay&f.illegal=1")
-    press(page, "j", "h1:has-text('play 121')")
-    press(page, "j", "h1:has-text('play 81')")
-    press(page, "/", ".found-count:has-text('of 3 plays')")
+    press(page, "j", "h1:has-text('episode 121')")
+    press(page, "j", "h1:has-text('episode 81')")
+    press(page, "/", ".found-count:has-text('of 3 episodes')")
     page = visitor.open(served, PLAY.format(120))
     press(page, "s", ".siblings")
     assert "122" in page.inner_text(".siblings")
@@ -79,7 +79,7 @@ def test_j_k_and_s_lead_to_other_episodes(visitor, served):
 def test_help_lists_the_keys_and_typed_letters_are_no_keys(visitor, served):
     page = visitor.open(served, PLAY.format(120))
     press(page, "?", "dialog[open]")
-    assert "export as one page" in page.inner_text("dialog")
+    assert "save as one HTML file" in page.inner_text("dialog")
     page.keyboard.press("Escape")
     for key, heading in (("c", "Curves"), ("p", "Replays"), ("l", "League"), ("r", "Runs")):
         page.keyboard.press("g")
@@ -152,7 +152,7 @@ def test_an_open_dialog_captures_the_keys(visitor, served):
     page.keyboard.press("Escape")  # would go to the finder
     page.wait_for_selector("dialog:not([open])", state="attached")
     assert page.url == address
-    assert "play 120" in page.inner_text("h1")
+    assert "episode 120" in page.inner_text("h1")
     press(page, "?", "dialog[open]")
     page.keyboard.press("?")
     page.wait_for_selector("dialog:not([open])", state="attached")

@@ -66,12 +66,12 @@ def test_tree_cells_and_tables_have_descriptions(visitor, served):
     assert "past-000010" in rows.nth(3).inner_text() and "(by step)" not in rows.nth(3).inner_text()
     assert page.locator(".tree path.edge.recorded").count() == 1
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    text = "learner against past-000020: mean return +0.5 in 4 plays; win rate 0.75"
+    text = "learner against past-000020: mean return +0.5 in 4 episodes; win rate 0.75"
     page.focus(".heat a >> nth=0")
     assert page.inner_text(".cell-said").startswith(text)
-    assert "about 282 more plays for ±0.05." in page.inner_text(".cell-said")
+    assert "about 282 more episodes for ±0.05." in page.inner_text(".cell-said")
     assert text in page.get_attribute(".heat a >> nth=0", "title")
-    assert "no difference shown; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")
+    assert "no difference shown; about 282 more episodes for ±0.05" in page.inner_text("tbody >> nth=0")
     titles = page.locator("h3").all_text_contents()
     assert "Mean return of each row's player against each column's" in titles
 
@@ -146,14 +146,14 @@ def test_with_separate_sides_each_member_has_two_bars(visitor, separate_sides, w
     rows = [row.split() for row in page.evaluate(WEIGHTS)]
     assert rows == [["1", NAMES[0], "0.25", "0.50"], ["2", NAMES[1], "0.75", "0.50"]]
     heads = page.evaluate("() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)")
-    assert heads == ["", "Member", "In the first side", "In the second side"]
+    assert heads == ["No.", "Member", "In the first side", "In the second side"]
     assert page.locator(".weights .bar").count() == 4
     text = page.inner_text(".meta-strategy")
     assert "Each of two sides has its own (sides: apart)" in text
     assert "Mean payoff of the row in the first side against the column in the second" in text
     page.focus(".meta-heat [tabindex='0']")
     assert page.inner_text(".meta-payoffs .cell-said").startswith(
-        "past-000010 in the first side against past-000010 in the second: mean payoff +0.6 in 100 plays"
+        "past-000010 in the first side against past-000010 in the second: mean payoff +0.6 in 100 episodes"
     )
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
@@ -211,13 +211,13 @@ def test_payoffs_are_described_by_keys(visitor, served):
     assert "no member plays against itself" in page.inner_text(".meta-payoffs .cell-said")
     page.keyboard.press("ArrowRight")
     text = page.inner_text(".meta-payoffs .cell-said")
-    assert text.startswith("past-000010 against past-000020: mean payoff +1 in 100 plays; win rate")
+    assert text.startswith("past-000010 against past-000020: mean payoff +1 in 100 episodes; win rate")
     assert "95 % interval 0.963 to 1.00" in text
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")  # no cell is further left
     page.keyboard.press("End")
     for _ in range(3):
         page.keyboard.press("ArrowDown")
-    assert "past-000040 against past-000010: no plays" in page.inner_text(".meta-payoffs .cell-said")
+    assert "past-000040 against past-000010: no episodes" in page.inner_text(".meta-payoffs .cell-said")
     assert page.locator(".meta-heat [tabindex='0']").count() == 1
     assert "learner, step" in page.inner_text(".tree-said")  # the tree has not moved

@@ -34,7 +34,7 @@ def press(page, key, selector):
 def test_poker_is_played_to_the_end_by_keys(visitor, served):
     page = begin_play(visitor, served, "kuhn_poker", "cfr")
     assert "We play Kuhn poker" in page.inner_text("details.rules[open]")
-    assert "Your card is the Queen." in page.inner_text(".prompt-now")
+    assert "Your card is the Queen." in page.inner_text(".told-now")
     assert page.inner_text(".play-status").startswith("Your turn, first.")
     assert "Jack" not in page.inner_text(".play-now")
     press(page, "r", "details.rules:not([open])")
@@ -123,13 +123,13 @@ def test_episodes_of_people_can_be_chosen_and_opened(visitor, served_people):
     page = visitor.open(served_people, "?view=replay")
     page.click(".filters summary")
     page.select_option("[data-field=of]", "people")
-    page.wait_for_selector(".found-count:has-text('of 1 play')")
+    page.wait_for_selector(".found-count:has-text('of 1 episode')")
     assert "people" in page.inner_text("table.plays tbody tr")
     page.click("table.plays tbody a")
     page.wait_for_selector("article.turn:has-text('welcome, person')")
     assert "people=1" in page.url
     page.keyboard.press("/")
-    page.wait_for_selector(".found-count:has-text('of 1 play')")
+    page.wait_for_selector(".found-count:has-text('of 1 episode')")
     assert "people=1" not in page.url
 
 
@@ -166,7 +166,7 @@ def test_the_policys_probabilities_are_shown_with_their_step(visitor, serve, run
         page.wait_for_selector(".legal-moves .bar.chance", timeout=30_000)
         text = page.inner_text(".legal-moves")
         assert "policy: learner, live weights of the checkpoint of step 1; other replies" in text
-        assert "The p of a token is of the weights that sampled it" in text
+        assert "The p of a token is from the weights that sampled it" in text
         assert "policy, step 1" in page.inner_text(".legal-moves thead")
         assert page.locator(".legal-moves .bar.chance").count() == page.locator(".legal-moves tbody tr").count()
 

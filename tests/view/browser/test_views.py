@@ -101,11 +101,11 @@ def test_health_is_listed_and_the_axis_can_be_changed(visitor, served):
 
 def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
-    assert "of 12 plays" in page.inner_text(".found-count")
+    assert "of 12 episodes" in page.inner_text(".found-count")
     page.click("text=illegal replies")
-    page.wait_for_selector(".found-count:has-text('of 3 plays')")
-    page.click("thead button:has-text('play')")
-    page.wait_for_selector("th[aria-sort=descending]:has-text('play')")
+    page.wait_for_selector(".found-count:has-text('of 3 episodes')")
+    page.click("thead button:has-text('episode')")
+    page.wait_for_selector("th[aria-sort=descending]:has-text('episode')")
     assert page.inner_text("table.plays tbody th") == "121"
     page.go_back()
     page.wait_for_selector("th[aria-sort=descending]:has-text('step')")
@@ -154,17 +154,19 @@ def test_a_pressed_button_is_legible_under_the_pointer(visitor, served, theme):
 
 def test_filters_can_be_folded_and_buttons_have_labels(visitor, served):
     page = visitor.open(served, "?view=replay&run=0")
-    assert not page.is_visible("[data-field=turns]")
+    fields = page.locator("[data-field]:visible").evaluate_all("nodes => nodes.map((one) => one.dataset.field)")
+    assert fields == ["step", "seat", "player", "outcome"]
     page.click(".filters summary")
     page.select_option("[data-field=illegal]", "1")
-    page.wait_for_selector(".filters summary:has-text('filters: illegal reply')")
+    page.wait_for_selector(".filters summary:has-text('More filters: illegal reply')")
     assert page.is_visible("[data-field=turns]")  # a choice does not fold the filters
     assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
     page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
-    page.click("button:has-text('Next play')")
-    page.wait_for_selector("h1:has-text('play 121')")
-    page.click("button:has-text('Previous play')")
-    page.wait_for_selector("h1:has-text('play 120')")
+    assert page.inner_text("button:has-text('Next episode')") == "Next episode J"
+    page.click("button:has-text('Next episode')")
+    page.wait_for_selector("h1:has-text('episode 121')")
+    page.click("button:has-text('Previous episode')")
+    page.wait_for_selector("h1:has-text('episode 120')")
 
 
 NASH = "nash_conv/kuhn_poker"
@@ -214,6 +216,23 @@ def test_all_figures_are_listed_and_compared_with_uniform_and_best_play(visitor,
     page.wait_for_selector(f"{CARD} canvas")
 
 
+def test_the_page_of_a_run_begins_with_a_summary(visitor, served_curves):
+    page = visitor.open(served_curves, "?view=curves&run=0&metrics=loss")
+    page.wait_for_selector(".summary td:has-text('73 %')", timeout=20_000)  # (11/12 - 0.25) / (11/12)
+    text = page.inner_text(".summary")
+    for part in ("kuhn", "Environment kuhn_poker", "Random play", "0.917", "Best play", "loss is large"):
+        assert part in text
+    assert "what best responses gain" in page.get_attribute(".summary tbody th >> nth=0", "title")
+    page.wait_for_selector("[data-metric=loss] h2[title^='weighted sum of the loss terms']")  # of sparring explain
+    page.click(".summary a:has-text('Replays of')")
+    page.wait_for_selector("table.plays")
+
+
+def test_several_runs_have_no_summary(visitor, served):
+    page = visitor.open(served, "?view=curves&runs=0,1&metrics=loss")
+    assert page.locator(".summary").count() == 0
+
+
 TOTALS = {"workers": 3.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0}
 
 
@@ -236,7 +255,7 @@ def test_each_worker_has_a_lane_of_its_activity(visitor, served_workers, theme, 
     page.wait_for_selector("table.lanes tbody tr")
     assert page.locator("table.lanes tbody tr").count() == 3  # two workers and their sum
     text = page.get_attribute("svg.lane >> nth=1", "aria-label")
-    assert text.startswith("worker 1: plays 25.0 %, waits 25.0 %, not there 50.0 %; lost 300 times")
+    assert text.startswith("worker 1: plays 25.0 %, waits 25.0 %, absent 50.0 %; lost 300 times")
     assert "2 steps to a bar" in page.inner_text(".lanes-of")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
@@ -316,13 +335,29 @@ def test_a_page_without_runs_explains_what_to_do(visitor, serve, tmp_path):
         page.wait_for_selector("table.runs", timeout=8000)
 
 
+@pytest.mark.parametrize("view", ["runs", "curves", "replay", "league", "workers"])
+def test_every_page_without_runs_says_how_to_start_one(visitor, serve, tmp_path, view):
+    with serve(tmp_path) as served_nothing:
+        page = visitor.open(served_nothing, f"?view={view}")
+        assert page.inner_text(".empty code") == "sparring train kuhn-tiny"
+
+
+def test_a_run_without_episodes_league_or_workers_says_what_to_write(visitor, serve, tmp_path):
+    run_writer.write_run(tmp_path / "kuhn", steps=())
+    lines = {"replay": "store.every=10", "league": "league.every=50", "workers": "scale.workers=2"}
+    with serve(tmp_path) as served_bare_run:
+        for view, line in lines.items():
+            page = visitor.open(served_bare_run, f"?view={view}")
+            assert line in page.inner_text(".empty code")
+
+
 def test_episodes_that_wait_for_the_index_are_reported(visitor, serve, tmp_path):
     folder = run_writer.write_run(tmp_path / "kuhn", steps=(10,))
     with serve(tmp_path) as served_runs_table:
         run_writer.write_step(folder, 20, [run_writer.episode(80)])
         page = visitor.open(served_runs_table, "?view=runs")
-        page.wait_for_selector("td.plays:has-text('4 plays so far')")
+        page.wait_for_selector("td.plays:has-text('4 episodes so far')")
         page.click("td.plays a")
         page.wait_for_selector("table.plays a:has-text('80')")
         page.click("nav >> text=Runs")
-        page.wait_for_selector("td.plays:has-text('5 plays')")
+        page.wait_for_selector("td.plays:has-text('5 episodes')")

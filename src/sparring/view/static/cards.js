@@ -36,7 +36,8 @@ function exact(turn, { decoded, conversation }) {
 function facts(turn) {
   const parts = [];
   const credit = turn.credit;
-  if (credit && credit.advantage !== null) parts.push(el("b", {}, `A ${signed(credit.advantage)}`));
+  if (credit && credit.advantage !== null)
+    parts.push(el("b", {}, `advantage ${signed(credit.advantage)}`));
   if (turn.oracle?.regret) parts.push(`lost ${number(turn.oracle.regret, 3)}`);
   const sampled = turn.segments.filter((segment) => segment.kind === "sampled");
   const tokens = sampled.reduce((sum, segment) => sum + segment.length, 0);

@@ -6,9 +6,11 @@ import { figures, legend, listFigures, toolsOf } from "./curves_controls.js";
 import { differences, events } from "./curves_tables.js";
 import { el, plain, word } from "./dom.js";
 import { number } from "./format.js";
-import { better, meaning, sections } from "./metric_names.js";
+import { better, learn, meaning, sections } from "./metric_names.js";
 import { change, state } from "./router.js";
+import { noRuns } from "./run_choice.js";
 import { store } from "./series.js";
+import { summary } from "./summary.js";
 
 class Curves {
   constructor(root, { get, setKeys }) {
@@ -23,6 +25,8 @@ class Curves {
     const named = { placeholder: "find a figure …", "aria-label": "find a figure" };
     this.search = el("input", { type: "search", ...named });
     this.search.addEventListener("input", () => this.paintFigures(this.settings()));
+    this.details = []; // of the runs shown
+    this.summary = el("div", {});
     this.tools = el("div", { class: "tools" });
     this.legend = el("div", {});
     this.figures = el("div", { class: "found", role: "group", "aria-label": "figures" });
@@ -30,7 +34,7 @@ class Curves {
     this.charts = el("div", { class: "charts" });
     this.events = el("div", { class: "under" });
     this.differences = el("div", { class: "under" });
-    const parts = [this.tools, this.legend, this.figures, this.list, this.charts];
+    const parts = [this.summary, this.tools, this.legend, this.figures, this.list, this.charts];
     root.replaceChildren(el("h1", {}, "Curves"), ...parts, this.events, this.differences);
     setKeys([
       ["/", "find a figure", () => this.search.focus()],
@@ -61,7 +65,18 @@ class Curves {
     const key = set.runs.join(",");
     if (key === this.asked) return;
     this.asked = key;
-    this.known = sections(await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`))));
+    this.details = await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`)));
+    this.details.forEach(learn);
+    this.known = sections(this.details);
+  }
+
+  /** Begin the page of one run with its summary. */
+  paintSummary(set) {
+    const run = set.runs.length === 1 && this.runs.find((one) => one.run === set.runs[0]);
+    const [details] = this.details;
+    if (run && details?.run !== run.run) return;
+    const known = this.references.get(run?.run) ?? {};
+    this.summary.replaceChildren(run ? summary(run, details, known) : "");
   }
 
   /** Ask once for each run what random and best play have; charts are drawn anew when it comes. */
@@ -74,7 +89,9 @@ class Curves {
         if (answer) this.references.set(run, answer.figures);
       }),
     );
-    if (unknown.length && this.charts.isConnected) this.draw(this.settings());
+    if (!unknown.length || !this.charts.isConnected) return;
+    this.draw(this.settings());
+    this.paintSummary(this.settings());
   }
 
   /** Return what is known of a figure in the runs shown, each value of a label once. */
@@ -99,11 +116,12 @@ class Curves {
       else {
         const box = el("div", { class: "chart" });
         const good = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
-        const title = el("h2", { title: plain(meaning(name), 200) || null }, word(name), good);
+        const title = el("h2", {}, word(name), good);
         const card = el("section", { class: "card", "data-metric": name }, title, box);
         this.charts.append(card);
         this.shown.set(name, { card, handle: draw(box, chart) });
       }
+      this.shown.get(name).card.firstChild.title = plain(meaning(name), 300);
     }
   }
 
@@ -114,20 +132,24 @@ class Curves {
   }
 
   async show() {
-    if (!this.runs) await this.loadRuns();
+    if (!this.runs?.length) await this.loadRuns();
+    this.summary.replaceChildren(this.runs.length ? "" : noRuns());
+    if (!this.runs.length) return;
     const set = this.settings();
     this.tools.replaceChildren(...toolsOf(this.search, set));
     this.legend.replaceChildren(legend(this.runs, set));
     const points = this.refresh(set);
     await this.loadNames(set);
     this.paintFigures(set);
+    this.paintSummary(set);
     await points;
     this.loadReferences(set);
     this.differences.replaceChildren(await differences(this.get, this.runs, set.runs));
   }
 
   async changed({ runs }) {
-    if (!runs?.length) return;
+    if (!this.runs.length) await this.show();
+    if (!runs?.length || !this.runs.length) return;
     const before = this.runs.length;
     await this.loadRuns();
     const set = this.settings();
@@ -136,6 +158,7 @@ class Curves {
     this.asked = "";
     await this.loadNames(set);
     this.paintFigures(set);
+    this.paintSummary(set);
   }
 
   async themed() {

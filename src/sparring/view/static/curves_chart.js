@@ -10,6 +10,8 @@ const SPARSE = 20; // points up to which a curve is never smoothed
 
 /** Kinds of x. */
 export const AXES = ["step", "plays", "tokens", "seconds"];
+/** What an axis is called where that differs from its kind. */
+export const AXIS_NAMES = { plays: "episodes" };
 
 /** Return the settings that the query holds. */
 export function settings(now, runs) {
@@ -65,7 +67,7 @@ function across(references, series) {
 export function chartOf(name, all, points, set, references = []) {
   const chart = {
     title: name,
-    xLabel: set.x,
+    xLabel: AXIS_NAMES[set.x] ?? set.x,
     yLabel: name.split("/")[0],
     fromZero: beginsAtZero(name),
     log: set.log,

@@ -1,7 +1,7 @@
 /** What is chosen above the curves: axis, smoothing, runs, figures. */
 
 import { paint } from "./charts.js";
-import { AXES, groups } from "./curves_chart.js";
+import { AXES, AXIS_NAMES, groups } from "./curves_chart.js";
 import { button, el, plain, word } from "./dom.js";
 import { count } from "./format.js";
 import { meaning } from "./metric_names.js";
@@ -10,7 +10,9 @@ import { address, change } from "./router.js";
 const FOUND = 60; // names listed by a search
 
 function axisChoice(set) {
-  const options = AXES.map((name) => el("option", { value: name, selected: name === set.x }, name));
+  const options = AXES.map((name) =>
+    el("option", { value: name, selected: name === set.x }, AXIS_NAMES[name] ?? name),
+  );
   return el(
     "label",
     {},

@@ -1,6 +1,6 @@
 /** Below the curves: what health said, and in what the runs differ. */
 
-import { el, passage, word } from "./dom.js";
+import { el, grid, passage, word } from "./dom.js";
 import { number } from "./format.js";
 
 /** Return the table of health events of the runs shown. */
@@ -21,17 +21,10 @@ export function events(runs, points) {
       el("td", { class: stops ? "bad" : "warn" }, passage(message)),
     ),
   );
-  const titles = ["Run", "Step", "Figure", "Value", "What"].map((text) =>
-    el("th", { scope: "col" }, text),
-  );
-  const table = el("table", {}, el("thead", {}, el("tr", {}, titles)), el("tbody", {}, body));
-  const nothing = el("p", { class: "dim" }, "No health events in these runs.");
-  return el(
-    "section",
-    {},
-    el("h2", {}, "Health"),
-    rows.length ? el("div", { class: "scroll" }, table) : nothing,
-  );
+  const table = rows.length
+    ? grid(["Run", "Step", "Figure", "Value", "What"], body)
+    : el("p", { class: "dim" }, "No warnings of health rules in these runs.");
+  return el("section", {}, el("h2", {}, "Health"), table);
 }
 
 /** Return the table of configuration that differs, or nothing for a single run. */
@@ -50,8 +43,7 @@ export async function differences(get, runs, chosen) {
   const body = rows.map(({ key, values }) =>
     el("tr", {}, el("th", { scope: "row" }, word(key)), values.map(cell)),
   );
-  const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), names));
-  const table = el("div", { class: "scroll" }, el("table", {}, head, el("tbody", {}, body)));
+  const table = grid(["Setting", ...names], body);
   const same = el("p", { class: "dim" }, "These runs have the same configuration.");
   return el("section", {}, el("h2", {}, "Configuration that differs"), rows.length ? table : same);
 }

@@ -49,6 +49,25 @@ export function button(label, act, attributes = {}) {
   return el("button", { type: "button", ...attributes, on: { click: act } }, label);
 }
 
+/** Return a table with titles, texts or cells, that scrolls where it is too wide. */
+export function grid(titles, rows, attributes = {}) {
+  const cell = (title) => (title instanceof Node ? title : el("th", { scope: "col" }, title));
+  const head = el("thead", {}, el("tr", {}, titles.map(cell)));
+  const table = el("table", attributes, head, el("tbody", {}, rows));
+  return el("div", { class: "scroll" }, table);
+}
+
+/** Return the label of a button: what it does, and its key. */
+export function withKey(label, key) {
+  return [label, " ", el("kbd", {}, key)];
+}
+
+/** Say in one sentence why there is nothing to see, and give the line that changes it. */
+export function empty(sentence, line) {
+  const code = line && el("p", {}, el("code", {}, line));
+  return el("div", { class: "note empty" }, el("p", {}, pieces(sentence)), code || null);
+}
+
 function codePoint(character) {
   return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }

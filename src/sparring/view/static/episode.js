@@ -1,8 +1,9 @@
 /** One play on the screen: asks the server for it, and steps through it. */
 
 import { blob } from "./api.js";
-import { button, el } from "./dom.js";
+import { button, el, withKey } from "./dom.js";
 import { found } from "./finder.js";
+import { DIGITS } from "./keys.js";
 import { addressOf, Pictures, runOf } from "./pictures.js";
 import { board, legalMoves } from "./position.js";
 import { change, go, state } from "./router.js";
@@ -54,18 +55,18 @@ function visit(values) {
 
 function keysOf(screen) {
   return [
-    ["ArrowLeft", "turn before", () => screen.move(-1)],
+    ["ArrowLeft", "previous turn", () => screen.move(-1)],
     ["ArrowRight", "next turn", () => screen.move(1)],
     ["Home", "first turn", () => screen.choose(0)],
     ["End", "last turn", () => screen.choose(Infinity)],
-    ["j", "next play", () => screen.walk(1)],
-    ["k", "play before", () => screen.walk(-1)],
-    ["c", "colour by the next kind", nextColour],
-    ["s", "siblings", toggleSiblings],
+    ["j", "next episode", () => screen.walk(1)],
+    ["k", "previous episode", () => screen.walk(-1)],
+    ["c", "next colouring of tokens", nextColour],
+    ["s", "episodes with the same initial state", toggleSiblings],
     ["o", "all seats", () => change({ seat: "" })],
-    ["0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "what this seat sees", (key) => screen.seat(Number(key))],
-    ["e", "export as one page", () => screen.export()],
-    ["/, Escape", "find a play", toFinder],
+    [DIGITS, "what this seat sees", (key) => screen.seat(Number(key))],
+    ["e", "save as one HTML file", () => screen.export()],
+    ["/, Escape", "find an episode", toFinder],
   ];
 }
 
@@ -98,7 +99,7 @@ class Episode {
       this.key = key;
     }
     const turn = this.answer.turns[turnOf(now, this.answer)];
-    document.title = `${this.answer.game} play ${this.answer.episode} · Sparring`;
+    document.title = `${this.answer.game} episode ${this.answer.episode} · Sparring`;
     const coming = turn ? this.pictures.around(this.answer, turn.index) : [];
     if (first) {
       this.beheld = null; // a process of its own makes pictures: text is shown before
@@ -150,15 +151,15 @@ class Episode {
 
   tools() {
     const { siblings: many } = this.answer;
-    const family = { title: "plays of the same initial state (S)" };
+    const family = { title: "episodes with the same initial state" };
     return el(
       "div",
       { class: "tools" },
-      button("← Find", toFinder, { title: "find a play (/)" }),
-      button("↑ Previous play", () => this.walk(-1), { title: "play before (K)" }),
-      button("↓ Next play", () => this.walk(1), { title: "next play (J)" }),
-      many > 1 ? button(`Siblings (${many})`, toggleSiblings, family) : null,
-      button("Export", () => this.export(), { title: "one self-contained page (E)" }),
+      button(withKey("Find", "/"), toFinder, { title: "find an episode" }),
+      button(withKey("Previous episode", "K"), () => this.walk(-1)),
+      button(withKey("Next episode", "J"), () => this.walk(1)),
+      many > 1 ? button(withKey(`Same deal (${many})`, "S"), toggleSiblings, family) : null,
+      button(withKey("Save", "E"), () => this.export(), { title: "as one HTML file" }),
     );
   }
 
@@ -205,7 +206,7 @@ class Episode {
     const number = by > 0 ? next : previous;
     if (to) visit(placeOf(to));
     else if (number !== null && number !== undefined) visit({ episode: number });
-    else this.status(`this is the ${by > 0 ? "last" : "first"} play of the step`);
+    else this.status(`this is the ${by > 0 ? "last" : "first"} episode of the step`);
   }
 
   async export() {
@@ -216,7 +217,7 @@ class Episode {
         await blob(`/export/${runOf(this.answer)}/${step}/${episode}.html`, { seat }),
         `replay-${episode}.html`,
       );
-      this.status("saved: one self-contained page");
+      this.status("saved as one HTML file");
     } catch (error) {
       this.status(error.message);
     }

@@ -61,6 +61,6 @@ function key(event) {
 document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches
   ? "dark"
   : "light";
-document.title = `${mailed.episode.game} play ${mailed.episode.episode}`;
+document.title = `${mailed.episode.game} episode ${mailed.episode.episode}`;
 document.addEventListener("keydown", key);
 redraw();

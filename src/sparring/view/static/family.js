@@ -1,7 +1,7 @@
 /** The family tree of a league: a lane for each policy, its members by step, who came from whom. */
 
 import { paint } from "./charts.js";
-import { el, missing, plain, svg, word } from "./dom.js";
+import { el, grid, missing, plain, svg, word } from "./dom.js";
 import { count, number } from "./format.js";
 import { address } from "./router.js";
 
@@ -100,10 +100,8 @@ function tableOf(run, members) {
       el("td", {}, STATES[one.state]),
     );
   });
-  const head = titles.map((title) => el("th", { scope: "col" }, title));
-  const table = el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows));
   const said = `The ${rows.length < members.length ? "newest" : "same"} as a table`;
-  return el("details", {}, el("summary", {}, said), el("div", { class: "scroll" }, table));
+  return el("details", {}, el("summary", {}, said), grid(titles, rows));
 }
 
 /** The tree of one run; arrow keys go through its members. */

@@ -1,9 +1,10 @@
 /** The finder: plays by what happened in them. */
 
-import { button, el, plain, word } from "./dom.js";
+import { button, el, empty, plain, word } from "./dom.js";
 import { count, number, signed } from "./format.js";
-import { cells, header, MEANINGS } from "./finder_table.js";
+import { cells, columnsOf, header, MEANINGS } from "./finder_table.js";
 import { address, go, state } from "./router.js";
+import { noRuns } from "./run_choice.js";
 
 const PAGE = 50;
 
@@ -12,11 +13,14 @@ export const found = { rows: [] };
 
 // parameter, label, and for a list of choices where they come from
 const FIELDS = [
-  ["of", "plays of", "facet"],
+  ["step", "step", "10-50", "a step of training, or a range"],
+  ["seat", "seat", "facet", "the role of a seat"],
+  ["player", "player", "facet", "who sits in the seat: a policy, a snapshot, a bot or a person"],
+  ["outcome", "outcome", ["win", "draw", "loss"], "return of the seat: above 0, 0 or below 0"],
+];
+const MORE_FIELDS = [
+  ["of", "played by", "facet", "episodes of training, or those of people against a run"],
   ["game", "environment", "facet"],
-  ["seat", "seat", "facet"],
-  ["player", "player", "facet"],
-  ["outcome", "outcome", ["win", "draw", "loss"]],
   [
     "illegal",
     "illegal reply",
@@ -25,23 +29,23 @@ const FIELDS = [
       ["0", "none"],
     ],
   ],
-  ["turns", "turns", "5-9"],
-  ["step", "step", "10-50"],
-  ["advantage", "|advantage|", "0.5-", MEANINGS.advantage],
-  ["regret", "value lost", "0.1-", MEANINGS.regret],
-  ["wrong", "credit against the oracle", [["1", "yes"]], MEANINGS.wrong],
-  ["forfeited", "forfeited", [["1", "yes"]]],
-  ["group", "group", "number"],
+  ["turns", "turns", "5-9", "number of turns of all seats"],
+  ["advantage", "largest |advantage|", "0.5-", MEANINGS.advantage],
+  ["regret", "largest loss", "0.1-", MEANINGS.regret],
+  ["wrong", "advantage against the oracle", [["1", "yes"]], MEANINGS.wrong],
+  ["forfeited", "forfeited", [["1", "yes"]], "ended by an illegal reply"],
+  ["group", "group", "number", "episodes of one initial state have one number"],
 ];
 const PRESETS = [
   ["newest", {}],
   ["illegal replies", { illegal: "1" }],
   ["largest advantage", { sort: "advantage" }],
-  ["largest regret by the oracle", { sort: "regret" }],
-  ["credit against the oracle", { wrong: "1", sort: "regret" }],
+  ["largest loss by the oracle", { sort: "regret" }],
+  ["advantage against the oracle", { wrong: "1", sort: "regret" }],
   ["least likely replies", { sort: "logprob", order: "asc" }],
-  ["longest", { sort: "turns" }],
+  ["most turns", { sort: "turns" }],
 ];
+
 /** Return the parameters of the query that are the finder's: those that begin with "f.". */
 function filters(now) {
   const own = Object.entries(now).filter(([key]) => key.startsWith("f."));
@@ -99,8 +103,8 @@ function pages(answer, set) {
   });
   const next = button("next →", () => set({ offset: upTo }, true), { disabled: upTo >= total });
   const said = total
-    ? `${number(offset + 1)}–${number(upTo)} of ${count(total, "play")}`
-    : "no play";
+    ? `${number(offset + 1)}–${number(upTo)} of ${count(total, "episode")}`
+    : "no episode";
   return el(
     "div",
     { class: "tools" },
@@ -114,7 +118,7 @@ function remarks(answer) {
   const { indexed, searched, left_out: left } = answer;
   const lines = [];
   if (indexed && indexed.parts < indexed.of)
-    lines.push(`indexed ${indexed.parts} of ${indexed.of} files so far; more plays follow`);
+    lines.push(`indexed ${indexed.parts} of ${indexed.of} files so far; more episodes follow`);
   if (searched && searched.parts < searched.of)
     lines.push(
       `the search ran out of time after ${searched.parts} of ${searched.of} files, newest first`,
@@ -168,13 +172,14 @@ class Finder {
     this.text.addEventListener("change", () => set({ text: this.text.value.trim() }));
     this.first = el("div", { class: "tools" });
     this.form = el("div", { class: "tools fields" });
-    this.summary = el("summary", {}, "filters");
-    const filters = el("details", { class: "filters" }, this.summary, this.form);
+    this.rest = el("div", { class: "tools fields" });
+    this.summary = el("summary", {}, "More filters");
+    this.filters = el("details", { class: "filters" }, this.summary, this.rest);
     this.body = el("div", {});
-    root.replaceChildren(el("h1", {}, "Replays"), this.first, filters, this.body);
+    root.replaceChildren(el("h1", {}, "Replays"), this.first, this.form, this.body);
     setKeys([
       ["/", "search words", () => this.text.focus()],
-      ["j", "first play of the list", () => this.body.querySelector("tbody a")?.click()],
+      ["j", "first episode of the list", () => this.body.querySelector("tbody a")?.click()],
     ]);
   }
 
@@ -214,23 +219,40 @@ class Finder {
       this.text.value = values.text ?? "";
       this.first.replaceChildren(runChoice(this.runs, now), this.text, presets(now));
     }
-    const used = FIELDS.filter(([name]) => values[name]).map(([, label]) => label);
-    this.summary.replaceChildren(used.length ? `filters: ${used.join(", ")}` : "filters");
+    const used = MORE_FIELDS.filter(([name]) => values[name]).map(([, label]) => label);
+    this.summary.textContent = ["More filters", used.join(", ")].filter(Boolean).join(": ");
     const focused = active?.dataset?.field;
-    this.form.replaceChildren(...FIELDS.map((one) => field(one, values, answer.facets, set)));
+    const made = (fields) => fields.map((one) => field(one, values, answer.facets, set));
+    this.rest.replaceChildren(...made(MORE_FIELDS));
+    this.form.replaceChildren(...made(FIELDS), this.filters);
     if (focused) this.form.querySelector(`[data-field="${focused}"]`)?.focus();
   }
 
   paint(now, answer) {
-    const rows = answer.rows.map((row) => el("tr", {}, cells(row, this.runs, linkOf(now, row))));
-    const head = header(filters(now), this.runs, set);
+    const columns = columnsOf(answer.rows);
+    const rows = answer.rows.map((row) =>
+      el("tr", {}, cells(row, columns, this.runs, linkOf(now, row))),
+    );
+    const head = header(filters(now), columns, this.runs, set);
     const table = el("table", { class: "plays" }, head, el("tbody", {}, rows));
-    const none = "No stored play fits. A run stores plays every `store.every` steps.";
     this.body.replaceChildren(
       ...remarks(answer),
       pages(answer, set),
-      rows.length ? el("div", { class: "scroll" }, table) : el("p", { class: "missing" }, none),
+      rows.length ? el("div", { class: "scroll" }, table) : this.none(now),
     );
+  }
+
+  /** Say why the list is empty, and what to do. */
+  none(now) {
+    if (!this.runs.length) return noRuns();
+    const shown = this.runs.filter((run) => !now.run || String(run.run) === now.run);
+    if (!shown.some((run) => run.episodes?.parts)) {
+      const all = "No stored episodes: store.every says after how many steps a run stores them.";
+      return empty(all, "sparring train RECIPE store.every=10");
+    }
+    const href = address(withFilters(now, {}));
+    const link = el("a", { href }, "Remove all filters");
+    return el("p", { class: "missing" }, "No stored episode fits these filters. ", link);
   }
 }
 

@@ -5,32 +5,46 @@ import { number, signed } from "./format.js";
 
 /** What the columns mean whose names do not say it. */
 export const MEANINGS = {
-  advantage: "the largest advantage of a turn, with either sign: how much it is trained on",
-  regret: "largest regret of a turn by the oracle: best value minus the value played",
+  advantage: "the largest advantage of a turn, of either sign: how much training changes a reply",
+  regret: "largest loss of a turn by the oracle: best value minus the value played; 0 is best",
   wrong: "a turn with a positive advantage that lost value by the oracle, or the reverse",
+  return: "sum of each seat's payoffs; high is good",
+  illegal: "replies that are not a legal action; 0 is best",
   logprob: "log-probability of the least likely reply, by the weights that sampled it",
 };
 
 const COLUMNS = [
   ["step", "step"],
-  ["episode", "play"],
+  ["episode", "episode"],
   ["game", "environment"],
   [null, "seats"],
   ["return", "returns"],
   ["turns", "turns"],
   ["tokens", "tokens"],
   ["illegal", "illegal"],
-  ["advantage", "|advantage|"],
-  ["regret", "value lost"],
-  ["logprob", "log-prob. (lowest)"],
+  ["advantage", "largest |advantage|"],
+  ["regret", "largest loss"],
+  ["logprob", "least log-probability"],
 ];
 
-/** Return the cells of a play. */
-export function cells(row, runs, link) {
+const EMPTY = ["advantage", "regret", "logprob"]; // not recorded in every run
+
+/** Return the columns that have a value in a row. */
+export function columnsOf(rows) {
+  const known = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined);
+  return COLUMNS.filter(([name]) => !EMPTY.includes(name) || known(name));
+}
+
+/** Return the cells of an episode. */
+export function cells(row, columns, runs, link) {
+  const has = (wanted) => columns.some(([name]) => name === wanted);
   const seats = row.roles.map((role, seat) =>
     el("div", {}, word(role), el("span", { class: "dim" }, ": ", word(row.agents[seat]))),
   );
   const digits = (value, kind = "") => el("td", { class: `number ${kind}` }, number(value, 3));
+  const lost = row.wrong
+    ? { class: "number bad", title: "advantage and oracle disagree" }
+    : { class: "number" };
   return [
     runs.length > 1
       ? el("td", {}, word(runs.find((run) => run.run === row.run)?.name ?? row.run))
@@ -38,7 +52,7 @@ export function cells(row, runs, link) {
     el(
       "td",
       { class: "number" },
-      row.people ? el("span", { class: "dim", title: "a human play" }, "people ") : null,
+      row.people ? el("span", { class: "dim", title: "a person played" }, "people ") : null,
       number(row.step, 3),
     ),
     el("th", { scope: "row", class: "number" }, el("a", { href: link }, String(row.episode))),
@@ -52,22 +66,14 @@ export function cells(row, runs, link) {
     digits(row.turns),
     digits(row.tokens),
     digits(row.illegal, row.illegal ? "bad" : ""),
-    digits(row.advantage),
-    el(
-      "td",
-      {
-        class: `number ${row.wrong ? "bad" : ""}`,
-        title: row.wrong ? "credit and oracle disagree" : null,
-      },
-      row.wrong ? "≠ " : "",
-      number(row.regret, 3),
-    ),
-    digits(row.logprob),
-  ];
+    has("advantage") && digits(row.advantage),
+    has("regret") && el("td", lost, row.wrong ? "≠ " : "", number(row.regret, 3)),
+    has("logprob") && digits(row.logprob),
+  ].filter(Boolean);
 }
 
 /** Return the head of the table; a click on a name sorts by it. */
-export function header(values, runs, set) {
+export function header(values, columns, runs, set) {
   const sorted = values.sort ?? "step";
   const order = values.order ?? "desc";
   const one = ([name, label]) => {
@@ -84,6 +90,6 @@ export function header(values, runs, set) {
   return el(
     "thead",
     {},
-    el("tr", {}, runs.length > 1 ? el("th", { scope: "col" }, "run") : null, COLUMNS.map(one)),
+    el("tr", {}, runs.length > 1 ? el("th", { scope: "col" }, "run") : null, columns.map(one)),
   );
 }

@@ -2,6 +2,8 @@
 
 import { button, el } from "./dom.js";
 
+/** A key of the table that is any digit. */
+export const DIGITS = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9";
 const PAGE = [
   ["?", "these keys", () => help()],
   ["t", "light or dark", () => document.querySelector("#theme").click()],
@@ -12,6 +14,8 @@ const PAGE = [
   ["g w", "workers", () => visit("workers")],
   ["g y", "play yourself", () => visit("play")],
 ];
+// what the table calls a key
+const CAPS = { ArrowLeft: "←", ArrowRight: "→", [DIGITS]: "0 to 9" };
 const current = { keys: [], prefix: "" };
 
 function visit(view) {
@@ -33,7 +37,8 @@ export function help() {
     dialog.close();
     return;
   }
-  const row = ([key, what]) => el("tr", {}, el("th", {}, el("kbd", {}, key)), el("td", {}, what));
+  const row = ([key, what]) =>
+    el("tr", {}, el("th", {}, el("kbd", {}, CAPS[key] ?? key)), el("td", {}, what));
   dialog.replaceChildren(
     el("h2", {}, "Keys"),
     el("table", {}, el("tbody", {}, [...current.keys, ...PAGE].map(row))),

@@ -1,6 +1,6 @@
 /** What workers did over the steps: a lane each, or one for all where only totals are recorded. */
 
-import { el, svg } from "./dom.js";
+import { el, grid, svg } from "./dom.js";
 import { number } from "./format.js";
 
 const WIDTH = 720;
@@ -62,7 +62,7 @@ function strip(lane, steps, name) {
     class: "lane",
     role: "img",
     preserveAspectRatio: "none",
-    "aria-label": `${name}: plays ${playing}, waits ${waiting}, not there ${away}${lost}`,
+    "aria-label": `${name}: plays ${playing}, waits ${waiting}, absent ${away}${lost}`,
   });
   const { each, found } = bars(lane, steps);
   const width = WIDTH / Math.max(found.length, 1);
@@ -122,7 +122,7 @@ function key() {
   const all = [
     one("plays", "plays"),
     one("waits", "waits"),
-    one("away", "absent: starting, or lost"),
+    one("away", "absent: starting or lost"),
     one("death", "lost in this step"),
   ];
   return el("p", { class: "lane-key dim" }, all);
@@ -142,22 +142,16 @@ function remark({ lanes, wanted, step }) {
 /** Return the lanes of an answer of /workers. */
 export function workerLanes(answer) {
   const { lanes, all, step } = answer;
-  const titles = ["worker", "over the steps", "plays", "waits", "not there", "lost"];
-  const head = titles.map((title) => el("th", { scope: "col" }, title));
+  const titles = ["worker", "over the steps", "plays", "waits", "absent", "lost"];
   const rows = lanes.map((lane) => row(lane, step, `worker ${lane.worker}`));
-  const table = el(
-    "table",
-    { class: "lanes" },
-    el("thead", {}, el("tr", {}, head)),
-    el("tbody", {}, rows, row(all, step, "all workers")),
-  );
+  rows.push(row(all, step, "all workers"));
   return el(
     "section",
     { class: "lanes-of" },
     el("h2", {}, "Workers: playing, waiting and lost"),
     el("p", { class: "dim" }, remark(answer)),
     hatching(),
-    el("div", { class: "scroll" }, table),
+    grid(titles, rows, { class: "lanes" }),
     key(),
   );
 }

@@ -1,11 +1,11 @@
 /** The league of a run: ratings with intervals, who beats whom, exploitability over time. */
 
 import { draw, paint } from "./charts.js";
-import { el, missing, plain, svg, word } from "./dom.js";
+import { el, empty, grid, missing, plain, svg, word } from "./dom.js";
 import { Tree } from "./family.js";
 import { count, number, probability, signed } from "./format.js";
 import { metaStrategy } from "./meta.js";
-import { runChoice } from "./run_choice.js";
+import { noRuns, runChoice } from "./run_choice.js";
 import { address, state } from "./router.js";
 import { diverging } from "./tokens.js";
 
@@ -37,20 +37,20 @@ function dot({ win_rate: rate, low, high }) {
 function playsMore(one, half) {
   if (one.plays_more === null || one.plays_more === undefined) return "";
   if (one.plays_more === 0) return `within ±${half}`;
-  return `about ${count(one.plays_more, "more play")} for ±${half}`;
+  return `about ${count(one.plays_more, "more episode")} for ±${half}`;
 }
 
 /** Return a cell of the payoffs in a sentence. */
 function told(one, { half, fades }) {
   const met = `${plain(one.player)} against ${plain(one.opponent)}`;
-  const plays = one.exact ? ", exact" : ` in ${count(one.games, "play")}`;
+  const plays = one.exact ? ", exact" : ` in ${count(one.games, "episode")}`;
   const mean = `mean return ${signed(one.mean_return)}${plays}`;
   if (one.win_rate === null) return `${met}: ${mean}; nothing was decided.`;
   const rate = `win rate ${probability(one.win_rate)}`;
   if (one.exact) return `${met}: ${mean}; ${rate}.`;
   const ends = `95 % interval ${probability(one.low)} to ${probability(one.high)}`;
   const more = fades
-    ? "older plays count less (league.payoff_decay), so more plays hardly narrow it"
+    ? "older episodes count less (league.payoff_decay), so more episodes hardly narrow it"
     : playsMore(one, half);
   return `${met}: ${mean}; ${rate}, ${ends}, ${more}.`;
 }
@@ -86,41 +86,11 @@ function standingRow(run, one, half) {
 }
 
 function standings(run, environment, rows, league) {
-  const titles = [
-    "Player",
-    "Against",
-    "Plays",
-    "Mean return",
-    "Win rate",
-    "95 % interval, line at one half",
-    "",
-  ];
-  const head = el(
-    "thead",
-    {},
-    el(
-      "tr",
-      {},
-      titles.map((text) => el("th", { scope: "col" }, text)),
-    ),
-  );
-  const table = el(
-    "table",
-    {},
-    head,
-    el(
-      "tbody",
-      {},
-      rows.map((one) => standingRow(run, one, league.half)),
-    ),
-  );
-  return el(
-    "section",
-    {},
-    el("h2", {}, word(environment)),
-    el("div", { class: "scroll" }, table),
-    payoffs(run, environment, rows, league),
-  );
+  const numbers = ["Episodes", "Mean return", "Win rate", "95 % interval, line at one half"];
+  const cells = rows.map((one) => standingRow(run, one, league.half));
+  const table = grid(["Player", "Against", ...numbers, "Remark"], cells);
+  const heat = payoffs(run, environment, rows, league);
+  return el("section", {}, el("h2", {}, word(environment)), table, heat);
 }
 
 /** Return the mean returns as a heat map, where there are several players and opponents. */
@@ -141,12 +111,7 @@ function payoffs(run, environment, rows, league) {
     const link = el("a", { href, title: sentence, on }, signed(one.mean_return));
     return el("td", { class: `number ${diverging(one.mean_return, scale)}` }, link);
   };
-  const head = el(
-    "tr",
-    {},
-    el("th", { scope: "col" }, "player"),
-    opponents.map((name) => el("th", { scope: "col" }, word(name))),
-  );
+  const titles = ["Player", ...opponents.map((name) => el("th", { scope: "col" }, word(name)))];
   const body = players.map((player) =>
     el(
       "tr",
@@ -155,13 +120,8 @@ function payoffs(run, environment, rows, league) {
       opponents.map((name) => cell(player, name)),
     ),
   );
-  return el(
-    "div",
-    { class: "scroll" },
-    el("h3", {}, "Mean return of each row's player against each column's"),
-    el("table", { class: "heat" }, el("thead", {}, head), el("tbody", {}, body)),
-    said,
-  );
+  const title = "Mean return of each row's player against each column's";
+  return el("div", {}, el("h3", {}, title), grid(titles, body, { class: "heat" }), said);
 }
 
 /** Open the view. */
@@ -209,14 +169,14 @@ export function open(root, { get, setKeys }) {
   async function show(now) {
     const run = await choice.update(now);
     if (run === null) {
-      body.replaceChildren(missing("runs", "there is none"));
+      body.replaceChildren(noRuns());
       return;
     }
     held.run = run;
     const league = await get(`/api/runs/${run}/league`);
     if (league.none) {
       for (const node of [body, meta, tree.node]) node.replaceChildren();
-      body.append(el("p", { class: "note" }, word(league.none)));
+      body.append(empty(league.none, "sparring train RECIPE league.every=50"));
       await exploitability(run, {});
       return;
     }
@@ -236,7 +196,7 @@ export function open(root, { get, setKeys }) {
       "Members: ",
       (league.players ?? []).map((name) => [word(name), " "]),
     );
-    const none = missing("standings", "no plays between members are counted yet");
+    const none = missing("standings", "members have not played each other yet");
     const at = league.step === null ? "" : `as of the checkpoint of step ${league.step}`;
     body.replaceChildren(
       el("p", { class: "dim" }, at),

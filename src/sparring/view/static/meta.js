@@ -1,6 +1,6 @@
 /** The meta-strategy: how much each member of a league weighs, beside what they earn. */
 
-import { el, missing, plain, word } from "./dom.js";
+import { el, grid, missing, plain, word } from "./dom.js";
 import { count, probability } from "./format.js";
 import { heat } from "./meta_heat.js";
 import { change } from "./router.js";
@@ -51,10 +51,8 @@ function weights(members, apart) {
     );
   });
   const heads = apart ? ["In the first side", "In the second side"] : ["Weight"];
-  const titles = ["", "Member", ...(tagged ? ["Tag"] : []), ...heads];
-  const head = el("tr", {}, titles.map((text) => el("th", { scope: "col" }, text)));
-  const table = el("table", { class: "weights" }, el("thead", {}, head), el("tbody", {}, rows));
-  return el("div", { class: "scroll" }, table);
+  const titles = ["No.", "Member", ...(tagged ? ["Tag"] : []), ...heads];
+  return grid(titles, rows, { class: "weights" });
 }
 
 /** Return what the weights rest on, in a sentence; "" where all members have met. */

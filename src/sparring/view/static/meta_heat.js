@@ -1,6 +1,6 @@
 /** What members earn against each other: a table with one stop of the Tab key, and arrow keys. */
 
-import { el, plain } from "./dom.js";
+import { el, grid, plain } from "./dom.js";
 import { count, number, probability, signed } from "./format.js";
 import { diverging } from "./tokens.js";
 
@@ -14,10 +14,10 @@ function sentence({ members, payoffs, counts, exact, rates, apart }, row, column
   if (row === column && !apart) return `${own}: no member plays against itself.`;
   const known = exact[row][column];
   if (!counts[row][column] && !known) {
-    return `${own} against ${other}: no plays; the payoff counts as 0.`;
+    return `${own} against ${other}: no episodes; the payoff counts as 0.`;
   }
   const mean = `mean payoff ${signed(payoffs[row][column])}`;
-  const basis = known ? ", exact" : ` in ${count(counts[row][column], "play")}`;
+  const basis = known ? ", exact" : ` in ${count(counts[row][column], "episode")}`;
   const plays = `${own} against ${other}: ${mean}${basis}`;
   const rate = rates?.[row][column];
   if (!rate) return `${plays}.`;
@@ -33,7 +33,7 @@ function cell(answer, scale, row, column, tell) {
   const on = { focus: () => tell(said), pointerenter: () => tell(said) };
   const given = { ...own, on, data: { row, column } };
   if (row === column && !answer.apart) return el("td", { ...given, class: "number dim" }, "–");
-  if (!played) return el("td", { ...given, class: "number dim unplayed" }, "no plays");
+  if (!played) return el("td", { ...given, class: "number dim unplayed" }, "none");
   const payoff = answer.payoffs[row][column];
   const basis = played === "exact" ? played : number(played);
   const kind = `number ${diverging(payoff, scale)}`;
@@ -63,7 +63,7 @@ export function heat(answer) {
   const scale = Math.max(...payoffs.flat().map(Math.abs));
   const title = (one, at) =>
     el("th", { scope: "col", class: "number", title: plain(one.name) }, String(at + 1));
-  const head = el("tr", {}, el("th", { scope: "col" }, "payoff of"), members.map(title));
+  const titles = ["row against column", ...members.map(title)];
   const rows = members.map((one, row) =>
     el(
       "tr",
@@ -72,15 +72,10 @@ export function heat(answer) {
       members.map((_, column) => cell(answer, scale, row, column, tell)),
     ),
   );
-  const table = el(
-    "table",
-    { class: "heat meta-heat", on: { keydown: walk } },
-    el("thead", {}, head),
-    el("tbody", {}, rows),
-  );
   const [first, second] = apart ? [" in the first side", " in the second"] : ["", ""];
   const who = `Mean payoff of the row${first} against the column${second}`;
-  const what = `${who}; below it the number of plays, or that it is exact.`;
-  const scroll = el("div", { class: "scroll" }, table);
+  const what = `${who}; below it the number of episodes, or that it is exact.`;
+  const attributes = { class: "heat meta-heat", on: { keydown: walk } };
+  const scroll = grid(titles, rows, attributes);
   return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
 }

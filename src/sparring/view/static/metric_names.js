@@ -2,7 +2,10 @@
 
 const SECTIONS = ["Skill", "Replies", "Learning", "Time"];
 // kinds of figures: what stands before the first "/" of a name
-const DISTANCES = ["nash_conv", "exploitability", "as_one_exploitability", "optimality_gap"];
+const DISTANCES = [
+  ...["nash_conv", "exploitability", "team_exploitability", "one_seat_exploitability"],
+  ...["as_one_exploitability", "optimality_gap"],
+];
 const FAULTS = ["illegal_mass", "illegal_mass_reached", "forfeit_rate", "unparsable_rate"];
 const SKILL = [
   ...DISTANCES,
@@ -14,21 +17,28 @@ const REPLIES = [
   ...["legal_rate", "truncated_rate", "overlong_rate", "reply_tokens", "turns_per_game"],
   ...["sampled_entropy", "distinct_share", "retried_games"],
 ];
-const LOWER = [...DISTANCES, ...FAULTS, "regret", "truncated_rate"];
-const HIGHER = ["legal_rate", "optimal_rate"];
+const LOWER = [...DISTANCES, ...FAULTS, "regret", "truncated_rate", "overlong_rate"];
+const HIGHER = ["legal_rate", "optimal_rate", "value", "return"];
 const MATCHES = ["match", "match_seen"];
 const LOWER_ENDS = ["regret"];
 const HIGHER_ENDS = ["win_or_draw", "success", "optimal"];
 const MEANINGS = [
-  [/^nash_conv\//, "sum of the gains by best responses to the EMA weights, if the run has them"],
-  [/^exploitability\//, "gain of a best response in this seat"],
-  [/^legal_rate/, "share of replies that are legal actions, by the weights that play"],
-  [/^match\w*\/.*\/win_or_draw$/, "share of plays against this opponent that are won or drawn"],
-  [/^match\w*\/.*\/success$/, "share of plays that succeed"],
-  [/^return\//, "mean sum of this seat's payoffs in a play"],
+  [/^nash_conv\//, "what best responses gain against the policy, summed over seats; best is 0"],
+  [/^exploitability\//, "what a best response in this seat gains against the policy"],
+  [/^legal_rate/, "share of replies that are legal actions, by the weights that learn"],
+  [/^match\w*\/.*\/win_or_draw$/, "share of episodes against this opponent that are won or drawn"],
+  [/^match\w*\/.*\/success$/, "share of episodes with the highest payoff"],
+  [/^return\//, "mean payoff of an episode in this seat, in the environment's units"],
 ];
 
+const learnt = {}; // meanings from the glossary of `sparring explain`, by name
+
 const kindOf = (name) => name.split("/")[0];
+
+/** Learn the meanings that the server gives with the names of a run's figures. */
+export function learn({ meanings = {} }) {
+  Object.assign(learnt, meanings);
+}
 
 /** Return "lower" or "higher", the end of a figure that is good; null where neither is. */
 export function better(name) {
@@ -41,7 +51,7 @@ export function better(name) {
 
 /** Return what a figure means and which way is good, for a title; null where neither is known. */
 export function meaning(name) {
-  const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1];
+  const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1] ?? learnt[name];
   const good = better(name);
   return [words, good && `${good} is better`].filter(Boolean).join("; ") || null;
 }

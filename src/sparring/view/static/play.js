@@ -18,7 +18,7 @@ function newKey() {
 /** Return a sentence on how the play stands, for the status line. */
 function standing(state) {
   if (state.phase === "thinking") {
-    const { for: what, seconds } = state.waits ?? { for: "the play", seconds: 0 };
+    const { for: what, seconds } = state.waits ?? { for: "the episode", seconds: 0 };
     return `Waiting for ${what}${seconds >= 2 ? ` (${Math.round(seconds)} s)` : ""} …`;
   }
   if (state.phase === "failed") return state.trouble;
@@ -252,7 +252,7 @@ class Play {
       rows.push(["h", "a hint of the oracle", () => this.hint()]);
     }
     if (state.phase === "over" || state.phase === "failed")
-      rows.push(["n", "the next play", () => press(after)]);
+      rows.push(["n", "next episode", () => press(after)]);
     this.setKeys(rows);
   }
 

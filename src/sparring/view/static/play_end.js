@@ -1,6 +1,6 @@
 /** The end of an episode: hidden facts, the regret of each move, and the next episode. */
 
-import { button, el, passage, plain, word } from "./dom.js";
+import { button, el, grid, passage, plain, withKey, word } from "./dom.js";
 import { count, number } from "./format.js";
 import { seatChoices } from "./play_setup.js";
 
@@ -40,7 +40,7 @@ function moves(state) {
     thought: turns.some(({ thought }) => thought),
   };
   const titles = [
-    "",
+    "turn",
     "player",
     "reply",
     has.oracle ? "oracle's best" : null,
@@ -48,13 +48,9 @@ function moves(state) {
     has.thought ? "policy" : null,
     "prompt",
   ];
-  const head = titles
-    .filter((title) => title !== null)
-    .map((title) => el("th", { scope: "col" }, title));
+  const shown = titles.filter((title) => title !== null);
   const drawn = turns.map((turn, place) => row(turn, state, place, has));
-  const all = el("table", { class: "moves show-down" }, el("thead", {}, el("tr", {}, head)));
-  all.append(el("tbody", {}, drawn));
-  return el("div", { class: "scroll" }, all);
+  return grid(shown, drawn, { class: "moves show-down" });
 }
 
 function judged({ judgement, why }) {
@@ -92,7 +88,7 @@ function nextPlay(state, { options, chosen, next }) {
   const value = (name, otherwise) =>
     box.querySelector(`select[name=${name}]`)?.value ?? otherwise;
   const begin = button(
-    ["Next play ", el("kbd", {}, "N")],
+    withKey("Next episode", "N"),
     () => next(Number(value("seat", state.seat)), value("against", state.against)),
     { class: "next" },
   );

@@ -1,6 +1,6 @@
 /** An episode as the person's seat sees it: position, prompt, legal actions. */
 
-import { button, el, passage, plain, word } from "./dom.js";
+import { button, el, passage, plain, withKey, word } from "./dom.js";
 import { number } from "./format.js";
 
 const SHOWN = 60; // legal actions that get a button
@@ -46,13 +46,13 @@ function heading(state, { hint, anew, toggle }) {
       "h1",
       {},
       word(state.environment ?? "Play"),
-      state.play ? el("span", { class: "dim" }, ` play ${state.play}`) : null,
+      state.play ? el("span", { class: "dim" }, ` episode ${state.play}`) : null,
       state.run ? el("span", { class: "dim" }, " · ", word(state.run)) : null,
     ),
     who,
     el("span", { class: "grow" }),
-    button(["Rules ", el("kbd", {}, "R")], toggle),
-    button(["Hint ", el("kbd", {}, "H")], hint, { disabled: state.phase !== "yours" }),
+    button(withKey("Rules", "R"), toggle),
+    button(withKey("Hint", "H"), hint, { disabled: state.phase !== "yours" }),
     button("Choose anew", anew, { class: "anew" }),
   );
 }

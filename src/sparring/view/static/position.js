@@ -47,6 +47,10 @@ function moves(turn) {
   });
 }
 
+const POLICY = "how likely the policy of this checkpoint replies with the action";
+const VALUE = "by the oracle: the return that this seat can expect after the action; high is good";
+const LOSS = "by the oracle: the best value minus this one; 0 is best";
+
 function moveRow({ name, value, best, chance, played }, highest, has) {
   const loss = value === null ? null : highest - value;
   const marks = [
@@ -70,17 +74,18 @@ function moveRow({ name, value, best, chance, played }, highest, has) {
 
 /** Return the table of legal moves with the policy's probabilities and the oracle's values. */
 export function legalMoves(turn) {
-  const title = el("h3", {}, "Legal moves");
-  if (!turn.legal) return el("section", {}, title, missing("legal moves", "any text is allowed"));
+  const title = el("h3", {}, "Legal actions");
+  if (!turn.legal) return el("section", {}, title, missing("legal actions", "any text is allowed"));
   const all = moves(turn);
-  if (!all.length) return el("section", {}, title, missing("legal moves"));
+  if (!all.length) return el("section", {}, title, missing("legal actions"));
   const has = { policy: Boolean(turn.policy?.actions), oracle: Boolean(turn.oracle) };
   const highest = Math.max(...all.map(({ value }) => value ?? -Infinity));
-  const column = (text, kind = "") => el("th", { scope: "col", class: kind }, text);
+  const column = (text, kind = "", title = null) =>
+    el("th", { scope: "col", class: kind, title }, text);
   const titles = [
-    column("move"),
-    has.policy ? column(`policy, step ${turn.policy.step}`) : null,
-    has.oracle ? [column("oracle", "number"), column("loss", "number")] : null,
+    column("action"),
+    has.policy ? column(`policy, step ${turn.policy.step}`, "", POLICY) : null,
+    has.oracle ? [column("value", "number", VALUE), column("loss", "number", LOSS)] : null,
   ];
   const rows = all.map((move) => moveRow(move, highest, has));
   const head = el("thead", {}, el("tr", {}, titles));
@@ -109,34 +114,39 @@ export function legalMoves(turn) {
   );
 }
 
-function fact(name, value, title = "") {
-  return value === undefined ? null : [el("dt", { title }, name), el("dd", {}, value)];
-}
+const MEANINGS = {
+  return: "sum of this seat's payoffs; high is good",
+  reward: "a part of what this turn is trained on; high is good",
+  baseline: "what the credit method subtracts",
+  advantage: "above 0: training makes the reply more likely; below 0: less likely",
+  value: "what the critic expects before the turn",
+  "value target": "what the critic learns here",
+  playout: "mean return of episodes continued from here; high is good",
+  score: "of this candidate; high is good",
+  weights: "that sampled the reply: how often they had been updated",
+};
 
 /** Return what a turn was worth: return, reward, baseline, advantage. */
 export function credits(turn, seat) {
-  const credit = turn.credit;
-  const rows = [
-    fact("return", signed(seat?.return), "sum of the environment's payoffs of this seat"),
-    ...Object.entries(turn.rewards ?? {}).map(([name, value]) =>
-      fact(`reward: ${name}`, signed(value)),
-    ),
+  const { credit, playout, score } = turn;
+  const known = (value) => (value === null || value === undefined ? null : number(value, 3));
+  const rewards = Object.entries(turn.rewards ?? {});
+  const all = [
+    ["return", signed(seat?.return)],
+    ...rewards.map(([name, value]) => [`reward: ${name}`, signed(value)]),
+    ["baseline", credit && number(credit.baseline, 3)],
+    ["advantage", credit && signed(credit.advantage)],
+    ["value", known(credit?.value)],
+    ["value target", known(credit?.value_target)],
+    ["playout", known(playout)],
+    ["score", known(score)],
+    ["weights", `${turn.weights_version} updates`],
   ];
-  if (credit) {
-    rows.push(
-      fact("baseline", number(credit.baseline, 3), "what the estimator subtracted"),
-      fact("advantage", signed(credit.advantage)),
-      credit.value === null
-        ? null
-        : fact("value", number(credit.value, 3), "the critic's value before the turn"),
-      credit.value_target === null ? null : fact("value target", number(credit.value_target, 3)),
-    );
-  }
-  if (turn.playout !== null && turn.playout !== undefined)
-    rows.push(fact("playout", number(turn.playout, 3), "mean return of plays continued from here"));
-  if (turn.score !== null && turn.score !== undefined)
-    rows.push(fact("score", number(turn.score, 3)));
-  rows.push(fact("weights", `${turn.weights_version} updates`));
-  const list = el("dl", {}, rows.flat());
+  const facts = all.filter(([, value]) => value !== null && value !== undefined);
+  const pair = ([name, value]) => [
+    el("dt", { title: MEANINGS[name.split(":")[0]] }, name),
+    el("dd", {}, value),
+  ];
+  const list = el("dl", {}, facts.map(pair).flat());
   return el("section", {}, el("h3", {}, "Credit"), list, credit ? null : missing("credit"));
 }

@@ -1,7 +1,14 @@
 /** The choice of one run, for views that show one. */
 
-import { el, plain } from "./dom.js";
+import { el, empty, plain } from "./dom.js";
 import { change } from "./router.js";
+
+/** Say how to get a first run. */
+export function noRuns() {
+  const where = "its folder must be inside one given to `sparring view` (default: runs)";
+  const sentence = `No runs here yet. Start one in another terminal; ${where}.`;
+  return empty(sentence, "sparring train kuhn-tiny");
+}
 
 /** Make the choice; `update` asks for the runs and returns the number of the chosen one. */
 export function runChoice(get) {

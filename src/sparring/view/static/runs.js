@@ -4,6 +4,7 @@ import { button, el, passage, plain, svg, word } from "./dom.js";
 import { count, date, number, seconds } from "./format.js";
 import { better, meaning } from "./metric_names.js";
 import { address, change, state } from "./router.js";
+import { noRuns } from "./run_choice.js";
 
 const COLUMNS = 3; // figures shown where none are chosen
 // what a column sorts by; another one is a figure, by its newest value
@@ -16,6 +17,14 @@ const SORTS = {
   duration: (run) => run.seconds,
   plays: (run) => run.episodes?.rows,
   health: (run) => run.events,
+};
+
+// what a title says of its column
+const TITLES = {
+  rate: "episodes per second, median of the newest 20 steps",
+  duration: "time of the steps and their evaluations, without pauses between starts",
+  plays: "stored episodes: store.every says of which steps",
+  health: "warnings of health rules; 0 is best",
 };
 
 /** Return numbers of a comma list in the query. */
@@ -64,7 +73,7 @@ function stepCell(run) {
 }
 
 function rateCell(run) {
-  const rate = run.plays_per_second ? `${number(run.plays_per_second, 3)} plays/s` : "–";
+  const rate = run.plays_per_second ? number(run.plays_per_second, 3) : "–";
   const left =
     run.state === "training" && run.seconds_left ? `${seconds(run.seconds_left)} left` : null;
   return el("td", { class: "number rate" }, rate, left ? el("div", { class: "dim" }, left) : null);
@@ -104,12 +113,12 @@ function healthRow(run, width) {
 /** Return the link to the plays of a run: how many the index has, and whether more follow. */
 function playsCell(run) {
   const { rows = 0, indexing } = run.episodes ?? {};
-  const plays = count(rows, "play");
+  const plays = count(rows, "episode");
   const text = {
     now: rows ? `${plays}, indexing…` : "indexing…",
     later: rows ? `${plays} so far` : "not indexed yet",
   };
-  const title = indexing === "later" ? "newer plays are indexed while Replays is open" : null;
+  const title = indexing === "later" ? "newer episodes are indexed while Replays is open" : null;
   const href = address({ view: "replay", run: run.run });
   return el("td", { class: "plays" }, el("a", { href, title }, text[indexing] ?? plays));
 }
@@ -192,7 +201,7 @@ function headOf(columns, choose) {
   };
   const aria = (name) => (sort === name ? (order === "asc" ? "ascending" : "descending") : null);
   const title = (text, name = text.toLowerCase()) =>
-    el("th", { scope: "col", "aria-sort": aria(name) }, sorter(text, name));
+    el("th", { scope: "col", "aria-sort": aria(name), title: TITLES[name] }, sorter(text, name));
   const figures = columns.map((name) =>
     el(
       "th",
@@ -210,7 +219,8 @@ function headOf(columns, choose) {
     "tr",
     {},
     el("th", { scope: "col" }, el("span", { class: "unseen" }, "compare")),
-    ["Run", "State", "Step", "Rate"].map((text) => title(text)),
+    ["Run", "State", "Step"].map((text) => title(text)),
+    title("Episodes/s", "rate"),
     figures,
     ["Started", "Duration"].map((text) => title(text)),
     title("Replays", "plays"),
@@ -246,23 +256,12 @@ function tableOf(shown, options, choose) {
 }
 
 const HELP =
-  "A name opens the curves of a run, its number of plays the replays, a title sorts the table. " +
+  "A name opens the page of a run, its number of episodes the replays. A title sorts the table. " +
   "Tick runs to compare them.";
 
 function emptyOf(runs) {
-  if (runs) return el("p", { class: "missing" }, "No run matches the filter.");
-  return el(
-    "div",
-    { class: "note" },
-    el("p", {}, "No runs here yet. Start one in another terminal:"),
-    el("p", {}, el("code", {}, "sparring train kuhn-tiny")),
-    el(
-      "p",
-      {},
-      "It appears here automatically if its folder is inside a folder given to `sparring view` " +
-        "(default: `runs`).",
-    ),
-  );
+  if (runs) return el("p", { class: "missing" }, "No run matches the filter: empty it to see all.");
+  return noRuns();
 }
 
 function tick(run) {

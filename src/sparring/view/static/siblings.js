@@ -1,6 +1,6 @@
 /** Plays that share their start: where they part, and two of them side by side. */
 
-import { button, el, plain, word } from "./dom.js";
+import { button, el, grid, plain, word } from "./dom.js";
 import { count, number, signed } from "./format.js";
 
 function actionsOf(member, part) {
@@ -17,7 +17,7 @@ function actionsOf(member, part) {
  */
 export function siblings(group, { episode, open, beside }) {
   const { members, part } = group;
-  const said = part === null ? "all moves are equal" : `they differ from turn ${part + 1} on`;
+  const said = part === null ? "all actions are equal" : `they differ from turn ${part + 1} on`;
   const rows = members.map((member) => {
     const here = member.episode === episode;
     const name = here
@@ -37,12 +37,9 @@ export function siblings(group, { episode, open, beside }) {
       el("td", {}, here ? null : button("beside", () => beside(member.episode))),
     );
   });
-  const titles = ["play", "returns", "illegal", "moves", ""].map((text) =>
-    el("th", { scope: "col" }, text),
-  );
-  const table = el("table", {}, el("thead", {}, el("tr", {}, titles)), el("tbody", {}, rows));
-  const head = el("h2", {}, `Siblings: ${count(members.length, "play")} of one deal, ${said}`);
-  return el("section", { class: "siblings" }, head, el("div", { class: "scroll" }, table));
+  const titles = ["episode", "returns", "illegal", "actions", "compare"];
+  const title = `${count(members.length, "episode")} with this initial state: ${said}`;
+  return el("section", { class: "siblings" }, el("h2", {}, title), grid(titles, rows));
 }
 
 function line(turn, roles) {
@@ -50,7 +47,8 @@ function line(turn, roles) {
   const role = roles[turn.seat] ?? turn.seat;
   if (turn.hidden) return el("td", { class: "dim" }, `${plain(role)}: hidden`);
   const advantage = turn.credit?.advantage;
-  const numbers = advantage === null || advantage === undefined ? "" : ` A ${signed(advantage)}`;
+  const known = advantage !== null && advantage !== undefined;
+  const numbers = known ? ` advantage ${signed(advantage)}` : "";
   return el(
     "td",
     {},
@@ -80,13 +78,7 @@ export function pair(left, right) {
     );
   });
   const returns = (answer) => answer.seats.map((seat) => signed(seat.return)).join(" / ");
-  const title = (answer) =>
-    el("th", { scope: "col" }, `play ${answer.episode}, returns ${returns(answer)}`);
-  const head = el(
-    "thead",
-    {},
-    el("tr", {}, el("th", { scope: "col" }, "turn"), title(left), title(right)),
-  );
-  const table = el("table", { class: "pair" }, head, el("tbody", {}, rows));
-  return el("section", {}, el("h2", {}, "Side by side"), el("div", { class: "scroll" }, table));
+  const title = (answer) => `episode ${answer.episode}, returns ${returns(answer)}`;
+  const table = grid(["turn", title(left), title(right)], rows, { class: "pair" });
+  return el("section", {}, el("h2", {}, "Side by side"), table);
 }

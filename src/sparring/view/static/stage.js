@@ -1,7 +1,7 @@
 /** The screen of one play: seats in columns, the panel, the timeline. It asks nobody. */
 
 import { seatColumns } from "./cards.js";
-import { button, el, plain, word } from "./dom.js";
+import { button, el, plain, withKey, word } from "./dom.js";
 import { signed } from "./format.js";
 import { board, credits, legalMoves } from "./position.js";
 import { timeline } from "./timeline.js";
@@ -29,7 +29,7 @@ function seatButtons(answer, view) {
   const { seat: chosen } = answer;
   const all = button("all seats", () => view.seat(null), {
     "aria-pressed": String(chosen === null),
-    title: "omniscient (O)",
+    title: "everything that happened (key O)",
   });
   const one = (seat) =>
     button(
@@ -37,7 +37,7 @@ function seatButtons(answer, view) {
       () => view.seat(seat.seat),
       {
         "aria-pressed": String(chosen === seat.seat),
-        title: `only what seat ${seat.seat} sees (${seat.seat})`,
+        title: `only what seat ${seat.seat} sees (key ${seat.seat})`,
       },
     );
   return el(
@@ -67,7 +67,7 @@ function heading(answer, view) {
     "h1",
     {},
     word(answer.game),
-    el("span", { class: "dim" }, ` play ${answer.episode} · step ${answer.step} · `),
+    el("span", { class: "dim" }, ` episode ${answer.episode} · step ${answer.step} · `),
     word(answer.name, { class: "dim" }),
   );
   const grow = el("span", { class: "grow" });
@@ -104,16 +104,16 @@ function notes(answer) {
 function steps(answer, view) {
   const last = answer.turns.length - 1;
   const { turn, choose } = view;
-  const one = (label, to, title, off) =>
-    button(label, () => choose(to), { title, disabled: off, "aria-label": title });
+  const one = (label, key, to, disabled) =>
+    button(withKey(label, key), () => choose(to), { disabled });
   return el(
     "div",
     { class: "steps", role: "group", "aria-label": "go to a turn" },
-    one("|◀", 0, "first turn (Home)", turn <= 0),
-    one("◀", turn - 1, "turn before (←)", turn <= 0),
+    one("First", "Home", 0, turn <= 0),
+    one("Previous turn", "←", turn - 1, turn <= 0),
     el("span", { role: "status" }, `turn ${turn + 1} of ${last + 1}`),
-    one("▶", turn + 1, "next turn (→)", turn >= last),
-    one("▶|", last, "last turn (End)", turn >= last),
+    one("Next turn", "→", turn + 1, turn >= last),
+    one("Last", "End", last, turn >= last),
   );
 }
 
@@ -151,7 +151,7 @@ export function stage(answer, view) {
       "div",
       { class: "play" },
       heading(answer, view),
-      el("p", { class: "missing" }, "This play has no turns."),
+      el("p", { class: "missing" }, "This episode has no turns."),
     );
   }
   const scale = answer.scale ?? {};

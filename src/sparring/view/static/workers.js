@@ -1,18 +1,20 @@
 /** The workers of a run: who plays, who waits, what went wrong. */
 
 import { draw, paint } from "./charts.js";
-import { el, missing, word } from "./dom.js";
+import { el, empty, grid, word } from "./dom.js";
 import { count, number } from "./format.js";
 import { workerLanes } from "./lanes.js";
 import { state } from "./router.js";
-import { runChoice } from "./run_choice.js";
+import { noRuns, runChoice } from "./run_choice.js";
 
 const FIGURES = [
   ["ready", "Workers ready", "workers"],
   ["players_idle", "Share of time that workers wait", "share"],
   ["learner_idle", "Share of time that the learner waits", "share"],
-  ["lag", "Lag: updates between the playing weights and the learner's", "updates"],
+  ["lag", "Staleness: updates between the weights that sampled and those that learn", "updates"],
 ];
+
+const NOBODY = "No workers: the training process played its episodes itself. To play in processes:";
 
 function faultRow({ text, total, steps }) {
   const when = steps
@@ -30,39 +32,20 @@ function faultRow({ text, total, steps }) {
 }
 
 function faults(rows) {
-  const head = ["What", "Times", "Steps (newest last)"].map((text) =>
-    el("th", { scope: "col" }, text),
-  );
-  const table = el(
-    "table",
-    {},
-    el("thead", {}, el("tr", {}, head)),
-    el("tbody", {}, rows.map(faultRow)),
-  );
-  return el(
-    "section",
-    {},
-    el("h2", {}, "What went wrong"),
-    rows.length ? table : el("p", { class: "dim" }, "Nothing."),
-  );
+  const table = rows.length
+    ? grid(["What", "Times", "Steps (newest last)"], rows.map(faultRow))
+    : el("p", { class: "dim" }, "Nothing.");
+  return el("section", {}, el("h2", {}, "What went wrong"), table);
 }
 
 function account(rows) {
-  const line = ({ text, number: plays }) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, word(text)),
-      el("td", { class: "number" }, number(plays)),
-    );
-  return rows.length
-    ? el(
-        "section",
-        {},
-        el("h2", {}, "Plays by state"),
-        el("table", {}, el("tbody", {}, rows.map(line))),
-      )
-    : "";
+  if (!rows.length) return "";
+  const cells = ({ text, number: episodes }) => [
+    el("th", { scope: "row" }, word(text)),
+    el("td", { class: "number" }, number(episodes)),
+  ];
+  const table = grid(["State", "Episodes"], rows.map((row) => el("tr", {}, cells(row))));
+  return el("section", {}, el("h2", {}, "Episodes by state"), table);
 }
 
 /** Open the view. */
@@ -102,18 +85,17 @@ export function open(root, { get, setKeys }) {
   async function show(now) {
     const run = await choice.update(now);
     if (run === null) {
-      body.replaceChildren(missing("runs", "there is none"));
+      body.replaceChildren(noRuns());
       return;
     }
     held.run = run;
     const answer = await get(`/api/runs/${run}/workers`);
-    const nobody =
-      "No workers: the training process played by itself. " +
-      "Workers: scale.fleet=processes scale.workers=2";
-    const said = answer.workers ? answer.sentence : nobody;
+    const said = answer.workers
+      ? el("p", {}, word(answer.sentence ?? ""))
+      : empty(NOBODY, "sparring train RECIPE scale.fleet=processes scale.workers=2");
     const steps = answer.workers ? `${count(answer.step.length, "step")} shown` : "";
     const lanes = answer.workers ? workerLanes(answer) : "";
-    body.replaceChildren(el("p", {}, word(said ?? "")), el("p", { class: "dim" }, steps), lanes);
+    body.replaceChildren(said, el("p", { class: "dim" }, steps), lanes);
     if (answer.workers) {
       drawAll(answer);
       under.replaceChildren(account(answer.account ?? []), faults(answer.faults ?? []));

@@ -244,7 +244,7 @@ def token_logprobs(*first_logprobs):
     return {"logprobs": {"token_logprobs": [*first_logprobs, *[-1.0] * (8 - len(first_logprobs))]}}
 
 
-NOT_A_NUMBER = "as a log-probability of a reply of 'base'. It must be a finite number"
+NOT_A_NUMBER = "in a reply of 'base'. It must be a finite number"
 UNKNOWN_ID = "Each token must be an id from 0 to 23 and have a log-probability"
 NO_COMPLETION = "answered with status 200 but not with a completion"
 HOSTILE_FIELDS = {  # fields of the completion -> the error

@@ -24,7 +24,7 @@ def test_forfeit_returns_by_hand():
     assert forfeit_returns("kuhn_poker", 2, "offender_only", players=3) == (0.0, 0.0, -2.0)
     assert forfeit_returns("kuhn_poker", 2, "spiral", players=3) == (0.5, 0.5, -1.5)
     assert forfeit_returns("tic_tac_toe", 1, "mars") == (0.0, -11.0)
-    assert forfeit_returns("kuhn_poker", 0, "mars", moves=("bet",)) == (-12.0, 0.0)
+    assert forfeit_returns("kuhn_poker", 0, "mars", actions=("bet",)) == (-12.0, 0.0)
 
 
 @pytest.mark.parametrize("options", [{"rule": "forfit"}, {"payoff": "zero-sum"}, {"penalti": 1.0}])

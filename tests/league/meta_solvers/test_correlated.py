@@ -72,7 +72,8 @@ def test_no_deviation_gains_and_no_equilibrium_has_a_smaller_sum_of_squares(game
     assert (rows @ joint).max() <= 1e-8
     # p has the smallest sum of squares if and only if p q >= p p for every equilibrium q
     minimum = linprog(joint, A_ub=rows, b_ub=np.full(len(rows), 1e-9), A_eq=np.ones((1, len(joint))), b_eq=[1.0])
-    assert minimum.fun >= joint @ joint - 1e-6
+    # linprog breaks a constraint by up to 1e-7, and with payoffs of 0.1 that moves p q by ten times as much
+    assert minimum.fun >= joint @ joint - 1e-5
 
 
 @settings(deadline=None, max_examples=30)

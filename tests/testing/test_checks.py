@@ -1,8 +1,10 @@
 """The public checks accept plug-ins that keep their contract and name the rule that others break."""
 
+import copy
 import itertools
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -292,6 +294,7 @@ def test_plug_ins_that_keep_their_contract_pass():
         ({"returns": lambda original: original[:1]}, "1 returns for 2 seats"),
         ({"returns": lambda original: (float("nan"), *original[1:])}, "not finite"),
         ({"returns": lambda original: (9.0, -9.0)}, "outside min_utility = -2.0"),
+        ({"returns": lambda original: (1.0, 1.0)}, "zero_sum is true, and the returns .* sum to 2"),
         ({"due": lambda original: lambda: (5,)}, "return the due seats, ascending, from 0 to 1"),
         ({"due": lambda original: lambda: ()}, "before the end"),
         ({"due": lambda original: lambda: (*original(), *original())}, "ascending"),
@@ -304,3 +307,33 @@ def test_plug_ins_that_keep_their_contract_pass():
 def test_a_bad_environment_is_refused(changes, message):
     with pytest.raises(AssertionError, match=message):
         check_environment(broken_environment(**changes), plays=5)
+
+
+def free_text(**changes):
+    from sums import Play, sums
+
+    play = type("OddPlay", (Play,), {"clone": lambda self: copy.deepcopy(self), **changes})
+
+    class Environment(sums):
+        def reset(self, stream):
+            return play(super().reset(stream).pairs)
+
+    return Environment
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({}, None, ""),
+        ({"read": lambda self, seat, reply, exact: 3}, AssertionError, "returned 3; return a text, or None"),
+        # int() refuses "", which this read lets pass
+        ({"read": lambda self, seat, reply, exact: reply}, PluginError, "ValueError"),
+    ],
+)
+def test_odd_replies_to_an_environment_of_free_text_are_tried(monkeypatch, changes, error, message):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    if error is None:
+        check_environment(free_text(**changes), plays=3)
+    else:
+        with pytest.raises(error, match=message):
+            check_environment(free_text(**changes), plays=3)

@@ -30,6 +30,7 @@ def example(name):
 
 MARKERS = {
     "smallest environment": partial(example, "matching"),
+    "free text environment": partial(example, "sums"),
     "picture of an environment": partial(example, "matching_drawn"),
     **{f"new {kind}": partial(written, kind) for kind in NAMES},
     "new reward test": partial(written, "reward", test=True),

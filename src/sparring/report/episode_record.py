@@ -65,8 +65,8 @@ class StoredEpisodes:
             )
         if not self.steps:
             raise RunError(
-                f"{path} has no stored episodes: store.every sets which steps store episodes; "
-                "0 stores none."
+                f"{path} has no stored episodes: a run stores those of every store.every-th step, "
+                "and none with 0; train it with store.every=1."
             )
 
     def step(self, number: int | None) -> int:

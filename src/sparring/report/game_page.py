@@ -253,7 +253,4 @@ def _next_steps(name: str) -> str:
         "  sparring play RUN          play it against your trained policy",
         f"  sparring evaluate --agent random --environment {name}",
     ]
-    page = (
-        f"docs/methods/environments-{name}.md" if name in registry.built_in("environments") else ""
-    )
-    return "\n".join([*lines, *([f"  {page}"] if page else [])])
+    return "\n".join(lines)

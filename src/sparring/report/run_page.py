@@ -246,7 +246,7 @@ def results_over_seeds(
     columns = [f"seed {seed.seed}" for seed in seeds]
     suffix = ", with 95 % intervals of the mean" if len(seeds) >= MIN_RUNS else " and their mean"
     return {
-        "head": ("figure", "mean of the last", *columns, RANDOM, "best play", "better is"),
+        "head": ("figure", "mean at the last step", *columns, RANDOM, "best play", "better is"),
         "rows": rows,
         "caption": f"Last values{suffix}",
     }

@@ -39,9 +39,10 @@ def check_environment(
     reply at once. A seat that is due must get an observation, which stays equal until the seat
     replies. Legal actions must be unique, each must be read back from its own text, and a reply
     without an action must read as None. Returns must be one finite number per seat, within
-    ``min_utility`` and ``max_utility``. Each of the ``figures`` must be one finite number per seat,
-    or nan. Equal streams must give equal episodes, and so must a copy of a running episode. Every
-    episode and every copy is closed once.
+    ``min_utility`` and ``max_utility``; those of a zero-sum environment must sum to 0. Where any
+    text is legal, odd texts such as an empty one must be read and played without an error. Each of
+    the ``figures`` must be one finite number per seat, or nan. Equal streams must give equal
+    episodes, and so must a copy of a running episode. Every episode and every copy is closed once.
 
     Args:
         environment: the function that makes the environment, or the bound plug-in.
@@ -59,6 +60,9 @@ def check_environment(
     rules = complete_environment(bound_environment.plugin.name, bound_environment())
     with CheckedEnvironmentCall(rules):
         _check(rules, bound_environment.plugin.name, plays, seed)
+
+
+ODD_REPLIES = ("", " ", "²", "-1", "1e999", "two words", "\u202e\x00", "9" * 1_000)
 
 
 class CheckedEnvironmentCall(environment_call):
@@ -107,6 +111,8 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             for seat in due:
                 legal = play.legal(seat)
                 _check_legal(play, name, seat, legal)
+                if legal is None and due == (seat,):
+                    _check_odd_replies(play, name, seat)
                 replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
             yield replies
             play.step(replies)
@@ -146,6 +152,22 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
     )
 
 
+def _check_odd_replies(play: Any, name: str, seat: int) -> None:
+    """Check that odd free text is refused, or played on a copy without an error."""
+    for text in ODD_REPLIES:
+        action = read_reply(play, seat, None, text, False)
+        assert action is None or isinstance(action, str), (
+            f"{name}: read() of {text[:20]!r} returned {action!r}; return a text, or None if the "
+            "reply means no action."
+        )
+        if action is not None and hasattr(play, "clone"):
+            copy = play.clone()
+            try:
+                copy.step({seat: action})
+            finally:
+                close_play(copy)
+
+
 def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     returns = tuple(play.returns)
     assert len(returns) == rules.num_seats, (
@@ -158,6 +180,10 @@ def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     assert all(low <= value <= high for value in returns), (
         f"{name}: the returns {returns} are outside min_utility = {rules.min_utility} and "
         f"max_utility = {rules.max_utility}."
+    )
+    assert not rules.zero_sum or abs(math.fsum(returns)) <= 1e-6, (
+        f"{name}: zero_sum is true, and the returns {returns} sum to {math.fsum(returns):g}; write "
+        "zero_sum = False, or mend the returns."
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:

@@ -117,6 +117,9 @@ def test_the_example_matching_has_forty_lines_and_passes_the_public_checks(monke
     check_environment(matching)
     assert len((EXAMPLES / "matching.py").read_text().splitlines()) <= 40
     from matching_drawn import Drawn, matching_drawn
+    from sums import sums
+
+    check_environment(sums)
 
     check_environment(matching_drawn)
     assert check_picture(matching_drawn) > 0

@@ -95,7 +95,7 @@ NAMES = ("past-000010", "past-000020", "past-000030", "past-000040")
 WEIGHTS = "() => [...document.querySelectorAll('.weights tbody tr')].map((row) => row.innerText)"
 
 
-def write_league_league_weights(folder):
+def write_cyclic_payoffs(folder):
     run = run_writer.write_run(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
@@ -117,7 +117,7 @@ def write_league_league_weights(folder):
 
 def write_sides(folder):
     """Write a run with separate sides: weights 1/4 and 3/4 on the first side, 1/2 each on the second."""
-    run = write_league_league_weights(folder)
+    run = write_cyclic_payoffs(folder)
     config = run / "config.yaml"
     config.write_text(config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n")
     rows = {}
@@ -158,9 +158,18 @@ def test_with_separate_sides_each_member_has_two_bars(visitor, separate_sides, w
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.fixture(scope="module")
+def cyclic_payoffs(tmp_path_factory, serve):
+    """Serve a run whose members beat each other in a circle."""
+    folder = tmp_path_factory.mktemp("cyclic")
+    write_cyclic_payoffs(folder / "kuhn")
+    with serve(folder) as served:
+        yield served
+
+
 @pytest.mark.parametrize(("theme", "width"), [("light", 1366), ("dark", 1366), ("light", 390)], ids=str)
-def test_weights_are_shown_beside_payoffs(visitor, served, theme, width):
-    page = visitor.open(served, "?view=league&solver=max_entropy_nash", theme=theme, width=width)
+def test_weights_are_shown_beside_payoffs(visitor, cyclic_payoffs, theme, width):
+    page = visitor.open(cyclic_payoffs, "?view=league&solver=max_entropy_nash", theme=theme, width=width)
     rows = page.evaluate(WEIGHTS)
     assert [row.split()[-1] for row in rows] == ["0.25"] * 4
     assert "<img src=x" in rows[1] and page.evaluate("() => window.hit") is None
@@ -175,8 +184,8 @@ def test_weights_are_shown_beside_payoffs(visitor, served, theme, width):
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_chosen_solver_is_stored_in_the_address(visitor, served):
-    page = visitor.open(served, "?view=league")
+def test_the_chosen_solver_is_stored_in_the_address(visitor, cyclic_payoffs):
+    page = visitor.open(cyclic_payoffs, "?view=league")
     assert "the run's own (league.answer)" in page.inner_text(".meta-strategy")
     assert page.inner_text(".answer-said").startswith("Exploitability over time is that of the mixture")
     choice = page.get_by_label("meta-solver")
@@ -191,8 +200,8 @@ def test_the_chosen_solver_is_stored_in_the_address(visitor, served):
     assert "solver" not in page.url
 
 
-def test_failing_solvers_and_answers_leave_other_parts_visible(visitor, served):
-    page = visitor.open(served, "?view=league&solver=nothing")
+def test_failing_solvers_and_answers_leave_other_parts_visible(visitor, cyclic_payoffs):
+    page = visitor.open(cyclic_payoffs, "?view=league&solver=nothing")
     assert "nothing is not a built-in meta-solver" in page.inner_text(".meta-strategy")
     assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
     assert page.locator(".meta-heat tbody tr").count() == 4
@@ -200,13 +209,13 @@ def test_failing_solvers_and_answers_leave_other_parts_visible(visitor, served):
     visitor.allowed = ("500",)
     context = visitor.context()
     context.route("**/api/runs/0/meta*", lambda route: route.fulfill(status=500, body='{"error": "broken"}'))
-    page = visitor.open(served, "?view=league", context=context)
+    page = visitor.open(cyclic_payoffs, "?view=league", context=context)
     assert "meta-strategy: broken" in page.inner_text(".meta-strategy")
     page.wait_for_selector(".tree svg a")
 
 
-def test_payoffs_are_described_by_keys(visitor, served):
-    page = visitor.open(served, "?view=league")
+def test_payoffs_are_described_by_keys(visitor, cyclic_payoffs):
+    page = visitor.open(cyclic_payoffs, "?view=league")
     page.focus(".meta-heat [tabindex='0']")
     assert "no member plays against itself" in page.inner_text(".meta-payoffs .cell-said")
     page.keyboard.press("ArrowRight")

@@ -162,14 +162,14 @@ def play_match(game: Environment, players: Sequence[Agent], *, games: int, strea
         own_turns = [turn for play in episodes for turn in play.turns if names[turn.seat] == name]
         illegal, replies = illegal_replies(own_turns)
         legal.append(1.0 - illegal / max(replies, 1))
-        spoken.append(_count_speeches(own_turns, tuple(getattr(game, "called", ()))))
+        spoken.append(_count_speeches(own_turns, tuple(getattr(game, "player_names", ()))))
     return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
 
 
-def _count_speeches(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCounts:
+def _count_speeches(turns: Sequence[Turn], player_names: tuple[str, ...]) -> SpeechCounts:
     """Count a player's different texts."""
     texts = [turn.action for turn in turns if not turn.legal_actions and turn.event == "ok"]
-    counts = Counter(pattern(text, called) for text in texts if text is not None)
+    counts = Counter(pattern(text, player_names) for text in texts if text is not None)
     return SpeechCounts(counts.total(), len(counts), max(counts.values(), default=0))
 
 

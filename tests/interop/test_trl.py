@@ -106,7 +106,7 @@ def watched(watched_trainer):
         output = inner(inputs)
         generations.append(
             (
-                watched_trainer._scored.clone(),
+                watched_trainer._rewards_by_function.clone(),
                 list(watched_trainer._rows),
                 {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
             )

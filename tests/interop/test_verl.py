@@ -272,7 +272,7 @@ def test_options_are_checked_and_missing_columns_are_named():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"sparring_rule": ["a"] * 12}, "is unknown; the known ones are"),
+        ({"sparring_rule": ["a"] * 12}, "is unknown; the columns are"),
         ({"sparring_role": ["a"] * 3}, "3 entries for a batch of 12"),
         ({"sparring_view": [["a"] * 9] * 12}, "9 values for"),
     ],

@@ -33,7 +33,7 @@ def test_exact_advantage_by_hand():
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_in_deterministic_games_it_is_gae_with_an_exact_critic(rewards):
+def test_in_deterministic_games_the_exact_advantage_is_gae_with_an_exact_critic(rewards):
     """Q is then the return itself, and with lambda 1 the advantage is the return minus the value."""
     size = sum(map(len, rewards))
     values = np.linspace(-1, 1, size)
@@ -55,7 +55,7 @@ def test_difference_rewards_by_hand():
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), max_size=10))
-def test_with_the_policy_as_default_it_is_the_exact_advantage(rows):
+def test_difference_rewards_with_the_policy_as_default_are_exact_advantages(rows):
     turns = table_of_values(*([row[i] for row in rows] for i in range(3)))
     assert np.array_equal(difference_rewards(turns, default="policy").advantages, exact_advantage(turns))
 
@@ -128,7 +128,7 @@ def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
     )
 
 
-def test_with_exact_values_it_is_the_exact_advantage_and_the_table_stays():
+def test_coma_with_exact_values_is_the_exact_advantage_and_keeps_its_state():
     turns = dataclasses.replace(
         random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1]
     )

@@ -30,13 +30,13 @@ def test_rloo_by_hand():
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
-def test_it_is_centred_grpo_times_n_over_n_minus_one(returns):
+def test_rloo_is_centred_grpo_times_n_over_n_minus_one(returns):
     n = len(returns)
     centred_advantages = grpo(group_of(returns), divide_by_std=False).advantages
     assert rloo(group_of(returns)).advantages == pytest.approx(n / (n - 1) * centred_advantages, abs=1e-9)
 
 
-def test_groups_are_separate_and_lengths_do_not_matter():
+def test_rloo_groups_are_separate_and_lengths_do_not_matter():
     turns = table([[1.0, 1.0], [0.0], [5.0], [4.0, 0.0, 5.0]], groups=[0, 0, 1, 1])
     assert rloo(turns).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
 
@@ -50,14 +50,14 @@ def test_opo_by_hand():
     assert opo(turns).advantages == pytest.approx([1, 1, -3, -3, 1, 1, 1])
 
 
-def test_by_hand_lengths_in_turns():
+def test_opo_by_hand_with_lengths_in_turns():
     # lengths 2 and 1: baseline (6 - 1) / 3 = 5/3; lengths 1 and 3: baseline (-3 + 3) / 4 = 0
     turns = table(**BY_HAND, tokens=[5, 1, 2, 2, 1, 2, 3])
     assert opo(turns, length="turns").advantages == pytest.approx([4 / 3, 4 / 3, -3, -8 / 3, 1, 1, 1])
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8))
-def test_with_equal_lengths_it_is_dr_grpo(returns):
+def test_with_equal_lengths_opo_is_dr_grpo(returns):
     turns = table([[value] for value in returns], groups=[index // 3 for index in range(len(returns))])
     assert opo(turns).advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-12)
 
@@ -83,21 +83,21 @@ def test_a_group_without_tokens_falls_back_to_the_plain_mean():
     assert opo(table([[1.0], [3.0]], groups=[0, 0], tokens=[0, 0])).advantages.tolist() == [-1.0, 1.0]
 
 
-def pairs(returns):
+def table_of_pairs(returns):
     return table([[value] for value in returns], groups=[index // 2 for index in range(len(returns))])
 
 
 def test_gpg_by_hand():
     # two of six trajectories are in a group that differs: factor 3
-    credit = gpg(pairs([1, 1, 0, 4, 2, 2]))
+    credit = gpg(table_of_pairs([1, 1, 0, 4, 2, 2]))
     assert credit.advantages.tolist() == [0, 0, -6, 6, 0, 0]
     assert credit.metrics["useful_share"] == pytest.approx(1 / 3)
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8, unique=True).filter(lambda returns: len(returns) % 2 == 0))
-def test_when_all_groups_differ_it_is_dr_grpo(returns):
-    assert gpg(pairs(returns)).advantages == pytest.approx(
-        grpo(pairs(returns), divide_by_std=False).advantages, abs=1e-12
+def test_gpg_is_dr_grpo_if_every_group_has_different_returns(returns):
+    assert gpg(table_of_pairs(returns)).advantages == pytest.approx(
+        grpo(table_of_pairs(returns), divide_by_std=False).advantages, abs=1e-12
     )
 
 
@@ -110,7 +110,7 @@ def test_gpg_equals_plain_loops(returns):
         for group in groups
         for v in group
     ]
-    assert gpg(pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
+    assert gpg(table_of_pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
 
 
 def test_roles_are_separate_and_turns_of_a_trajectory_share_its_advantage():
@@ -175,7 +175,7 @@ def test_the_median_of_an_even_group_is_the_lower_middle_value():
     assert mc_grpo(group_of([0, 1, 3, 6])).advantages == pytest.approx(np.array([-1, 0, 2, 5]) / 1.001)
 
 
-def test_without_a_deviation_it_falls_back_to_grpo_or_amplifies():
+def test_without_a_deviation_mc_grpo_falls_back_to_grpo_or_amplifies():
     turns = group_of([0, 0, 0, 1, 0])
     assert mc_grpo(turns).advantages == pytest.approx(grpo(turns).advantages)
     assert bind("credit", "mc_grpo", preset="as_released")(turns, {}).advantages == pytest.approx([0, 0, 0, 1000, 0])
@@ -253,7 +253,7 @@ def test_success_rates_are_clipped_to_0_and_1():
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.booleans())
-def test_without_strength_it_is_grpo(returns, divide):
+def test_without_strength_dgrpo_is_grpo(returns, divide):
     turns = table([[value] for value in returns], groups=[index // 3 for index in range(len(returns))])
     expected = grpo(turns, divide_by_std=divide).advantages
     assert dgrpo(turns, strength=0.0, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
@@ -296,7 +296,7 @@ def test_small_advantages_become_zero_by_hand():
     )
 
 
-def test_the_threshold_itself_is_kept_and_by_default_it_is_a_hundredth():
+def test_an_advantage_equal_to_the_threshold_stays_and_the_default_threshold_is_a_hundredth():
     assert loop(group_of([0.25, 0.0]), min_advantage=0.25).advantages.tolist() == [0.25, -0.25]
     assert loop(group_of([0.009, 0.0])).advantages.tolist() == [0.0, 0.0]
     assert loop(group_of([0.011, 0.0])).advantages == pytest.approx([0.011, -0.011])
@@ -307,7 +307,7 @@ def test_the_threshold_applies_after_the_division():
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_without_a_threshold_it_is_rloo(rewards):
+def test_without_a_threshold_loop_is_rloo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert loop(turns, min_advantage=0.0).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
 
@@ -332,7 +332,7 @@ def test_flow_grpo_by_hand():
 
 
 @given(REWARDS)
-def test_weighing_trajectories_it_is_grpo(rewards):
+def test_flow_grpo_that_weighs_trajectories_is_grpo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert np.array_equal(flow_grpo(turns, weigh="trajectories").advantages, grpo(turns).advantages)
     assert np.array_equal(flow_grpo(turns).advantages, grpo(turns, over="turns").advantages)

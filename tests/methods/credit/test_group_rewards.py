@@ -39,7 +39,7 @@ def test_a_grae_success_is_a_return_above_the_threshold():
 
 
 @given(st.lists(st.permutations([0.0, 0.0, 1.0, 1.0]), min_size=1, max_size=3))
-def test_when_every_group_succeeds_half_of_the_time_it_is_grpo_over_root_two(groups):
+def test_a_grae_is_grpo_over_root_two_if_half_of_every_group_succeeds(groups):
     """omega = p = 1/2: the weight is 1 / sqrt(2), and alpha = 1/2 keeps successes whole."""
     turns = groups_of_four([value for group in groups for value in group])
     assert a_grae(turns, alpha=0.5).advantages == pytest.approx(grpo(turns).advantages / 2**0.5)
@@ -159,7 +159,7 @@ def test_s_grpo_success_is_a_return_above_the_threshold():
 
 
 @given(st.integers(1, 8), st.data())
-def test_with_one_success_at_most_it_is_dr_grpo(count, data):
+def test_with_at_most_one_success_s_grpo_is_dr_grpo(count, data):
     winner = data.draw(st.integers(0, count))
     turns = group_of([float(index == winner) for index in range(count)], tokens=list(range(count, 0, -1)))
     assert s_grpo(turns).advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-12)
@@ -228,7 +228,7 @@ def test_tiers_component_success_and_alpha_are_options():
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.booleans())
-def test_without_tiers_weight_it_is_grpo_on_success(members, divide):
+def test_ssl_without_weight_on_tiers_is_grpo_on_success(members, divide):
     turns = ssl_group(*zip(*members, strict=True))
     success = dataclasses.replace(turns, reward=turns.components["game"])
     expected = grpo(success, divide_by_std=divide).advantages
@@ -289,7 +289,7 @@ def test_scores_are_means_over_the_trajectorys_tokens():
 @given(
     st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), st.sampled_from([(0.0, 0.5), (2.5, 0.0)])
 )
-def test_without_strength_or_cap_it_is_grpo(members, options):
+def test_without_strength_or_cap_xrpo_is_grpo(members, options):
     turns = xrpo_group(*zip(*members, strict=True))
     expected = grpo(turns).advantages
     assert xrpo(turns, strength=options[0], cap=options[1]).advantages == pytest.approx(expected, abs=1e-6)
@@ -355,7 +355,7 @@ def test_minimax_preference_is_the_share_of_wins_less_a_half(returns):
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(SCHEMES))
-def test_only_the_order_of_returns_counts_and_it_is_preserved(returns, scheme):
+def test_arena_rl_depends_only_on_the_order_of_returns_and_preserves_it(returns, scheme):
     advantages = arena_rl(group_of(returns), scheme=scheme).advantages
     assert arena_rl(group_of([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(
         advantages, abs=1e-12

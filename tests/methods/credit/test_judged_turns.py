@@ -38,7 +38,7 @@ def table_of_scores(process, outcome, *, other_rewards=None, names=("best_action
 HAND_OF_PPR = {"process": [[1.0, 0.5], [0.0]], "outcome": [[0.0, 1.0], [0.0]], "groups": [0, 0]}
 
 
-def test_by_hand_centred_at_half():
+def test_ppr_by_hand_centred_at_half():
     # rewards 0.5, 0 + 0.5 and -0.5 + 0; to go 1, 0.5 and -0.5, mean 1/3
     turns = table_of_scores(**HAND_OF_PPR)
     expected = np.array([1.0, 0.5, -0.5]) - 1 / 3
@@ -49,7 +49,7 @@ def test_by_hand_centred_at_half():
     assert ppr(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(discounted - 0.25)
 
 
-def test_by_hand_centred_at_the_mean():
+def test_ppr_by_hand_centred_at_the_mean():
     # process 0.25, -0.25 and 0; outcomes 1, 1 and 0.5; to go 2, 0.75 and 0.5
     expected = np.array([2.0, 0.75, 0.5]) - 3.25 / 3
     assert ppr(table_of_scores(**HAND_OF_PPR), centring="mean", divide_by_std=False).advantages == pytest.approx(
@@ -57,7 +57,7 @@ def test_by_hand_centred_at_the_mean():
     )
 
 
-def test_scales_names_and_other_rewards():
+def test_ppr_scales_names_and_other_rewards():
     turns = table_of_scores(
         [[2.0, 1.0], [0.0]],
         [[0.0, 4.0], [2.0]],
@@ -91,7 +91,7 @@ def test_in_one_turn_games_ppr_is_grpo_and_both_centrings_agree(outcomes):
             assert ppr(turns, centring=centring, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def ppr_drawn(seed):
+def random_ppr_table(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, 9)
     columns = [[generator.normal(size=length).tolist() for length in lengths] for _ in range(3)]
@@ -107,7 +107,7 @@ def ppr_drawn(seed):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("centring", ["half", "mean"])
 def test_ppr_equals_plain_loops(seed, centring):
-    turns = ppr_drawn(seed)
+    turns = random_ppr_table(seed)
     returns_to_go, keys = [], []
     for trajectory in range(9):
         rows = np.flatnonzero(turns.trajectory == trajectory)
@@ -123,8 +123,10 @@ def test_ppr_equals_plain_loops(seed, centring):
             ]
         returns_to_go += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
         keys += [(turns.group[row], turns.role[row]) for row in rows]
-    same_step = [[value for value, key in zip(returns_to_go, keys, strict=True) if key == own_key] for own_key in keys]
-    expected = [value - np.mean(own_key) for value, own_key in zip(returns_to_go, same_step, strict=True)]
+    returns_of_group = [
+        [value for value, other_key in zip(returns_to_go, keys, strict=True) if other_key == key] for key in keys
+    ]
+    expected = [value - np.mean(peers) for value, peers in zip(returns_to_go, returns_of_group, strict=True)]
     options = {
         "centring": centring,
         "largest_process": 3.0,
@@ -138,8 +140,8 @@ def test_ppr_equals_plain_loops(seed, centring):
 @pytest.mark.parametrize("centring", ["half", "mean"])
 def test_ppr_with_one_turn_and_with_equal_turns_is_zero(centring):
     assert ppr(table_of_scores([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
-    equal = table_of_scores([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
-    assert ppr(equal, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
+    equal_turns = table_of_scores([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
+    assert ppr(equal_turns, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
 def table_of_probes(outcome, accuracy, confidence, *, names=("best_action", "sure"), **columns):
@@ -189,7 +191,7 @@ def test_names_of_components_are_options():
     assert np.array_equal(spae(turns, accuracy="right", confidence="certain").advantages, default_names)
 
 
-def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
+def test_without_a_probe_confidence_is_the_probability_of_the_reply_per_token():
     turns = table([[0.5, 1.0, 1.0]], tokens=[2, 1, 0])
     turns = dataclasses.replace(turns, components={"best_action": turns.reward}, logprob=np.log([0.25, 0.8, 0.1]))
     phi = potential(np.array([0.5, 1.0, 1.0]), np.array([0.5, 0.8, 1.0]))
@@ -241,11 +243,11 @@ def test_spae_equals_plain_loops_and_gains_sum_to_the_last_potential(seed, satur
 
 def test_spae_with_one_turn_and_with_equal_turns():
     assert spae(table_of_probes([[1e6]], [[1.0]], [[1.0]]), confidence="sure").advantages == pytest.approx([1.0])
-    equal = table_of_probes([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
-    assert spae(equal, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
+    equal_turns = table_of_probes([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
+    assert spae(equal_turns, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
-def match_tir_drawn(seed):
+def random_match_tir_table(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=length).tolist() for length in generator.integers(1, 5, 9)]
     return table(rewards, groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9))
@@ -274,7 +276,7 @@ def test_the_papers_discount_is_the_default():
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("divide", [True, False])
 def test_without_the_turn_part_or_in_one_turn_games_match_tir_is_grpo(seed, divide):
-    turns = match_tir_drawn(seed)
+    turns = random_match_tir_table(seed)
     assert np.array_equal(
         match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages
     )
@@ -285,7 +287,7 @@ def test_without_the_turn_part_or_in_one_turn_games_match_tir_is_grpo(seed, divi
 
 @pytest.mark.parametrize("seed", range(5))
 def test_match_tir_equals_plain_loops(seed):
-    turns = match_tir_drawn(seed)
+    turns = random_match_tir_table(seed)
     rows = range(len(turns.reward))
     same_trajectory = [[turns.trajectory[i] == turns.trajectory[j] for j in rows] for i in rows]
     returns_to_go = [
@@ -471,7 +473,7 @@ def test_turns_without_a_verdict_are_not_in_the_group():
 
 
 @given(REWARDS, st.booleans())
-def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
+def test_vpr_is_at_grpo_on_the_process_reward(rewards, divide):
     groups, seats = [index // 4 for index in range(len(rewards))], [index % 2 for index in range(len(rewards))]
     turns = table_of_verdicts(rewards, groups=groups, seats=seats)
     scale = "std" if divide else "none"

@@ -110,13 +110,13 @@ def test_by_hand_discounted():
 
 
 @given(REWARDS_OF_REBN, st.sampled_from([1.0, 0.9]))
-def test_by_role_it_is_mars_with_a_scale(rewards, gamma):
+def test_rebn_by_role_is_mars_with_a_scale(rewards, gamma):
     turns = table(rewards, seats=[index % 2 for index in range(len(rewards))])
     expected = mars(turns, gamma=gamma, scale="std").advantages
     assert rebn(turns, gamma=gamma, by_role=True, epsilon=1e-6).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def test_by_default_roles_and_games_share_one_mean_and_by_role_they_do_not():
+def test_by_default_rebn_has_one_mean_for_all_roles_and_by_role_one_for_each():
     turns = table([[1.0], [3.0], [10.0], [30.0]], seats=[0, 0, 1, 1], games=[0, 0, 0, 1])
     assert rebn(turns).advantages == pytest.approx((np.array([1, 3, 10, 30]) - 11) / np.std([1, 3, 10, 30], ddof=1))
     assert rebn(turns, by_role=True).advantages == pytest.approx([-(2**-0.5), 2**-0.5, 0, 0])
@@ -142,7 +142,7 @@ def test_by_hand_with_a_groups_mean():
 
 
 @given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.sampled_from([1.0, 0.5]))
-def test_without_a_baseline_it_is_rebn(rewards, gamma):
+def test_reinforce_plus_plus_without_a_baseline_is_rebn(rewards, gamma):
     turns = table(rewards)
     expected = rebn(turns, gamma=gamma).advantages
     assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(
@@ -203,13 +203,13 @@ def test_each_statistic_has_its_own_scope():
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
-def test_per_role_it_is_grpo(rewards, over):
+def test_dr_mas_per_role_is_grpo(rewards, over):
     turns = team(rewards)
     assert dr_mas(turns, over=over).advantages == pytest.approx(grpo(turns, over=over).advantages, abs=1e-4)
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
-def test_with_global_statistics_it_is_grpo_of_a_team_without_roles(rewards, over):
+def test_dr_mas_with_global_statistics_is_grpo_of_a_team_without_roles(rewards, over):
     turns = team(rewards)
     without_roles = dataclasses.replace(turns, role=np.zeros_like(turns.role))
     estimate = dr_mas(turns, mean="global", std="global", over=over).advantages
@@ -274,7 +274,7 @@ def test_equals_plain_loops(rows, with_teams, by_group):
 
 
 @given(RETURNS_OF_ADV_EVO)
-def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
+def test_adv_evo_over_groups_without_teams_is_grpo_without_deviations(rows):
     groups = [2 * row[2] + row[3] for row in rows]
     turns = table(
         [[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows]

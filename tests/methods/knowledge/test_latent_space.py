@@ -58,7 +58,7 @@ def exploitability(strategy, sentences):
     return max(PAYOFFS @ probabilities)
 
 
-NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
+NGRAMS_256, NGRAMS_64 = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
 BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
 
 
@@ -68,7 +68,7 @@ BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 
 )
 def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(k, words, expected):
     """LSPO's paper reports .33, .33, 0 for three iterations on rock, paper, scissors, Spock, lizard."""
-    space = LatentSpace(embedding=NGRAMS, names=())
+    space = LatentSpace(embedding=NGRAMS_256, names=())
     clusters = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
     assert sorted(clusters.sentences) == sorted(words)
     strategies = solve_exactly(GAME, {"throw": clusters}, 4000)
@@ -85,7 +85,7 @@ def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         previous_clusters = clusters
         clusters = cluster_statements(
-            counts, k, clusters, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration)
+            counts, k, clusters, LatentSpace(embedding=NGRAMS_256, names=()), Stream.from_seed(seed).child(iteration)
         )
         if previous_clusters is not None:
             assert clusters.sentences[: len(previous_clusters.sentences)] == previous_clusters.sentences
@@ -289,16 +289,18 @@ def test_free_text_is_a_kind_per_role_with_states_of_clusters():
         asker,
         echo,
     ]
-    few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert locate_decisions(few, play, decisions, lambda name, line: name) == {
+    abstracted_chat = AbstractedEnvironment(Chat(), {"echo": FREE})
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: name) == {
         0: AbstractState("0 ", (), ()),
         1: AbstractState("1 asker", FREE, FREE),
     }
-    assert locate_decisions(few, play, decisions, lambda name, line: None) == {0: AbstractState("0 ", (), ())}
-    assert locate_decisions(few, play, decisions, lambda name, line: "@") == {
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: None) == {
+        0: AbstractState("0 ", (), ())
+    }
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: "@") == {
         0: AbstractState("0 ", (), ())
     }  # the rules do not allow the sentence
-    space = LatentSpace(embedding=FEW, names=())
+    space = LatentSpace(embedding=NGRAMS_64, names=())
     kinds = {name: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for name in Chat.roles}
     answer = solve_exactly(Chat(), kinds, 500)
     assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
@@ -427,7 +429,7 @@ def test_a_statement_is_split_into_its_pattern_and_the_named_player(line, withou
 
 
 def test_clusters_of_statements_do_not_depend_on_the_named_player():
-    space = LatentSpace(embedding=NGRAMS, names=CALLED, player_names=CALLED)
+    space = LatentSpace(embedding=NGRAMS_256, names=CALLED, player_names=CALLED)
     counts = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
     clusters = cluster_statements(counts, 3, None, space, STREAM)
     assert sorted(clusters.sentences) == ["seer @ good", "seer @ wolf", "silence"]
@@ -446,9 +448,9 @@ def test_clusters_of_statements_do_not_depend_on_the_named_player():
 
 def test_in_environments_without_players_names_an_at_sign_is_text():
     space = LatentSpace(
-        embedding=FEW,
+        embedding=NGRAMS_64,
         names=("left",),
-        kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)},
+        kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=NGRAMS_64, names=()), STREAM)},
     )
     assert space.nearest_sentences("speaks", ["left"]) == ["a@b"]
 

@@ -237,7 +237,7 @@ def test_each_bound_has_an_effect(make_minibatch):
 
 
 @given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-3, 3)), min_size=1, max_size=6))
-def test_at_ratio_one_it_is_the_policy_gradient(make_minibatch, rows):
+def test_at_ratio_one_cispo_is_the_policy_gradient(make_minibatch, rows):
     (batch,), _ = make_minibatch([row[0] for row in rows], advantages=[row[1] for row in rows])
     assert torch.equal(cispo(batch).values, policy_gradient(batch).values)
 

@@ -28,7 +28,9 @@ from sparring.methods.losses.ppo_clip import ppo_clip
     (0.5, 2.0, -1.0, -1.0),
     (1.1, 2.0, -2.2, -2.2),
 ])  # fmt: skip
-def test_values_and_slopes_on_both_sides_of_the_bounds(make_minibatch, gradient_of, ratio, advantage, value, slope):
+def test_aepo_values_and_slopes_on_both_sides_of_the_bounds(
+    make_minibatch, gradient_of, ratio, advantage, value, slope
+):
     batches, leaf = make_minibatch([math.log(ratio)], old=[0.0], advantages=[advantage], entropy=[1.0])
     assert aepo_clip(batches[0]).values.item() == pytest.approx(value)
     assert gradient_of(aepo_clip, batches, leaf).item() == pytest.approx(slope)
@@ -166,7 +168,7 @@ def test_d3s_keeps_the_requested_share_with_the_highest_scores(make_minibatch, r
     assert d3s_tokens(batch, keep=1.0).values.all()
 
 
-def test_without_signal_all_are_kept(make_minibatch):
+def test_without_a_signal_d3s_keeps_all_tokens(make_minibatch):
     (batch,), _ = make_minibatch([0.0] * 3, advantages=[0.0] * 3, entropy=[1.0, 2.0, 3.0])
     assert d3s_tokens(batch, keep=0.1).values.tolist() == [1.0] * 3
 
@@ -271,12 +273,12 @@ def test_hapo_value_and_gradient_equal_a_loop(make_minibatch, gradient_of, rows)
     batches, leaf = make_minibatch(
         columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], cut=(len(rows) // 2,)
     )
-    direct = hapo_clip_naive(leaf, columns[1], columns[2])
+    loss_by_loop = hapo_clip_naive(leaf, columns[1], columns[2])
     assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(
-        direct.item(), rel=1e-5, abs=1e-5
+        loss_by_loop.item(), rel=1e-5, abs=1e-5
     )
     nonempty = [batch for batch in batches if len(batch.index)]
-    expected = torch.autograd.grad(direct, leaf)[0]
+    expected = torch.autograd.grad(loss_by_loop, leaf)[0]
     assert torch.allclose(gradient_of(hapo_clip, nonempty, leaf), expected)
 
 
@@ -327,9 +329,9 @@ def kl_cov_naive(leaf, old, advantages, share, coefficient):
 def test_kl_cov_by_hand(make_minibatch):
     """Both means are 0: covariances 4, 1, -1, 0."""
     (batch,), _ = make_minibatch([2.0, -1.0, 1.0, -2.0], old=[1.5, -1.0, 1.0, -1.0], advantages=[2.0, -1.0, -1.0, 0.0])
-    first = torch.tensor(0.5).exp().item() * -2.0
-    assert kl_cov(batch).values.tolist() == pytest.approx([first + 0.5, 1.0, 1.0, 0.0])
-    assert kl_cov(batch, coefficient=0.1).values[0].item() == pytest.approx(first + 0.05)
+    first_value = torch.tensor(0.5).exp().item() * -2.0
+    assert kl_cov(batch).values.tolist() == pytest.approx([first_value + 0.5, 1.0, 1.0, 0.0])
+    assert kl_cov(batch, coefficient=0.1).values[0].item() == pytest.approx(first_value + 0.05)
     assert kl_cov(batch).metrics["chosen_fraction"].item() == 0.25
     assert (
         kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.5
@@ -347,13 +349,15 @@ def test_kl_cov_equals_a_loop_for_any_split_into_forward_passes(make_minibatch, 
     def loss(batch):
         return kl_cov(batch, share=share, coefficient=coefficient)
 
-    direct = kl_cov_naive(leaf, old, advantages, share, coefficient)
+    loss_by_loop = kl_cov_naive(leaf, old, advantages, share, coefficient)
     scores = (batches[0].whole.advantages - sum(advantages) / len(rows)) * (leaf.detach() - sum(logprobs) / len(rows))
     if len(scores.round(decimals=9).unique()) < len(scores):
         return  # rounding decides between equal covariances
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_loop.item(), rel=1e-5, abs=1e-5
+    )
     assert torch.allclose(
-        gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0], atol=1e-6
+        gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_loop, leaf)[0], atol=1e-6
     )  # terms in single precision may cancel
 
 

@@ -191,7 +191,7 @@ def test_self_imitation_by_hand(make_minibatch, gradient_of):
 
 
 @given(ROWS_OF_SELF_IMITATION)
-def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
+def test_self_imitation_on_positive_advantages_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
     batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
     assert torch.equal(self_imitation(batches[0]).values, policy_gradient(batches[0]).values)
 

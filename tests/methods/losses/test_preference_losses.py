@@ -84,9 +84,11 @@ def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
 
-    direct = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
 def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
@@ -111,10 +113,10 @@ def kto_naive(minibatch, leaf, beta, desirable, good_weight, bad_weight):
     losses = []
     for i, value in enumerate(outcome):
         outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
-        bar = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
-        if value > bar + 1e-8:
+        threshold = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
+        if value > threshold + 1e-8:
             losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
-        elif value < bar - 1e-8:
+        elif value < threshold - 1e-8:
             losses.append(bad_weight * (1 - torch.sigmoid(beta * (z - gain[i]))))
     return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
@@ -153,9 +155,11 @@ def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)
 
-    direct = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
 @pytest.mark.parametrize(
@@ -240,13 +244,15 @@ def test_the_trajectory_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return trajectory_dpo(batch, beta=0.5, pairs="all", length_normalised=normalised, discount=discount)
 
-    direct = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.sampled_from(["best_worst", "all"]))
-def test_without_normalisation_and_discount_it_is_dpo(make_minibatch, gradient_of, tokens, outcomes, pairs):
+def test_trajectory_dpo_without_normalisation_and_discount_is_dpo(make_minibatch, gradient_of, tokens, outcomes, pairs):
     batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes)
     trajectory_dpo_gradient = gradient_of(
         lambda batch: trajectory_dpo(batch, pairs=pairs, length_normalised=False), batches, leaf

@@ -68,16 +68,16 @@ LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1,
 
 
 @given(LOGPROBS, st.floats(0.01, 100))
-def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, LOG_RATIO_ROWS, cap):
+def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
     weights = truncated_is(
         make_batch(
-            [0.0] * len(LOG_RATIO_ROWS),
-            old=[row[0] for row in LOG_RATIO_ROWS],
-            sampler=[row[1] for row in LOG_RATIO_ROWS],
+            [0.0] * len(rows),
+            old=[row[0] for row in rows],
+            sampler=[row[1] for row in rows],
         ),
         cap=cap,
     ).values
-    expected = [min(math.exp(min(max(logprob - sampled, -20.0), 20.0)), cap) for logprob, sampled in LOG_RATIO_ROWS]
+    expected = [min(math.exp(min(max(logprob - sampled, -20.0), 20.0)), cap) for logprob, sampled in rows]
     assert weights.tolist() == pytest.approx(expected)
 
 
@@ -154,24 +154,24 @@ LOG_RATIO_ROWS = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_siz
 
 
 @given(LOG_RATIO_ROWS)
-def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_minibatch, gradient_of, LOG_RATIO_ROWS):
-    batches, leaf = make_minibatch([row[0] for row in LOG_RATIO_ROWS], advantages=[row[1] for row in LOG_RATIO_ROWS])
+def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_minibatch, gradient_of, rows):
+    batches, leaf = make_minibatch([row[0] for row in rows], advantages=[row[1] for row in rows])
     assert torch.allclose(gradient_of(log_ratio_clip, batches, leaf), gradient_of(policy_gradient, batches, leaf))
 
 
 @given(LOG_RATIO_ROWS)
-def test_it_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_minibatch, gradient_of, LOG_RATIO_ROWS):
+def test_log_ratio_clip_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_minibatch, gradient_of, rows):
     """Without a penalty a token's gradient is PPO's, or 0 where PPO does not clip because of the advantage's sign."""
     batches, leaf = make_minibatch(
-        [row[0] for row in LOG_RATIO_ROWS],
-        old=[0.0] * len(LOG_RATIO_ROWS),
-        advantages=[row[1] for row in LOG_RATIO_ROWS],
+        [row[0] for row in rows],
+        old=[0.0] * len(rows),
+        advantages=[row[1] for row in rows],
     )
     slopes = gradient_of(
         lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, leaf
     )
     ppo_slopes = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, leaf)
-    for slope, ppo_slope, (x, _) in zip(slopes.tolist(), ppo_slopes.tolist(), LOG_RATIO_ROWS, strict=True):
+    for slope, ppo_slope, (x, _) in zip(slopes.tolist(), ppo_slopes.tolist(), rows, strict=True):
         is_inside = math.log(0.8) <= x <= math.log(1.2)
         assert slope == (pytest.approx(ppo_slope, abs=1e-5) if is_inside else pytest.approx(0.0, abs=1e-5))
 

@@ -152,7 +152,7 @@ def random_turns(seed, views=3):
     return with_views(table(rewards, groups=groups, roles=roles, keys=view_ids // 2), view_ids), rewards, groups, roles
 
 
-def test_golden_step_part():
+def test_gigpo_golden_step_part():
     # two games of two turns share the first view; rewards 1 and 0 at their ends
     turns = with_views(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 0, 2])
     advantages, episode_part = gigpo(turns).advantages, gigpo(turns, weight=0.0).advantages
@@ -216,7 +216,7 @@ def test_information_states_can_be_the_anchor_of_gigpo():
     assert gigpo(turns).advantages != pytest.approx(expected)
 
 
-def test_similar_texts_share_a_step_group():
+def test_gigpo_similar_texts_share_a_step_group():
     turns = with_views(
         table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y")
     )
@@ -225,7 +225,7 @@ def test_similar_texts_share_a_step_group():
     assert np.array_equal(gigpo(turns, similarity=1.0).advantages, gigpo(turns).advantages)
 
 
-def test_the_released_variant_weighs_long_games_more():
+def test_gigpo_released_variant_weighs_long_games_more():
     turns = with_views(table([[3.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2])
     assert bind("credit", "gigpo", preset="as_released")(turns, {}).advantages == pytest.approx([2.0, -1.0, -1.0])
     assert gigpo(turns).advantages == pytest.approx([1.5, -1.5, -1.5])
@@ -245,7 +245,7 @@ def test_gigpo_with_one_trajectory_equal_returns_and_large_returns():
 THREE_GAMES = {"rewards": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0]], "groups": [0, 0, 0]}
 
 
-def test_golden_weights():
+def test_hgpo_golden_weights():
     # at the last view: level 1 compares 1 with (1, 0, 0), levels 2 and 3 with (1, 0)
     turns = with_views(table(**THREE_GAMES), [0, 1, 2, 0, 1, 2, 2])
     last = hgpo(turns, gamma=1.0, divide_by_std=False).advantages[[2, 5, 6]]
@@ -315,7 +315,7 @@ def test_hgpo_equals_plain_loops(seed, divide, base, count_zeros):
     assert hgpo(turns, divide_by_std=divide, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_released_variant_skips_levels_with_zero_advantage():
+def test_hgpo_released_variant_skips_levels_with_zero_advantage():
     # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own history the third matches one return of 0
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
     turns = with_views(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
@@ -333,7 +333,7 @@ def test_the_released_variant_skips_levels_with_zero_advantage():
     assert released[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
-def test_alpha_zero_weighs_all_levels_equally_up_to_the_history():
+def test_hgpo_alpha_zero_weighs_all_levels_equally_up_to_the_history():
     turns = with_views(table(**THREE_GAMES), [0, 1, 2, 0, 1, 2, 2])
     assert hgpo(turns, gamma=1.0, divide_by_std=False, alpha=0.0).advantages[2] == pytest.approx(
         (2 / 3 + 0.5 + 0.5) / 3
@@ -343,7 +343,7 @@ def test_alpha_zero_weighs_all_levels_equally_up_to_the_history():
     )
 
 
-def test_with_information_states_all_history_lengths_agree():
+def test_hgpo_with_information_states_all_history_lengths_agree():
     turns = table(**THREE_GAMES, keys=[0, 1, 2, 0, 1, 2, 3])
     without_history, with_history = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
     assert without_history == pytest.approx(with_history)
@@ -359,7 +359,7 @@ def test_hgpo_with_one_trajectory_equal_returns_and_large_returns():
     assert hgpo(large_turns, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
 
 
-def test_a_seat_that_sees_one_view_twice_is_compared_with_itself():
+def test_hgpo_seat_that_sees_one_view_twice_is_compared_with_itself():
     turns = with_views(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
     assert hgpo(turns).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
     assert hgpo(turns, gamma=1.0).advantages.tolist() == [0, 0, 0]
@@ -397,7 +397,7 @@ def test_salt_by_hand():
     assert salt(turns, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
 
 
-def test_a_step_shared_by_all_trajectories_gets_no_advantage():
+def test_salt_step_shared_by_all_trajectories_gets_no_advantage():
     turns = with_views_and_actions(
         table([[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 3], [5] * 6
     )
@@ -532,7 +532,7 @@ def test_branch_grpo_is_salt_on_trees_and_grpo_without_shared_turns(seed):
     assert branch_grpo(unshared_turns).advantages == pytest.approx(grpo(unshared_turns).advantages, abs=1e-12)
 
 
-def test_surprise_raises_advantages_of_unlikely_tokens():
+def test_branch_grpo_surprise_raises_advantages_of_unlikely_tokens():
     turns = with_actions(table([[2.0], [0.0], [0.0]], groups=[0] * 3, keys=[0, 1, 2], tokens=[2, 1, 4]), [0, 0, 0])
     turns = dataclasses.replace(
         turns, logprob=np.array([-6.0, -1.0, -8.0])

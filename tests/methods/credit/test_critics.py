@@ -37,7 +37,7 @@ def test_gae_with_lambda_one_and_no_critic_is_the_return(rewards, gamma):
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=6))
-def test_a_perfect_critic_leaves_no_advantage(rewards):
+def test_gae_perfect_critic_leaves_no_advantage(rewards):
     values = np.cumsum(rewards[::-1])[::-1]
     assert gae(table([rewards], values=values), lam=0.7).advantages == pytest.approx(np.zeros(len(rewards)), abs=1e-9)
 
@@ -53,7 +53,7 @@ def test_whitening_in_gae_changes_neither_targets_nor_a_single_turn():
     assert gae(table([[3.0]], values=[1.0]), whiten=True).advantages.tolist() == [2.0]
 
 
-def test_default_gamma_is_1_and_default_lambda_is_095():
+def test_gae_default_gamma_is_1_and_default_lambda_is_095():
     turns = table([[0.0, 1.0]], values=[0.25, 0.5])
     assert gae(turns).advantages == pytest.approx([0.25 + 0.95 * 0.5, 0.5])
 
@@ -125,7 +125,7 @@ def test_with_fresh_games_vtrace_is_gae(seed, gamma):
     )
 
 
-def test_without_clipped_ratios_stale_data_give_the_current_gradient():
+def test_vtrace_without_clipped_ratios_stale_data_give_the_current_gradient():
     """One decision sampled with probability q, now p: the ratio turns the mean under q into the mean under p."""
     q, p = 0.7, 0.4
     total = 0.0
@@ -134,7 +134,7 @@ def test_without_clipped_ratios_stale_data_give_the_current_gradient():
     assert total == pytest.approx(p * (1 - p) * (1.0 - 5.0))
 
 
-def test_the_importance_weight_can_be_left_to_the_loss():
+def test_vtrace_importance_weight_can_be_left_to_the_loss():
     turns = table_with_ratios([[4.0]], [1.0], [0.5])
     assert vtrace(turns).advantages == pytest.approx([1.5])
     assert vtrace(turns, weigh_policy=False).advantages == pytest.approx([3.0])
@@ -293,7 +293,7 @@ def test_with_replies_of_one_token_bi_level_gae_is_gae_over_turns(seed, gamma, l
     assert np.array_equal(credit.value_targets, gae_credit.value_targets)
 
 
-def test_whitening_does_not_change_the_targets_of_the_critic():
+def test_bi_level_gae_whitening_does_not_change_the_targets_of_the_critic():
     turns = bi_level_gae_random_turns(3)
     unwhitened, whitened = bi_level_gae(turns), bi_level_gae(turns, whiten=True)
     assert whitened.advantages.mean() == pytest.approx(0.0, abs=1e-12)
@@ -308,7 +308,7 @@ def test_bi_level_gae_of_equal_tokens_and_one_token():
     assert bi_level_gae(table_with_tokens([[1.0]], [1], [0.5]), whiten=True).advantages.tolist() == [0.5]
 
 
-def test_the_reward_of_a_turn_without_tokens_counts_for_the_previous_turn():
+def test_bi_level_gae_reward_of_a_turn_without_tokens_counts_for_the_previous_turn():
     # the last turn of the first trajectory and the first of the second have no tokens
     with_empty_turns = table_with_tokens(
         [[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0]
@@ -408,7 +408,7 @@ def test_vine_ppo_by_hand():
     assert vine_ppo(turns, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
 
 
-def test_whitening_counts_a_turn_once_per_token():
+def test_vine_ppo_whitening_counts_a_turn_once_per_token():
     turns = table_with_values([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
     raw_values = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
     whitened_values = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
@@ -431,7 +431,7 @@ def test_vine_ppo_equals_its_definition(plays, gamma):
     assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_equal_value_differences_give_exactly_zero():
+def test_vine_ppo_equal_value_differences_give_exactly_zero():
     turns = table_with_values([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
     assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
     assert whiten_values(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
@@ -449,6 +449,6 @@ def test_equal_value_differences_give_exactly_zero():
         ),
     ],
 )
-def test_invalid_configurations_are_refused_before_a_run(changes, error, words):
+def test_vine_ppo_invalid_configurations_are_refused_before_a_run(changes, error, words):
     with pytest.raises(error, match=words):
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": {"name": "vine_ppo"}, **changes})

@@ -36,14 +36,14 @@ def test_aepo_values_and_slopes_on_both_sides_of_the_bounds(
     assert gradient_of(aepo_clip, batches, leaf).item() == pytest.approx(slope)
 
 
-def test_high_entropy_tokens_weigh_more(make_minibatch):
+def test_aepo_clip_high_entropy_tokens_weigh_more(make_minibatch):
     (batch,), _ = make_minibatch([0.0, 0.0], entropy=[1.0, 3.0])
     assert aepo_clip(batch, entropy_gain=0.5).values.tolist() == pytest.approx([-0.5, -1.5])
     assert aepo_clip(batch, entropy_gain=0.0).values.tolist() == [-1.0, -1.0]
     assert aepo_clip(batch, entropy_gain=5.0).values.tolist() == pytest.approx([0.0, -6.0])  # the sign never changes
 
 
-def test_entropies_are_compared_within_the_minibatch(make_minibatch):
+def test_aepo_clip_entropies_are_compared_within_the_minibatch(make_minibatch):
     batches, _ = make_minibatch([0.0, 0.0], entropy=[1.0, 3.0], cut=(1,))
     assert [aepo_clip(batch, entropy_gain=0.5).values.item() for batch in batches] == pytest.approx([-0.5, -1.5])
 
@@ -70,7 +70,7 @@ def test_aepo_clip_widths_and_metrics(make_minibatch):
     assert with_wide_clip.metrics["clip_fraction"].item() == with_wide_clip.metrics["bounded_fraction"].item() == 0.0
 
 
-def test_an_extreme_ratio_keeps_a_bounded_gradient(make_minibatch, gradient_of):
+def test_aepo_clip_extreme_ratio_keeps_a_bounded_gradient(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([0.0], old=[-1e9], entropy=[1.0])
     assert gradient_of(aepo_clip, batches, leaf).item() == pytest.approx(-1.2)
 
@@ -107,7 +107,7 @@ def test_the_share_of_clip_cov_is_of_the_minibatch(make_minibatch):
     assert torch.equal(values, clip_cov(minibatch[0], share=0.5).values)
 
 
-def test_tokens_that_ppo_clips_are_not_drawn(make_minibatch):
+def test_clip_cov_tokens_that_ppo_clips_are_not_drawn(make_minibatch):
     old = [2.0, -2.0 + math.log(2.0), 0.1, -1.5, 1.5, -0.1]  # the second ratio fell to 1/2 and A < 0: clipped
     (batch,), _ = make_minibatch(LOGPROBS, old=old, advantages=ADVANTAGES, uniform=[0.9, 0.1, 0.0, 0.3, 0.5, 0.0])
     assert chosen_tokens(clip_cov(batch)) == [3]
@@ -131,7 +131,7 @@ def test_clip_cov_is_ppo_clip_except_for_the_drawn_tokens(make_minibatch, rows, 
     assert torch.equal(clip_cov(batch, lower=99.0, upper=100.0).values, ppo_values)
 
 
-def test_preset_of_spear(make_minibatch):
+def test_clip_cov_preset_of_spear(make_minibatch):
     (batch,), _ = make_minibatch([5.0, -5.0], advantages=[5.0, -5.0], uniform=[0.5, 0.1])  # covariances 25
     assert chosen_tokens(bind("losses", "clip_cov", preset="spear")(batch)) == [1]
     assert chosen_tokens(clip_cov(batch)) == []
@@ -173,7 +173,7 @@ def test_without_a_signal_d3s_keeps_all_tokens(make_minibatch):
     assert d3s_tokens(batch, keep=0.1).values.tolist() == [1.0] * 3
 
 
-def test_keep_can_be_a_schedule(make_minibatch):
+def test_d3s_tokens_keep_can_be_a_schedule(make_minibatch):
     (batch,), _ = make_minibatch([0.0] * 4, advantages=[1.0, 2.0, 3.0, 4.0], entropy=[1.0] * 4)
     loss = bind("losses", "d3s_tokens", {"keep": {"schedule": "linear", "start": 1.0, "end": 0.25}})
     assert [int(loss(batch, progress=progress_value).values.sum()) for progress_value in (0.0, 1.0)] == [4, 1]
@@ -299,7 +299,7 @@ def test_hapo_with_and_without_dual_clip(make_minibatch):
     assert hapo_clip(batch, dual_clip=None).metrics["clip_fraction"].item() == 0.0
 
 
-def test_high_entropy_tokens_are_counted_and_equal_entropies_change_nothing(make_minibatch):
+def test_hapo_clip_high_entropy_tokens_are_counted_and_equal_entropies_change_nothing(make_minibatch):
     (batch,), _ = make_minibatch([0.3] * 4, old=[0.0] * 4, entropy=ENTROPY)
     assert hapo_clip(batch, pivot=2 / 3).metrics["uncertain_fraction"].item() == 0.25
     assert hapo_clip(batch, pivot=1 / 3).metrics["uncertain_fraction"].item() == 0.5
@@ -367,7 +367,7 @@ def test_kl_cov_without_share_or_coefficient_is_the_surrogate_loss(make_minibatc
     assert torch.equal(kl_cov(batch, **options).values, -(batch.logprobs - batch.old_logprobs).exp() * batch.advantages)
 
 
-def test_with_equal_advantages_no_token_is_chosen(make_minibatch):
+def test_kl_cov_with_equal_advantages_no_token_is_chosen(make_minibatch):
     (batch,), _ = make_minibatch([2.0, -2.0, 0.0], old=[0.0] * 3, advantages=[3.0] * 3)
     assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.0
 

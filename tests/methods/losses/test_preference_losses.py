@@ -91,7 +91,7 @@ def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
     assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
-def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
+def test_dpo_accuracy_and_margin_are_means_over_pairs(make_minibatch):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
     (batch,), _ = make_minibatch(
         [2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0]
@@ -100,7 +100,7 @@ def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
 
 
-def test_extreme_margins_stay_finite(make_minibatch, gradient_of):
+def test_dpo_extreme_margins_stay_finite(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert dpo(batches[0], beta=1.0).values.sum().item() == pytest.approx(2e9)
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, leaf).tolist() == pytest.approx([-1.0, 1.0])
@@ -165,7 +165,7 @@ def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
 @pytest.mark.parametrize(
     ("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)]
 )  # rounding puts these means above, below and below
-def test_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
+def test_kto_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
     (batch,), _ = make_minibatch(
         [-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size
     )
@@ -174,7 +174,7 @@ def test_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
+def test_kto_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert gradient_of(kto, batches, leaf).tolist() == [0.0, 0.0]
 
@@ -260,7 +260,7 @@ def test_trajectory_dpo_without_normalisation_and_discount_is_dpo(make_minibatch
     assert torch.allclose(trajectory_dpo_gradient, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, leaf))
 
 
-def test_preset_of_dmpo(make_minibatch):
+def test_trajectory_dpo_preset_of_dmpo(make_minibatch):
     (batch,), _ = make_minibatch(
         [0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0]
     )

@@ -47,11 +47,11 @@ def test_within_the_bounds_kept_ratios_are_those_of_truncated_is(make_batch, rat
     assert torch.equal(mask, mask**2)
 
 
-def test_equal_probabilities_keep_every_token(make_batch):
+def test_masked_is_equal_probabilities_keep_every_token(make_batch):
     assert masked_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
 
 
-def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
+def test_truncated_is_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     term = truncated_is(make_batch([0.0] * 3, old=[0.0, math.log(5.0), -1.0], sampler=[0.0, 0.0, 0.0]))
     assert term.level == "weight"
     assert term.values.tolist() == pytest.approx([1.0, 2.0, math.exp(-1)])
@@ -60,7 +60,7 @@ def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     assert not term.values.requires_grad
 
 
-def test_cap_is_an_option(make_batch):
+def test_truncated_is_cap_is_an_option(make_batch):
     assert truncated_is(make_batch([0.0], old=[3.0], sampler=[0.0]), cap=10.0).values.item() == pytest.approx(10.0)
 
 
@@ -68,7 +68,7 @@ LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1,
 
 
 @given(LOGPROBS, st.floats(0.01, 100))
-def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
+def test_truncated_is_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
     weights = truncated_is(
         make_batch(
             [0.0] * len(rows),
@@ -100,7 +100,7 @@ def test_the_mask_uses_the_old_probability(make_batch):
 
 
 @given(st.lists(P, min_size=1, max_size=8), P, P)
-def test_a_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, probabilities, first, second):
+def test_probability_mask_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, probabilities, first, second):
     batch = probability_mask_batch_of(make_batch, probabilities)
     fewer_kept, more_kept = (probability_mask(batch, below=limit).values for limit in sorted((first, second)))
     assert (fewer_kept <= more_kept).all()
@@ -135,7 +135,7 @@ def test_log_ratio_clip_by_hand(make_minibatch, gradient_of):
     assert term.weighted and term.level == "token"
 
 
-def test_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, gradient_of):
+def test_log_ratio_clip_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
     gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, leaf)
     assert gradient.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
@@ -143,7 +143,7 @@ def test_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, 
     assert preset.values.tolist() == pytest.approx([-2 * math.exp(0.1), -3 * math.exp(0.2)], rel=1e-5)
 
 
-def test_each_bound_has_an_effect(make_minibatch, gradient_of):
+def test_log_ratio_clip_each_bound_has_an_effect(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
     for bounds, expected in (({"high": 0.6}, [-math.exp(0.5), 0.0]), ({"low": -0.6}, [0.0, -math.exp(-0.5)])):
         gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, leaf)
@@ -177,7 +177,7 @@ def test_log_ratio_clip_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_m
 
 
 @pytest.mark.parametrize("old", [-1e6, 1e6])
-def test_extreme_ratios_stay_finite(make_minibatch, gradient_of, old):
+def test_log_ratio_clip_extreme_ratios_stay_finite(make_minibatch, gradient_of, old):
     batches, leaf = make_minibatch([-1.0], old=[old], advantages=[1e6])
     assert (
         torch.isfinite(log_ratio_clip(batches[0]).values).all()

@@ -13,8 +13,8 @@ from tests.docs.loading import ROOT, load
 FOLDER = ROOT / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
 HELPERS = {"common", "published", "scale_model", "view_store", *(name for name in SCRIPTS if name.startswith("peer_"))}
-# packages that TRL, Transformers and PEFT try to import: a script with such a name would be taken for the package
-LOOKED_FOR = {
+# packages that TRL, Transformers and PEFT try to import: a script with such a name would be imported instead of the package
+OPTIONAL_IMPORTS = {
     *(
         "accelerate",
         "aqlm",
@@ -61,7 +61,7 @@ LOOKED_FOR = {
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def imported():
+def imported_packages():
     packages = set()
     for name in SCRIPTS:
         for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))):
@@ -72,7 +72,7 @@ def imported():
     return packages - set(SCRIPTS)
 
 
-def required():
+def required_packages():
     text = (
         (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         + MAKEFILE
@@ -84,8 +84,18 @@ def required():
 
 def test_no_script_has_the_name_of_a_package():
     """Python searches the folder of a script before all packages."""
-    assert {"torch", "trl", "textarena", "numpy"} <= imported() and {"trl", "peft", "torch"} <= required()
-    packages = imported() | required() | LOOKED_FOR | set(packages_distributions()) | set(sys.stdlib_module_names)
+    assert {"torch", "trl", "textarena", "numpy"} <= imported_packages() and {
+        "trl",
+        "peft",
+        "torch",
+    } <= required_packages()
+    packages = (
+        imported_packages()
+        | required_packages()
+        | OPTIONAL_IMPORTS
+        | set(packages_distributions())
+        | set(sys.stdlib_module_names)
+    )
     assert not packages & set(SCRIPTS)
 
 

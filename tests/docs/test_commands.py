@@ -18,7 +18,7 @@ FENCE = "`" * 3
 
 
 table = load("tools", "commands")
-trying = load("tools", "try_commands")
+try_module = load("tools", "try_commands")
 rotation = load(".ci", "rotation")
 PAGE = f"""Type `sparring explain
 NAME`, see `sparring.interop`, `sparring train` and `runs/demo`.
@@ -124,11 +124,11 @@ def test_every_command_that_trains_has_a_valid_configuration():
 def try_commands(monkeypatch, tmp_path):
     for name in ("HOME", "XDG_CACHE_HOME", "SPARRING_CACHE", "PATH"):
         monkeypatch.setenv(name, "as it was" if name != "PATH" else "/usr/bin:/bin")
-    monkeypatch.setattr(trying, "ROOT", tmp_path / "project")
+    monkeypatch.setattr(try_module, "ROOT", tmp_path / "project")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "page.md").touch()
     (tmp_path / "shop").mkdir()
-    return trying.Workshop(tmp_path / "shop", small=True)
+    return try_module.Workshop(tmp_path / "shop", small=True)
 
 
 def try_page(try_commands, page, *rows):
@@ -144,9 +144,9 @@ def test_commands_run_as_typed_in_an_empty_home(try_commands, tmp_path, capsys):
         "files": {"my-file": "written "},
         "input": "typed\n",
     }
-    left_out = {"command": "nothing", "add": None, "never": "why"}
+    skipped = {"command": "nothing", "add": None, "never": "why"}
     assert (
-        try_page(try_commands, "README.md", {**commands, "expect": f"written typed {tmp_path}/shop/home"}, left_out)
+        try_page(try_commands, "README.md", {**commands, "expect": f"written typed {tmp_path}/shop/home"}, skipped)
         == []
     )
     assert capsys.readouterr().out.count("\n") == 1
@@ -287,8 +287,8 @@ def test_commands_that_depend_on_each_other_form_one_group():
     lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
     lines += ["sparring train kuhn-tiny"]
     lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
-    left_out = (table.Command("make x", "docs/a.md"), table.Entry(command="make x", never="why"))
-    groups = lines_of(table.in_groups([left_out, *rows_of(*lines)], small=True))
+    skipped = (table.Command("make x", "docs/a.md"), table.Entry(command="make x", never="why"))
+    groups = lines_of(table.in_groups([skipped, *rows_of(*lines)], small=True))
     assert sorted(groups) == sorted(
         [
             [training, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
@@ -329,27 +329,27 @@ def test_every_run_that_a_command_reads_is_made_earlier_on_its_page():
     assert missing_runs == []
 
 
-def choose(commit="", only=""):
-    pages = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
+def chosen_commands(commit="", only=""):
+    pages = try_module.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
     return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
 
 def test_each_command_is_due_at_one_commit_in_seven_or_at_every_one():
-    chosen = [choose(commit) for commit in commits(7)]
-    all_rows = choose()
-    always = [row for row in all_rows if row[0] in trying.ALWAYS]
-    assert {page for page, _ in always} == set(trying.ALWAYS)
-    rotated = [[row for row in of_commit if row[0] not in trying.ALWAYS] for of_commit in chosen]
+    chosen = [chosen_commands(commit) for commit in commits(7)]
+    all_rows = chosen_commands()
+    always = [row for row in all_rows if row[0] in try_module.ALWAYS]
+    assert {page for page, _ in always} == set(try_module.ALWAYS)
+    rotated = [[row for row in of_commit if row[0] not in try_module.ALWAYS] for of_commit in chosen]
     assert sorted(always + list(itertools.chain(*rotated))) == sorted(all_rows)
     for of_commit in chosen:
-        assert [row for row in of_commit if row[0] in trying.ALWAYS] == always
+        assert [row for row in of_commit if row[0] in try_module.ALWAYS] == always
         assert of_commit == [row for row in all_rows if row in of_commit]  # in the order of the pages
     assert max(map(len, rotated)) < len(all_rows) / 3
 
 
 def test_a_command_of_two_pages_is_due_on_both_together():
     for commit in commits(7):
-        rows = [row for row in choose(commit) if row[1] == "sparring reproduce credit-lab"]
+        rows = [row for row in chosen_commands(commit) if row[1] == "sparring reproduce credit-lab"]
         assert len(rows) in (0, 2)
 
 
@@ -358,11 +358,11 @@ def test_a_failed_command_prints_the_line_that_repeats_it(try_commands, capsys):
     line = capsys.readouterr().out.splitlines()[-1]
     assert line == """again: make commands ONLY='docs/a.md: .exit 3. . .x. ..y. a=.1.'"""
     text = """sparring evaluate runs/league --opponent "mixture 'players={random: 1, cfr: 1}'\""""
-    make, target, only = shlex.split(trying.repeating(table.Command(text, "docs/league.md")))
+    make, target, only = shlex.split(try_module.repeating(table.Command(text, "docs/league.md")))
     assert (make, target) == ("make", "commands")
-    chosen = [command for _, command in choose(only=only.removeprefix("ONLY="))]
+    chosen = [command for _, command in chosen_commands(only=only.removeprefix("ONLY="))]
     assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
-    assert choose(only="README.md: make test") == []
+    assert chosen_commands(only="README.md: make test") == []
 
 
 def make(*arguments):
@@ -387,13 +387,13 @@ def test_help_has_a_line_for_every_target():
 
 
 def test_a_commit_or_rotation_selects_and_an_empty_one_selects_all():
-    def passed(*arguments):
+    def make_options(*arguments):
         line = make("--dry-run", "--old-file=models", "commands", *arguments).splitlines()[-1]
         return line.partition("try_commands.py ")[2]
 
-    assert passed("ROTATION=1a2b3c4d") == passed("COMMIT=1a2b3c4d5e6f") == "--rotation '1a2b3c4d/7'"
-    assert passed("ROTATION=") == "--rotation ''"
-    assert passed("ONLY=docs/suites.md", "ROTATION=1a2b3c4d") == "--only 'docs/suites.md'"
+    assert make_options("ROTATION=1a2b3c4d") == make_options("COMMIT=1a2b3c4d5e6f") == "--rotation '1a2b3c4d/7'"
+    assert make_options("ROTATION=") == "--rotation ''"
+    assert make_options("ONLY=docs/suites.md", "ROTATION=1a2b3c4d") == "--only 'docs/suites.md'"
 
 
 def test_a_failed_check_stops_and_prints_the_seconds_of_its_parts(tmp_path):

@@ -25,7 +25,7 @@ PAGES = [
     if measured.marks(page.read_text(encoding="utf-8"))
 ]
 FILES = sorted([*published.RESULTS.glob("*.json"), *(ROOT / "studies").glob("*/results.json")])
-GOOD = {
+VALID_RESULTS = {
     "command": "python benchmarks/x.py --seeds 2",
     "setting": {},
     "commit": "0123abc",
@@ -41,25 +41,31 @@ def test_a_page_agrees_with_its_results_files(page):
     assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
 
 
-def test_a_page_made_as_a_whole_is_what_its_results_file_holds():
+def test_a_fully_generated_page_agrees_with_its_results_file():
     assert generate.SELF_PLAY.read_text(encoding="utf-8") == generate.pages()[generate.SELF_PLAY]
 
 
-WRITTEN = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")})
-DIARIES = {"CHANGELOG.md"}
-WRITTEN = [
+PAGES_WITHOUT_TYPED_INTERVALS = sorted(
+    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")}
+)
+CHANGELOGS = {"CHANGELOG.md"}
+PAGES_WITHOUT_TYPED_INTERVALS = [
     page
-    for page in [*WRITTEN, *sorted((ROOT / "benchmarks").glob("*.md"))]
-    if page.name not in DIARIES and page != generate.SELF_PLAY
+    for page in [*PAGES_WITHOUT_TYPED_INTERVALS, *sorted((ROOT / "benchmarks").glob("*.md"))]
+    if page.name not in CHANGELOGS and page != generate.SELF_PLAY
 ]
 
 
-@every_case("page", WRITTEN, ids=[str(page.relative_to(ROOT)) for page in WRITTEN])
+@every_case(
+    "page", PAGES_WITHOUT_TYPED_INTERVALS, ids=[str(page.relative_to(ROOT)) for page in PAGES_WITHOUT_TYPED_INTERVALS]
+)
 def test_no_interval_in_a_table_is_written_by_hand(page):
     text = measured.MARK.sub("", page.read_text(encoding="utf-8"))
-    typed = [line for line in text.splitlines() if line.startswith("|") and published.INTERVAL.search(line)]
-    assert not typed, (
-        f"{typed[0]}\nstands in no file of benchmarks/results; put the table between markers (tools/measured.py)"
+    lines_with_intervals = [
+        line for line in text.splitlines() if line.startswith("|") and published.INTERVAL.search(line)
+    ]
+    assert not lines_with_intervals, (
+        f"{lines_with_intervals[0]}\nstands in no file of benchmarks/results; put the table between markers (tools/measured.py)"
     )
 
 
@@ -86,7 +92,7 @@ def test_a_results_file_names_the_source_of_its_figures(path):
     ],
 )
 def test_a_figure_of_skill_without_initial_states_or_seeds_is_refused(row, message):
-    assert message in " ".join(published.errors_of({**GOOD, "rows": [row]}))
+    assert message in " ".join(published.errors_of({**VALID_RESULTS, "rows": [row]}))
 
 
 @pytest.mark.parametrize(
@@ -98,12 +104,12 @@ def test_a_figure_of_skill_without_initial_states_or_seeds_is_refused(row, messa
     ],
 )
 def test_skill_with_initial_states_and_speed_without_are_accepted(row):
-    assert published.errors_of({**GOOD, "rows": [row]}) == []
+    assert published.errors_of({**VALID_RESULTS, "rows": [row]}) == []
 
 
 @every_case("key", published.KEYS)
 def test_a_results_file_without_a_source_is_refused(key):
-    document = {**GOOD, "rows": []}
+    document = {**VALID_RESULTS, "rows": []}
     del document[key]
     assert published.errors_of(document)
 

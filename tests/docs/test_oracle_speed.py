@@ -1,4 +1,4 @@
-"""The oracle benchmark: its recipes, and the counting of verdicts that an episode waits for."""
+"""The oracle benchmark: its recipes, and which verdicts count as waiting time of an episode."""
 
 import json
 
@@ -38,19 +38,19 @@ def test_a_step_of_each_recipe_reports_its_share_of_judging(recipe):
 def test_only_judging_during_play_is_counted(monkeypatch):
     """A slow oracle lengthens the step, as episodes wait for it."""
     oracle_class, counts, durations = type(oracles.registry.bind("oracles", "graded", {})()), [], []
-    right, round_of = oracle_class.judge, oracles.play_round
+    original_judge, original_round = oracle_class.judge, oracles.play_round
 
     def judge(self, states, *more):
         counts.append(len(states))
         oracles.time.sleep(0.1)
-        return right(self, states, *more)
+        return original_judge(self, states, *more)
 
-    def watched(*arguments):
-        durations.append(round_of(*arguments))
+    def recording_round(*arguments):
+        durations.append(original_round(*arguments))
         return durations[-1]
 
     monkeypatch.setattr(oracle_class, "judge", judge)
-    monkeypatch.setattr(oracles, "play_round", watched)
+    monkeypatch.setattr(oracles, "play_round", recording_round)
     (share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
     timing = durations[0].timing
     assert counts and timing["seconds/oracle"] >= 0.1 * len(counts)

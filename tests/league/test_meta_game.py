@@ -18,7 +18,7 @@ def note_of(solver, book, members=MEMBERS):
     return unmet_note(bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0}))
 
 
-def test_pairs_that_have_never_met_are_counted():
+def test_pairs_without_games_are_counted():
     assert note_of("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith(
         "2 of 3 pairs of members have never met, and nash takes"
     )

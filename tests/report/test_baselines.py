@@ -69,21 +69,23 @@ def test_the_best_value_is_the_better_bound_and_equal_lines_are_merged():
 
 def test_values_bands_and_labels_are_drawn_within_the_axes():
     series = [Series(name="x", points=[(1, 0.2), (2, 0.3)])]
-    few = line_chart(
+    chart = line_chart(
         series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))]
     )
-    assert few.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in few and "nan" not in few
-    assert "<title>t over step; x = 0.3; &lt;best&gt; = 1</title>" in few and 'role="img"' in few
+    assert chart.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in chart and "nan" not in chart
+    assert "<title>t over step; x = 0.3; &lt;best&gt; = 1</title>" in chart and 'role="img"' in chart
     assert (
-        40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
+        40
+        <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', chart)[1])
+        <= 300 - 34
     )
-    many = [Reference(label=f"r{n}", value=n / 10) for n in range(MAX_LABELLED + 1)]
-    chart_with_list = line_chart(series, title="t", references=many)
+    references = [Reference(label=f"r{n}", value=n / 10) for n in range(MAX_LABELLED + 1)]
+    chart_with_list = line_chart(series, title="t", references=references)
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', chart_with_list)]
     assert (
-        chart_with_list.count("stroke-dasharray") == 2 * len(many)
+        chart_with_list.count("stroke-dasharray") == 2 * len(references)
         and min(heights) > 300
-        and len(set(heights)) == len(many)
+        and len(set(heights)) == len(references)
     )
     assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart_with_list)[1])
     series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]

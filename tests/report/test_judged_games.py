@@ -106,12 +106,12 @@ def test_without_verdicts_no_example_game_is_shown(tmp_path, damage):
 
 
 def test_the_page_has_the_game_and_escapes_it(tmp_path):
-    ends = {
+    metrics = {
         f"match/g/random/X/{name}{end}": 0.5
         for name in ("success", "optimal", "regret", "return")
         for end in ("", "_low", "_high")
     }
-    path = write_run(tmp_path / "run", ({**ends, "regret/g": 0.25}, {}))
+    path = write_run(tmp_path / "run", ({**metrics, "regret/g": 0.25}, {}))
     EpisodeStore(path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
     text = page_of(path)
     assert "<script" not in text and "&lt;script&gt;" in text
@@ -121,10 +121,14 @@ def test_the_page_has_the_game_and_escapes_it(tmp_path):
 
 
 def test_the_page_and_progress_line_show_seen_and_unseen_states(tmp_path):
-    shares = {"match/g/random/X/success": 0.125, "match_seen/g/random/X/success": 0.75, "match/h/random/X/success": 0.5}
-    text = page_of(write_run(tmp_path / "run", (shares, {})))
+    metrics = {
+        "match/g/random/X/success": 0.125,
+        "match_seen/g/random/X/success": 0.75,
+        "match/h/random/X/success": 0.5,
+    }
+    text = page_of(write_run(tmp_path / "run", (metrics, {})))
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
         assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
-    assert key_figures(shares) == list(shares)
+    assert key_figures(metrics) == list(metrics)
     assert short_name("match_seen/g/random/X/success", single_game=True) == "success on seen starts"
     assert short_name("match/g/random/X/success", single_game=True) == "success"

@@ -38,7 +38,7 @@ def episode(number, first, prompt="Q", game="g", turns=None, **columns):
     return Episode(episode_id=number, game=game, turns=turns, **{**fields, **columns})
 
 
-def stored(folder, **parts):
+def store_and_choose(folder, **parts):
     folder.mkdir(exist_ok=True)
     store = EpisodeStore(folder / "episodes")
     for name, episodes in parts.items():
@@ -49,13 +49,20 @@ def stored(folder, **parts):
 def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
     plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
     steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
-    assert stored(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
+    assert store_and_choose(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
     plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
-    assert stored(tmp_path / "b", s1=plays) == [("The only stored step", 1, 4)]
+    assert store_and_choose(tmp_path / "b", s1=plays) == [("The only stored step", 1, 4)]
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
     late = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
-    assert stored(tmp_path / "c", s1=early, s2=late) == [("Early", 1, 1), ("Late", 2, 5)]  # J, by its name before Q
-    assert stored(tmp_path / "c", s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
+    assert store_and_choose(tmp_path / "c", s1=early, s2=late) == [
+        ("Early", 1, 1),
+        ("Late", 2, 5),
+    ]  # J, by its name before Q
+    assert store_and_choose(tmp_path / "c", s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == (
+        "Late",
+        2,
+        5,
+    )
     early = [
         episode(0, 1.0, "Q"),
         episode(1, 1.0, "J"),
@@ -69,12 +76,12 @@ def test_steps_and_episodes_are_chosen_by_the_rule(tmp_path):
         episode(7, 1.0, "J"),
         *(episode(number, 1.0, "K") for number in (8, 9, 10)),
     ]
-    assert stored(tmp_path / "d", s1=early, s2=late) == [
+    assert store_and_choose(tmp_path / "d", s1=early, s2=late) == [
         ("Early", 1, 2),
         ("Late", 2, 6),
     ]  # J: 3 and 2 times; Q: 1 and 1
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
-    assert stored(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
+    assert store_and_choose(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
 
 
 def test_unreadable_files_are_reported_and_skipped(tmp_path):
@@ -82,14 +89,14 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
         [],
         ["No episodes are stored, so none can be shown; store.every sets which steps store them."],
     )
-    stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
+    store_and_choose(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     samples, troubles = sample_plays(tmp_path)
     assert [sample.step for sample in samples] == [1, 2] and troubles == [
         "The episodes of step 3 cannot be read and are left out."
     ]
-    stored(tmp_path / "b", s1=[episode(1, 1.0)])
+    store_and_choose(tmp_path / "b", s1=[episode(1, 1.0)])
     path = tmp_path / "b" / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"999"}), path)
@@ -121,7 +128,7 @@ def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_
     unparsable_turn = turn(
         seat=1, prompt="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict
     )
-    stored(tmp_path, s1=[episode(1, 1.0, turns=(turn(), unparsable_turn), forfeited_by=1)])
+    store_and_choose(tmp_path, s1=[episode(1, 1.0, turns=(turn(), unparsable_turn), forfeited_by=1)])
     credit_of(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
     (sample,), troubles = sample_plays(tmp_path)
     page = play_html(sample, lambda agent, ids: [f"<{index}> " for index in ids])
@@ -140,19 +147,19 @@ def test_an_episode_shows_prompts_replies_tokens_credit_and_illegal_replies(tmp_
 
 
 def test_long_episodes_are_cut_and_partial_characters_are_joined():
-    many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
-    turns = tuple(turn(index=index, reply="x" * 10_000, segments=(many,)) for index in range(200))
+    segment = Segment("sampled", tuple(range(100)), (0.0,) * 100)
+    turns = tuple(turn(index=index, reply="x" * 10_000, segments=(segment,)) for index in range(200))
     page = play_html(ChosenPlay(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
     assert f"{200 - FIRST - LAST} turns are left out here." in page and page.count('class="who"') == FIRST + LAST
     assert f"and {100 - TOKENS} more" in page and len(page) < 120_000
-    assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
-    assert split(Bytes(), "é".encode()[:1]) == ["\ufffd"]
-    assert split(Bytes(), []) == []
+    assert split(ByteTokenizer(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
+    assert split(ByteTokenizer(), "é".encode()[:1]) == ["\ufffd"]
+    assert split(ByteTokenizer(), []) == []
     text = "añ€ " * WINDOW  # longer than one decoding window
-    assert "".join(split(Bytes(), text.encode())) == text
+    assert "".join(split(ByteTokenizer(), text.encode())) == text
 
 
-class Bytes:
+class ByteTokenizer:
     def decode(self, ids):
         return bytes(ids).decode("utf-8", errors="replace")
 
@@ -160,12 +167,12 @@ class Bytes:
 @pytest.mark.parametrize("returns", [(math.nan, math.nan), (0.0, math.inf)])
 def test_returns_that_are_not_finite_count_as_missing(tmp_path, returns):
     plays = [episode(2, 0.0, returns=returns), episode(1, 1.0), episode(3, -1.0)]
-    assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 2)]
+    assert store_and_choose(tmp_path, s1=plays) == [("The only stored step", 1, 2)]
 
 
 @pytest.mark.parametrize(("column", "value"), [("returns", [None]), ("seat", None), ("episode_id", None)])
 def test_a_record_with_impossible_values_is_reported(tmp_path, column, value):
-    stored(tmp_path, s1=[episode(1, 1.0)])
+    store_and_choose(tmp_path, s1=[episode(1, 1.0)])
     path = tmp_path / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
     column_index = table.schema.get_field_index(column)

@@ -20,9 +20,9 @@ from studies.werewolf_seven import study
 from studies.werewolf_seven import tables as page
 from tests.run_with_members import run
 
-FOUR = {"players": 4, "rounds": 1, "tie": "none", "say": []}
-BASE = Base("werewolf", FOUR, {"rule": "random", "penalty": 0.2})
-THREE = {"count": 3, "diverse": True}
+FOUR_PLAYERS = {"players": 4, "rounds": 1, "tie": "none", "say": []}
+BASE = Base("werewolf", FOUR_PLAYERS, {"rule": "random", "penalty": 0.2})
+THREE_CANDIDATES = {"count": 3, "diverse": True}
 TINY = {
     "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 256},
     "rollout": {"games_per_step": 4, "max_new_tokens": 12},
@@ -34,7 +34,7 @@ TINY = {
 
 
 def config_of(*, choose=None, deduce=False, **options):
-    inner = {**FOUR, **options, **({"deduce": True} if deduce else {})}
+    inner = {**FOUR_PLAYERS, **options, **({"deduce": True} if deduce else {})}
     section = {"name": "werewolf", "options": inner, "illegal": dict(BASE.illegal)}
     if choose is not None:
         section |= {"name": "choose", "options": {"environment": {"name": "werewolf", "options": inner}, **choose}}
@@ -43,45 +43,45 @@ def config_of(*, choose=None, deduce=False, **options):
 
 def test_the_needs_of_a_policy_are_read_from_its_environment():
     assert read_needs(config_of()) == (BASE, Needs())
-    assert read_needs(config_of(choose=THREE, deduce=True)) == (BASE, Needs(THREE, True))
+    assert read_needs(config_of(choose=THREE_CANDIDATES, deduce=True)) == (BASE, Needs(THREE_CANDIDATES, True))
     assert read_needs(config_of(deduce=True)) == (BASE, Needs(None, True))
     assert read_needs(config_of(deduce=True, malformed="illegal")) == (BASE, Needs(None, True, True))
-    throws = resolve(
+    default_config = resolve(
         {**TINY, "environments": [{"name": "choose", "options": {"count": 2}}]}
     )  # choose wraps its example environment
-    assert read_needs(throws) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
+    assert read_needs(default_config) == (Base("rock_paper_scissors", {}, {}), Needs({"count": 2}))
 
 
 def test_each_team_gets_what_its_player_needs():
     without_needs = game_for(BASE, [Needs(), Needs()])
     assert without_needs.name == "werewolf" and not without_needs.setup.deduce and without_needs.illegal.penalty == 0.2
-    village = game_for(BASE, [Needs(), Needs(THREE, True)])
+    village = game_for(BASE, [Needs(), Needs(THREE_CANDIDATES, True)])
     assert (
         isinstance(village, ChooseEnvironment)
         and village.choosers == {1, 2, 3}
         and village.inner.setup.deduce == (1, 2, 3)
     )
-    wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
+    wolf = game_for(BASE, [Needs(THREE_CANDIDATES), Needs(None, True)])
     assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
     assert wolf.inner.setup.malformed == "noted"
-    assert game_for(BASE, [Needs(THREE), Needs(None, True, True)]).inner.setup.malformed == "illegal"
-    with_candidates = game_for(BASE, [Needs(THREE, True)] * 2)
+    assert game_for(BASE, [Needs(THREE_CANDIDATES), Needs(None, True, True)]).inner.setup.malformed == "illegal"
+    with_candidates = game_for(BASE, [Needs(THREE_CANDIDATES, True)] * 2)
     assert with_candidates.choosers == {0, 1, 2, 3} and with_candidates.inner.setup.deduce == (0, 1, 2, 3)
 
 
 def test_two_kinds_of_candidates_in_one_game_are_refused():
     with pytest.raises(ConfigError, match=r"one player chooses by .*'diverse': True.*the other by .*'diverse': False"):
-        game_for(BASE, [Needs(THREE), Needs({**THREE, "diverse": False})])
+        game_for(BASE, [Needs(THREE_CANDIDATES), Needs({**THREE_CANDIDATES, "diverse": False})])
 
 
-def test_the_share_of_wins_is_of_the_first_team():
+def test_won_is_the_win_rate_of_the_first_team():
     game = game_for(BASE, [Needs(), Needs()])
     silent, bot = scripted(preference=["silence", "abstain"]), werewolf_bot()
     result = play_match(game, [silent, silent], games=20, stream=Stream.from_seed(0))
     assert result.won == 1.0 and result.legal == [1.0, 1.0]  # nobody is voted out, so the wolves win at the end
-    against = play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
-    assert 0.0 < against < 1.0  # the seer names the wolf, and two votes are enough
-    assert play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
+    win_share = play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
+    assert 0.0 < win_share < 1.0  # the seer names the wolf, and two votes are enough
+    assert play_match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == win_share
     assert {speech.texts for speech in result.speeches} == {0}  # without words in the options no speech has a text
 
 
@@ -105,7 +105,7 @@ def test_texts_are_counted_without_the_names_in_them():
 
 
 def test_runs_play_each_other_and_bots(tmp_path):
-    run(tmp_path / "chooser", config_of(choose=THREE, deduce=True))
+    run(tmp_path / "chooser", config_of(choose=THREE_CANDIDATES, deduce=True))
     run(tmp_path / "plain", config_of())
     runs = {"chooser": tmp_path / "chooser", "plain": tmp_path / "plain"}
     pairs = pairs_of(["chooser", "plain", "bot"], [])
@@ -135,11 +135,14 @@ def test_a_run_plays_its_initial_weights(tmp_path):
         )
         return play_matrix({"own": tmp_path / folder}, {}, pairs, games=20, seed=1, starts={"start": "own"})
 
-    still = rows_of("still", learner={"learning_rate": 0.0})
-    assert [(row["first"], row["second"]) for row in still] == pairs
-    assert len({json.dumps([row["won"], row["legal"]]) for row in still}) == 1
+    untrained_rows = rows_of("untrained", learner={"learning_rate": 0.0})
+    assert [(row["first"], row["second"]) for row in untrained_rows] == pairs
+    assert len({json.dumps([row["won"], row["legal"]]) for row in untrained_rows}) == 1
     trained_rows = rows_of("moved", learner={"learning_rate": 0.1})
-    assert trained_rows[3]["legal"] == still[3]["legal"] and trained_rows[2]["legal"] != still[2]["legal"]
+    assert (
+        trained_rows[3]["legal"] == untrained_rows[3]["legal"]
+        and trained_rows[2]["legal"] != untrained_rows[2]["legal"]
+    )
     assert trained_rows[0]["legal"] != trained_rows[3]["legal"] != trained_rows[1]["legal"]
     run(tmp_path / "none", config_of())
     with pytest.raises(UnknownNameError, match="past-000000"):
@@ -168,7 +171,7 @@ def test_arms_can_begin_from_other_arms_and_play_initial_weights():
 
 
 @pytest.mark.parametrize("shares", [1, 2, 3])
-def test_matches_are_split_into_cells_and_each_row_gets_its_own(shares):
+def test_matches_are_split_into_cells_and_each_row_has_its_result(shares):
     arms = {"a": ("werewolf/tiny", ())}
     pairs = [(wolf, village) for wolf in ("a", "b", "c") for village in ("b", "c")][:5]
     setting = {"seeds": 2, "arms": ["a"], "games": 3, "changes": []}
@@ -209,8 +212,8 @@ def test_all_arms_play_one_game_equally_often():
             games.add((config.steps, config.rollout.games_per_step))
         begins = study.BEGINS.get(arm)  # the exported weights of the same seed
         assert bool(begins) == (not config.warmup.updates) and begins in (None, study.START, study.CHOOSING)
-        folder, previous_cell = cells[arm, 1].path_words, cells[arm, 1].after
-        assert previous_cell == (((begins, 1),) if begins else ())
+        folder, needed_cells = cells[arm, 1].path_words, cells[arm, 1].after
+        assert needed_cells == (((begins, 1),) if begins else ())
         name = f"{begins}-1".replace(" ", "-")
         assert (folder[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in folder[:2])
         assert not begins or cells[begins, 1].folder == name

@@ -50,7 +50,7 @@ def test_always_cooperating_loses_one_point_a_round_and_defecting_none():
     assert (figures[rounds.AGAINST], figures[rounds.LOST]) == (0.75, 0.25)
 
 
-def test_a_strategy_is_described_by_the_own_choice_first():
+def test_a_strategy_is_described_by_the_previous_choices_of_the_player_and_the_opponent():
     """Seat 0: c d c d; seat 1: c c d d."""
     episodes = play_episodes(game(4), [f"scripted moves=[{','.join(moves)}]" for moves in ((C, D, C, D), (C, C, D, D))])
     assert rounds.choices_by_round(episodes[0]) == [(C, C), (D, C), (C, D), (D, D)]
@@ -81,12 +81,12 @@ def test_a_run_is_measured_in_a_separate_process(tmp_path, monkeypatch):
     stub_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 20}}]})
     commands = []
 
-    def ask(words):
+    def run_command(words):
         commands.extend(words)
         (tmp_path / study.ROUNDS_FILE).write_text(json.dumps({rounds.BOTH: 0.9}))
         return ""
 
-    figures = study.run_figures(tmp_path, "", ask, plays=7)
+    figures = study.run_figures(tmp_path, "", run_command, plays=7)
     assert figures == {rounds.BOTH: 0.9, "points a round after 10": 1.25, "points a round after 20": 1.5}
     assert commands[:3] == ["python", "-m", "studies.dilemma.rounds"]
     assert json.loads(commands[3]) == {"run": str(tmp_path), "plays": 7} and commands[4] == str(

@@ -45,9 +45,9 @@ def test_arms_without_a_league_play_all_games_that_they_learn_from():
 
 
 def test_deterministic_tabular_methods_run_once():
-    names = [cell.key for cell in study.cells(study.STUDY.setting) if cell.key[0] in study.TABULAR_ALGORITHMS]
-    assert [seed for name, seed in names if name == "CFR"] == [0]
-    assert [seed for name, seed in names if name == "XDO"] == [0, 1, 2]
+    keys = [cell.key for cell in study.cells(study.STUDY.setting) if cell.key[0] in study.TABULAR_ALGORITHMS]
+    assert [seed for name, seed in keys if name == "CFR"] == [0]
+    assert [seed for name, seed in keys if name == "XDO"] == [0, 1, 2]
 
 
 def test_figures_are_of_the_runs_answers_at_and_before_the_end(tmp_path, monkeypatch):
@@ -58,14 +58,14 @@ def test_figures_are_of_the_runs_answers_at_and_before_the_end(tmp_path, monkeyp
         {"rollout": {"games_per_step": 10}, "league": {"every": 2, "plays": 5}},
     )
 
-    def ask(words):
+    def run_command(words):
         assert words[:3] == ["python", "-m", "studies.leduc_league.answers_along"]
         assert json.loads(words[4]) == ["last", "nash"]
         answers = [{"step": 2, "last": 3.0, "nash": 2.0}, {"step": 4, "last": 1.0, "nash": 0.5}]
         (tmp_path / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
         return ""
 
-    figures = study.run_figures(tmp_path, "", ask, answers=["last", "nash"])
+    figures = study.run_figures(tmp_path, "", run_command, answers=["last", "nash"])
     assert figures == {
         "answers": {
             "last": {"NashConv": 1.0, "NashConv after 25": 3.0, "NashConv after 50": 1.0},
@@ -153,7 +153,7 @@ def test_the_verdict_compares_an_answer_with_the_mirror_arm(gaps, words):
     assert "exact payoffs" not in page.verdict_text(results)
 
 
-def test_below_a_mark_means_below_it_in_every_seed():
+def test_an_answer_is_below_a_mark_if_every_seed_is_below():
     rows = [
         *MIRROR,
         row("FSP", "uniform", 0.6, 0.69, 0.65),

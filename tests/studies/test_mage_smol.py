@@ -81,19 +81,19 @@ def test_a_run_is_measured_by_opponent_pools(tmp_path):
     ]
 
 
-def results(ends, warm=(0.1, 0.1, 0.1)):
+def results(trained_shares, warm_up_shares=(0.1, 0.1, 0.1)):
     """Return results of three seeds with these shares closed in the last attempt after training and after warm-up."""
     cells = {}
     for arm in study.ARMS:
         for seed in range(3):
-            last = {study.WARM_UP: warm[seed], study.TRAINED: ends[seed]}.get(arm, 0.3)
+            last_share = {study.WARM_UP: warm_up_shares[seed], study.TRAINED: trained_shares[seed]}.get(arm, 0.3)
             pools = [(role, trained) for role in ("left", "right") for trained in (True, False)]
             cells[arm, seed] = {
                 "found": [
                     pool(
                         trained=trained,
                         role=role,
-                        shares=(0.0, 0.2 if trained else 0.1, last + (0.1 if role == "right" else -0.1)),
+                        shares=(0.0, 0.2 if trained else 0.1, last_share + (0.1 if role == "right" else -0.1)),
                     )
                     for role, trained in pools
                 ]
@@ -102,7 +102,7 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
 
 
 @pytest.mark.parametrize(
-    ("ends", "words"),
+    ("trained_shares", "text"),
     [
         (
             (0.5, 0.6, 0.7),
@@ -119,12 +119,15 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
         ((-0.2, -0.25, -0.3), "-0.30 -0.35 -0.40 | adapts: not held; by reward: behind |"),
     ],
 )
-def test_the_effect_of_reward_is_compared_seed_by_seed(ends, words):
-    table = page.table_of_gains(results(ends))
-    assert words in table and table.endswith(CORRECTION_NOTE)
+def test_the_effect_of_reward_is_compared_seed_by_seed(trained_shares, text):
+    table = page.table_of_gains(results(trained_shares))
+    assert text in table and table.endswith(CORRECTION_NOTE)
 
 
 def test_without_the_arms_of_the_full_setting_nothing_is_compared():
     (arm,) = study.STUDY.quick["arms"]
-    few = Results({"rows": [row for row in results((0.5, 0.6, 0.7)).rows() if row["arm"] == arm]})
-    assert len(page.table_of_gains(few).splitlines()) == 2 and len(page.table_of_headroom(few).splitlines()) == 2 + 4
+    quick_results = Results({"rows": [row for row in results((0.5, 0.6, 0.7)).rows() if row["arm"] == arm]})
+    assert (
+        len(page.table_of_gains(quick_results).splitlines()) == 2
+        and len(page.table_of_headroom(quick_results).splitlines()) == 2 + 4
+    )

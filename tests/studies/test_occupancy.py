@@ -53,22 +53,22 @@ def scorer(states, legal=0.75):
 
 
 def test_sudoku_by_hand():
-    """Two blanks, a wrong digit ends: of 8 first digits 2 are right, of 4 second ones 1 is; a quarter of all replies is illegal."""
+    """Two blanks: 2 of 8 first digits and 1 of 4 second ones are right; a wrong digit ends the game; a quarter of the replies is illegal."""
     states = enumeration()
     single_reply = states.visited(scorer(states), 1)
-    right, second = 0.75 * 2 / 8, 0.75 / 4
-    assert single_reply.decisions == pytest.approx(1 + right)
-    assert single_reply.success == pytest.approx(right * second)
-    assert single_reply.illegal == pytest.approx(0.25 + right * 0.25)
-    best = states.visited(scorer(states), 2)
-    first = 1 - (1 - right) ** 2
-    assert best.decisions == pytest.approx(1 + first)
-    assert best.success == pytest.approx(first * (1 - (1 - second) ** 2))
-    assert single_reply.distance(single_reply) == 0.0 and 0.0 < single_reply.distance(best) == pytest.approx(
-        best.distance(single_reply)
+    right_first, right_second = 0.75 * 2 / 8, 0.75 / 4
+    assert single_reply.decisions == pytest.approx(1 + right_first)
+    assert single_reply.success == pytest.approx(right_first * right_second)
+    assert single_reply.illegal == pytest.approx(0.25 + right_first * 0.25)
+    best_of_two = states.visited(scorer(states), 2)
+    right_first_of_two = 1 - (1 - right_first) ** 2
+    assert best_of_two.decisions == pytest.approx(1 + right_first_of_two)
+    assert best_of_two.success == pytest.approx(right_first_of_two * (1 - (1 - right_second) ** 2))
+    assert single_reply.distance(single_reply) == 0.0 and 0.0 < single_reply.distance(best_of_two) == pytest.approx(
+        best_of_two.distance(single_reply)
     )
-    # initial states among visits: 1 / (1 + right) against 1 / (1 + first)
-    assert single_reply.distance(best) == pytest.approx(1 / (1 + right) - 1 / (1 + first))
+    # initial states among visits: 1 / (1 + right_first) against 1 / (1 + right_first_of_two)
+    assert single_reply.distance(best_of_two) == pytest.approx(1 / (1 + right_first) - 1 / (1 + right_first_of_two))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ ROUND = rounds.Round(scenario=Scenario((1, 2), ((4, 1), (0, 3))), claims=((1, 2)
 
 
 def test_a_round_by_hand():
-    """Books are worth 4 and 0, hats 1 and 3 each; both want the book, and three hats are named of two."""
+    """Books are worth 4 and 0, hats 1 and 3 each; both want the book, and they claim three of the two hats."""
     assert ROUND.points() == pytest.approx(((4 / 2 + 2 * 2 / 3) / 6, (0 + 2 * 1 / 3 * 3) / 6))
     assert ROUND.best == pytest.approx((4 + 2 * 3) / 6)
     assert ROUND.preferred == ((1, 0), (0, 2))
@@ -99,12 +99,12 @@ def test_claiming_all_halves_the_pool_and_claiming_preferences_is_optimal():
     assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (None, 0.0)
 
 
-def test_an_answer_depends_on_the_others_claim_in_the_last_round():
-    """Both take all, one item, all, all: after all 0 of 2 and 2 of 2, after less 2 of 2."""
+def test_claims_are_counted_by_the_previous_claim_of_the_other_player():
+    """Both claim all, one item, all, all. After a claim of all, 2 of 4 claims are all; after less, 2 of 2."""
     recorded = rounds.play_rounds(game(), frozenset(), (agent := scripted_claims("1 1", "0 1"), agent), 3)
     figures = rounds.strategy(recorded.rounds)
     assert (figures[rounds.ALL], figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
-    # seat 0 takes all and then less, seat 1 less and then all: an answer is to what the other took
+    # seat 0 claims all and then less, seat 1 less and then all; each claim counts under the previous claim of the other
     claims = ((1, 2), ((1, 2), (0, 2)))
     figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, before=claims)])
     assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (1.0, 0.0)
@@ -125,7 +125,7 @@ def test_each_learner_plays_the_other_from_both_seats(monkeypatch, tmp_path):
     for role in ("first", "second"):
         assert (figures["naive"][f"{rounds.CROSS}{role}"], figures["alignment"][f"{rounds.CROSS}{role}"]) == (1.0, 0.0)
     assert (figures["naive"][rounds.ITSELF], figures["alignment"][rounds.ITSELF]) == (0.5, 0.0)
-    assert 0 < figures["naive"][rounds.ROUNDS] < 24  # scenarios from the training of both are left out
+    assert 0 < figures["naive"][rounds.ROUNDS] < 24  # scenarios that occurred in both trainings are left out
 
 
 def test_only_rounds_unseen_in_training_are_counted():
@@ -139,7 +139,7 @@ def test_only_rounds_unseen_in_training_are_counted():
         rounds.play_rounds(bank, bank.starts(), (agent, agent), 2)
 
 
-def test_recorded_rounds_are_the_paid_rounds():
+def test_recorded_rounds_are_the_rounds_with_payoffs():
     recorded = rounds.play_rounds(
         game(3), frozenset(), (scripted_claims("0 1", "1 0"), scripted_claims("1 1", "0 1")), 5
     )
@@ -152,8 +152,8 @@ def test_recorded_rounds_are_the_paid_rounds():
 
 
 def test_the_points_of_all_rounds_sum_to_the_return():
-    three = game(3)
-    spec = untrained_spec(three, 0, ("one", "two"), Stream.from_seed(5))
+    game_of_three_rounds = game(3)
+    spec = untrained_spec(game_of_three_rounds, 0, ("one", "two"), Stream.from_seed(5))
     (episode,) = play_teams([spec], {"one": scripted_claims("0 1", "1 0"), "two": scripted_claims("1 1", "0 1")})
     points = [recorded_round.points() for recorded_round in rounds.rounds_of(spec, episode)]
     assert episode.returns == pytest.approx(
@@ -171,12 +171,12 @@ def test_both_learners_are_trained_and_play_each_other(tmp_path, monkeypatch):
     commands, run = [], tmp_path / "naive-3"
     run.mkdir()
 
-    def ask(words):
+    def run_command(words):
         commands.append(list(words))
         (run / study.ROUNDS_FILE).write_text(json.dumps({arm: {rounds.SUM: 0.9} for arm in study.ARMS}))
         return ""
 
-    figures = study.run_figures(run, "", ask, seed=3, setting={**study.STUDY.setting, "plays": 7})
+    figures = study.run_figures(run, "", run_command, seed=3, setting={**study.STUDY.setting, "plays": 7})
     assert commands[0][:4] == ["sparring", "train", "pool_split-tiny", "seed=3"] and "credit.beta=0" not in commands[0]
     assert commands[0][-3:] == ["--run", str(tmp_path / "alignment-3"), "--overwrite"]
     assert json.loads(commands[1][3]) == {

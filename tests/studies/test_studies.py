@@ -67,8 +67,8 @@ def test_seeds_measures_the_last_figure_and_the_worst_since_the_level(tmp_path):
 
     expected = {"nash_conv": 0.05, "worst from the level on": 0.3, "first step at the level": 40}
     assert seed_figures(0.10) == {**expected, "legal replies": 0.81}
-    never = {"worst from the level on": None, "first step at the level": None}
-    assert never.items() <= seed_figures(0.01).items()
+    if_never_reached = {"worst from the level on": None, "first step at the level": None}
+    assert if_never_reached.items() <= seed_figures(0.01).items()
 
 
 def test_seeds_keeps_every_value_by_recipe_and_seed():
@@ -112,8 +112,8 @@ def test_all_team_arms_have_equal_games_including_those_of_members():
     assert len(cells) == 10
     for words in cells.values():
         options = dict(word.split("=", 1) for word in words[3:])
-        steps, among = int(options["steps"]), int(options["league.plays"])
-        assert steps * 128 + steps // 10 * among == 60 * 128 + 6 * 512 == 84 * 128
+        steps, league_plays = int(options["steps"]), int(options["league.plays"])
+        assert steps * 128 + steps // 10 * league_plays == 60 * 128 + 6 * 512 == 84 * 128
 
 
 def test_team_rows_keep_each_answers_gains_and_the_runs_curve(tmp_path):
@@ -124,16 +124,16 @@ def test_team_rows_keep_each_answers_gains_and_the_runs_curve(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     commands = []
 
-    def ask(words):
+    def run_command(words):
         commands.append(words)
         return json.dumps({"figures": {f"team_{name}": 1.0, f"one_seat_{name}": 0.0}})
 
-    result = fxp_tiny.run_figures(tmp_path, "", ask, ["nash", "last"], games=8)
+    result = fxp_tiny.run_figures(tmp_path, "", run_command, ["nash", "last"], games=8)
     assert [words[3:5] for words in commands] == [["--answer", "last"]]
     rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": result, "seconds": 9.0}})
     assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
     assert rows[0]["values"]["team after 16"] == {"0": 1.5} and "team after 16" not in rows[1]["values"]
-    assert [fault for row in rows for fault in errors_of_row(row)] == []
+    assert [error for row in rows for error in errors_of_row(row)] == []
 
 
 def lines_of_vpr(solved):
@@ -157,7 +157,7 @@ def test_solved_new_puzzles_are_in_rows_of_unseen_states():
     assert by_starts["seen"]["solved"] == {"0": 1.0, "1": 1.0}
     assert by_starts["seen"]["return over the run"] == {"0": 0.5, "1": 0.5}
     assert all("return, end" not in row["values"] for row in rows if row["starts"] == "unseen")
-    assert [fault for row in rows for fault in errors_of_row(row)] == []
+    assert [error for row in rows for error in errors_of_row(row)] == []
 
 
 def test_shares_of_solved_puzzles_are_stored_by_number_of_blanks(tmp_path):
@@ -174,7 +174,7 @@ def test_shares_of_solved_puzzles_are_stored_by_number_of_blanks(tmp_path):
     assert len(rows) == 16 and rows[0]["games"] == 600 * 256
     assert (rows[0]["starts"], rows[0]["values"]["solved"]) == ("unseen", {"0": 0.25})
     assert rows[1]["values"][f"solved after {300 * 256}"] == {"0": 0.25}
-    assert [fault for row in rows for fault in errors_of_row(row)] == []
+    assert [error for row in rows for error in errors_of_row(row)] == []
 
 
 def test_a_table_of_logits_does_not_generalise_to_new_puzzles(monkeypatch):
@@ -186,4 +186,4 @@ def test_a_table_of_logits_does_not_generalise_to_new_puzzles(monkeypatch):
     seen_share, unseen_share = (row["values"]["best moves, end"]["0"] for row in rows)
     assert seen_share > 0.5
     assert unseen_share < 0.4  # one digit of four is right, so chance is 0.25
-    assert [fault for row in rows for fault in errors_of_row(row)] == []
+    assert [error for row in rows for error in errors_of_row(row)] == []

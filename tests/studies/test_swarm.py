@@ -21,11 +21,11 @@ def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name,
     assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
     assert config.policies[learning_policy].learner.learning_rate == joint.learner.learning_rate
     assert config.policies[fixed_policy].learner.learning_rate == 0.0
-    dumped, joint_dump = config.model_dump(), joint.model_dump()
+    settings, joint_settings = config.model_dump(), joint.model_dump()
     for key in ("environments", "rollout", "warmup", "steps", "credit", "losses", "rewards", "matchmaker", "roles"):
-        assert dumped[key] == joint_dump[key]
-    assert {name: section["model"] for name, section in dumped["policies"].items()} == {
-        name: section["model"] for name, section in joint_dump["policies"].items()
+        assert settings[key] == joint_settings[key]
+    assert {name: section["model"] for name, section in settings["policies"].items()} == {
+        name: section["model"] for name, section in joint_settings["policies"].items()
     }
 
 

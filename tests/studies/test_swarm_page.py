@@ -10,9 +10,9 @@ from studies.swarm.tables import claims, figures_by_shape
 def arm_result(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
     """Return the figures of two seeds of an arm, which differ slightly."""
 
-    def figures_of(less, wide):
+    def figures_of(difference, width_in_shape):
         shape = {
-            "return": finished - less,
+            "return": finished - difference,
             "success": 1.0,
             "optimal_width": 3.0,
             "width_right": 1.0,
@@ -20,8 +20,8 @@ def arm_result(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
             "finished_share": 1.0,
         }
         shape |= {
-            "width": wide,
-            "critical_steps": steps + less,
+            "width": width_in_shape,
+            "critical_steps": steps + difference,
             "optimal_critical_steps": 13.0,
             "serial_critical_steps": 40.0,
         }
@@ -29,12 +29,12 @@ def arm_result(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
 
     return [
         {
-            "independent": figures_of(less, width + less),
-            "chain": figures_of(less, chain + less),
-            "random": {**figures_of(less, 2.5), "rank_correlation": (rank or 0.0) - less},
+            "independent": figures_of(difference, width + difference),
+            "chain": figures_of(difference, chain + difference),
+            "random": {**figures_of(difference, 2.5), "rank_correlation": (rank or 0.0) - difference},
         }
-        | {"all": {"rank_correlation": rank - less if rank else None}}
-        for less in (0.0, 0.001)
+        | {"all": {"rank_correlation": rank - difference if rank else None}}
+        for difference in (0.0, 0.001)
     ]
 
 
@@ -53,8 +53,8 @@ def verdicts_of(table):
     return {line[0]: line[-1] for line in lines}
 
 
-def verdict(table, begins):
-    return next(value for claim, value in verdicts_of(table).items() if claim.startswith(begins))
+def verdict(table, beginning):
+    return next(value for claim, value in verdicts_of(table).items() if claim.startswith(beginning))
 
 
 def test_claims_of_the_report_are_held_if_the_figures_agree():
@@ -77,12 +77,12 @@ def test_claims_of_the_report_are_held_if_the_figures_agree():
 
 
 @pytest.mark.parametrize(
-    ("eight", "verdict_of"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")]
+    ("eight", "expected_verdict"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")]
 )
-def test_eight_workers_must_save_two_thirds_and_finish(eight, verdict_of):
+def test_eight_workers_must_save_two_thirds_and_finish(eight, expected_verdict):
     assert (
         verdict(claims(results(annealed=arm_result(4.0), eight=arm_result(8.0, **eight))), "with eight workers")
-        == verdict_of
+        == expected_verdict
     )
 
 

@@ -20,7 +20,7 @@ def test_the_start_arm_ends_after_warm_up_and_lspo_has_one_iteration():
     assert lspo.rollout.candidates.count == 3 and lspo.credit.name == "candidate_value"
     environment, _ = read_needs(lspo)
     assert environment.options["players"] == 4 and environment.options["speech"] == "text"
-    assert lspo.rollout.max_new_tokens == 16  # of a speech
+    assert lspo.rollout.max_new_tokens == 16  # limit of one speech
     assert lspo.knowledge.options["every"] == lspo.steps and lspo.knowledge.options["iterations"] == 1
 
 
@@ -34,29 +34,30 @@ def test_both_arms_play_200_games_in_both_roles():
         assert set(cell.after) == {(arm, cell.key[1]) for arm in study.ARMS}
 
 
-def results(as_wolf, against_wolf, seeds=3):
-    """Return results in which the wolf wins these shares of games, plus 0.01 per seed."""
+def results(lspo_wolf_wins, start_wolf_wins, seeds=3):
+    """Return results with win rates of the wolf, LSPO as wolf and the start policy as wolf; 0.01 more per seed."""
     cells = {
         (arm, seed): {"found": {"legal replies": 0.75}, "seconds": 60.0} for arm in study.ARMS for seed in range(seeds)
     }
     speech = {"texts": 100, "distinct": 7, "commonest": 25}
     for seed in range(seeds):
-        for share, ((wolf, village), win_shares) in enumerate(zip(study.PAIRS, (as_wolf, against_wolf), strict=True)):
+        win_rates = (lspo_wolf_wins, start_wolf_wins)
+        for index, ((wolf, village), win_rate) in enumerate(zip(study.PAIRS, win_rates, strict=True)):
             match = {
                 "first": wolf,
                 "second": village,
-                "won": win_shares + 0.01 * seed,
+                "won": win_rate + 0.01 * seed,
                 "legal": [0.9, 0.8],
                 "said": [speech, dict.fromkeys(speech, 0)],
             }
-            cells[MATRIX, seed, share] = {"found": [match]}
+            cells[MATRIX, seed, index] = {"found": [match]}
     rows = study.rows({**study.STUDY.setting, "seeds": seeds}, cells)
-    assert not [fault for row in rows for fault in errors_of_row(row)]
+    assert not [error for row in rows for error in errors_of_row(row)]
     return Results({"rows": rows})
 
 
 @pytest.mark.parametrize(
-    ("as_wolf", "against_wolf", "first", "last"),
+    ("lspo_wolf_wins", "start_wolf_wins", "first_row", "last_row"),
     [
         (
             0.9,
@@ -72,6 +73,6 @@ def results(as_wolf, against_wolf, seeds=3):
         ),
     ],
 )
-def test_wins_are_counted_for_both_sides(as_wolf, against_wolf, first, last):
-    lines = page.wins(results(as_wolf, against_wolf)).splitlines()
-    assert (lines[2], lines[5]) == (first, last) and lines[6:] == ["", CORRECTION_NOTE]
+def test_wins_are_counted_for_both_sides(lspo_wolf_wins, start_wolf_wins, first_row, last_row):
+    lines = page.wins(results(lspo_wolf_wins, start_wolf_wins)).splitlines()
+    assert (lines[2], lines[5]) == (first_row, last_row) and lines[6:] == ["", CORRECTION_NOTE]

@@ -32,9 +32,9 @@ def test_one_policy_learns_as_in_the_joint_arm_and_the_other_only_warms_up(name,
     assert config.policies[fixed_policy].learner.learning_rate == 0.0
     assert config.roles == {"lead": "lead", **{f"worker {index}": "worker" for index in range(1, 9)}}
     equal_sections = {"environments", "rollout", "warmup", "steps", "credit", "losses", "matchmaker"}
-    dumped, joint_dump = config.model_dump(), joint.model_dump()
-    assert {key: dumped[key] for key in equal_sections} == {key: joint_dump[key] for key in equal_sections}
-    assert dumped["policies"][learning_policy]["learner"]["reduction"] == "agent_mean"
+    settings, joint_settings = config.model_dump(), joint.model_dump()
+    assert {key: settings[key] for key in equal_sections} == {key: joint_settings[key] for key in equal_sections}
+    assert settings["policies"][learning_policy]["learner"]["reduction"] == "agent_mean"
 
 
 def test_scripted_workers_have_all_seats_except_the_leads_and_do_not_learn():
@@ -51,14 +51,18 @@ def test_scripted_workers_have_all_seats_except_the_leads_and_do_not_learn():
 
 
 def test_a_single_agent_has_as_many_turns_as_lead_and_workers():
-    teams, single_agent = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
-    rows = [environment for environment in single_agent if not environment.label.startswith(study.SHOWN)]
-    assert [(environment.label, environment.options["items"]) for environment in rows] == [
+    teams, single_agent_environments = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
+    row_environments = [
+        environment for environment in single_agent_environments if not environment.label.startswith(study.SHOWN)
+    ]
+    assert [(environment.label, environment.options["items"]) for environment in row_environments] == [
         ("rows-2", 2),
         ("rows-1", 1),
-    ]  # in the form that workers see
-    single_agent = [environment for environment in single_agent if environment.label.startswith(study.SHOWN)]
-    for team, environment in zip(teams, single_agent, strict=True):
+    ]  # these environments have the prompts that a worker sees
+    total_environments = [
+        environment for environment in single_agent_environments if environment.label.startswith(study.SHOWN)
+    ]
+    for team, environment in zip(teams, total_environments, strict=True):
         team_options, options = team.options, environment.options
         assert options["turns"] == 1 + team_options["workers"] * team_options["turns"] and options["workers"] == 0
         assert (options["items"], options["columns"], options["worlds"]) == (
@@ -70,7 +74,7 @@ def test_a_single_agent_has_as_many_turns_as_lead_and_workers():
             environment.label == f"total-{team_options['workers']}" and team.label == f"width-{team_options['workers']}"
         )
         assert make_game("wide_search", options=options).roles == ("single",)
-    assert min(environment.options["turns"] for environment in single_agent) == 1 + teams[0].options["turns"]
+    assert min(environment.options["turns"] for environment in total_environments) == 1 + teams[0].options["turns"]
 
 
 def test_the_start_arm_ends_after_warm_up():
@@ -103,7 +107,7 @@ def test_a_run_is_measured_by_self_play_per_width_and_its_tokens(tmp_path, monke
     assert "--seed=3" in commands.words and "--json" in commands.words
 
 
-def document(f1, seeds=3):
+def study_results(f1, seeds=3):
     """Return the rows of item F1 by arm and width; seeds differ by the same amount in every arm."""
     cells = {
         (arm, seed): {
@@ -124,7 +128,7 @@ def document(f1, seeds=3):
     return Results({"rows": study.rows(setting, cells)})
 
 
-GOOD = {
+F1_BY_ARM = {
     study.START: (0.1, 0.2, 0.3, 0.2),
     study.JOINT: (0.2, 0.4, 0.7, 0.9),
     study.LEAD: (0.2, 0.2, 0.2, 0.2),
@@ -135,21 +139,21 @@ GOOD = {
 
 
 def test_claims_count_comparisons_over_widths_paired_by_seed():
-    lines = page.claims(document(GOOD)).splitlines()[2:-2]
+    lines = page.claims(study_results(F1_BY_ARM)).splitlines()[2:-2]
     assert [line.split(" | ")[1].removesuffix(" |") for line in lines] == [
         "3 of 3 comparisons",  # 0.2, 0.4, 0.7, 0.9
         "1 of 3 comparisons",  # it falls from 4 to 8 workers
         "1 of 3 comparisons",  # 0.4, 0.7, 0.9 against 0.4, 0.6, 0.95
-        "3 of 3 comparisons",  # against 0.3
+        "3 of 3 comparisons",  # 0.4, 0.7, 0.9 against 0.3
         "3 of 3 comparisons",
         "2 of 3 comparisons",  # 0.7 against 0.8
     ]
-    level = document({study.START: (0.2, 0.2, 0.2, 0.2)})  # undecided claims are not held
-    assert "| It is the worse one before training | 0 of 3 comparisons |" in page.claims(level)
+    equal_arms = study_results({study.START: (0.2, 0.2, 0.2, 0.2)})  # an undecided comparison does not count as held
+    assert "| It is the worse one before training | 0 of 3 comparisons |" in page.claims(equal_arms)
 
 
 def test_a_study_of_a_few_arms_has_tables_too():
-    results = document({arm: GOOD[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
+    results = study_results({arm: F1_BY_ARM[arm] for arm in study.STUDY.quick["arms"]}, seeds=1)
     assert all(make(results) for make in page.SECTIONS.values())
     assert "| It is the worse one before training | not measured |" in page.claims(results)
     assert "held" not in page.both(results).replace("verdict", "")  # one seed decides nothing

@@ -53,12 +53,12 @@ def test_arms_differ_only_in_their_training():
     assert warm_up_config["learner"]["learning_rate"] == 0.0 and base_model_config["warmup"]["updates"] == 0
 
 
-def ends(mean, width=0.1):
+def interval_around(mean, width=0.1):
     return {"mean": mean, "low": mean - width, "high": mean + width}
 
 
 def self_plays(illegal):
-    figures = {**{name: {"mean": 0.5} for name in study.FIGURES}, study.BARE: ends(0.25)}
+    figures = {**{name: {"mean": 0.5} for name in study.FIGURES}, study.BARE: interval_around(0.25)}
     return {
         "self_plays": [{"game": "wide_search", "starts": "unseen", "figures": figures, "illegal": {"mean": illegal}}]
     }
@@ -92,12 +92,12 @@ def results(**arms):
     cells = {}
     for arm, means in arms.items():
         for seed, mean in enumerate(means):
-            bare = ends(mean)
+            interval = interval_around(mean)
             figures = {
                 **dict.fromkeys(study.FIGURES, 0.5),
                 study.BARE: mean,
-                f"{study.BARE} low": bare["low"],
-                f"{study.BARE} high": bare["high"],
+                f"{study.BARE} low": interval["low"],
+                f"{study.BARE} high": interval["high"],
             }
             cells[arm.replace("_", "-"), seed] = {
                 "seconds": 600.0,
@@ -113,23 +113,26 @@ def test_rows_have_a_value_for_each_seed():
         ("trained", "unseen", 200),
     ]
     assert rows[1]["values"][study.BARE] == {"0": 0.5, "1": 0.6}
-    assert not [fault for row in rows for fault in errors_of_row(row)]
+    assert not [error for row in rows for error in errors_of_row(row)]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "seeds", "gain"),
+    ("before", "after", "seed_verdicts", "verdict"),
     [
         ([0.1, 0.1, 0.1], [0.5, 0.6, 0.7], ["above", "above", "above"], "above"),
         ([0.1, 0.1, 0.1], [0.2, 0.6, 0.7], ["not decided", "above", "above"], "not decided"),
         ([0.25, 0.6, 0.7], [0.1, 0.1, 0.1], ["not decided", "below", "below"], "not decided"),
     ],
 )
-def test_before_and_after_differ_if_intervals_over_games_do_not_overlap(before, after, seeds, gain):
+def test_before_and_after_differ_if_intervals_over_games_do_not_overlap(before, after, seed_verdicts, verdict):
     lines = page.apart(results(warm_up=before, trained=after)).splitlines()[2:-2]
-    assert [line.rsplit("|", 2)[1].strip() for line in lines] == [*seeds, gain]
+    assert [line.rsplit("|", 2)[1].strip() for line in lines] == [*seed_verdicts, verdict]
     assert f"| after the warm-up | 0 | {before[0]:.2f} [{before[0] - 0.1:.2f}, {before[0] + 0.1:.2f}] |" in lines[0]
 
 
 def test_tables_work_without_the_arms_that_the_quick_setting_omits():
-    few = results(warm_up=[0.2])
-    assert "| after the warm-up |" in page.figures_by_model(few) and len(page.apart(few).splitlines()) == 2
+    quick_results = results(warm_up=[0.2])
+    assert (
+        "| after the warm-up |" in page.figures_by_model(quick_results)
+        and len(page.apart(quick_results).splitlines()) == 2
+    )

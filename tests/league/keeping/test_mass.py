@@ -60,5 +60,5 @@ def test_members_outside_the_choice_count_in_the_meta_game():
 
 
 @given(steps=st.lists(st.integers(0, 99), min_size=1, max_size=6, unique=True).map(sorted), keep=st.integers(1, 6))
-def test_with_the_uniform_solver_it_equals_newest(steps, keep):
+def test_with_the_uniform_solver_mass_equals_newest(steps, keep):
     assert mass(request(steps, keep), solver="uniform") == newest(request(steps, keep))

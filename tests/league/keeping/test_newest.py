@@ -26,5 +26,5 @@ def test_every_kept_member_is_newer_than_every_dropped_one(steps, keep):
 
 
 @given(steps=st.lists(st.integers(0, 99), min_size=1, max_size=9, unique=True).map(sorted))
-def test_with_keep_1_it_equals_spread(steps):
+def test_with_keep_1_newest_equals_spread(steps):
     assert newest(request(steps, 1)) == spread(request(steps, 1))

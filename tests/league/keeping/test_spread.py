@@ -30,17 +30,17 @@ def test_the_kept_steps_by_hand():
 
 def spread_of_first_version(names, keep):
     """Return the names that the rule keeps, as commit 4624d02 computed it."""
-    past = dict.fromkeys(names)
-    while len(past) > keep:
-        names = list(past)
+    remaining = dict.fromkeys(names)
+    while len(remaining) > keep:
+        names = list(remaining)
         ages = [int(member.rsplit("-", 1)[1]) for member in names]
         gaps = [ages[i + 1] - ages[i - 1] for i in range(1, len(ages) - 1)]
-        del past[names[1 + gaps.index(min(gaps))] if gaps else names[0]]
-    return list(past)
+        del remaining[names[1 + gaps.index(min(gaps))] if gaps else names[0]]
+    return list(remaining)
 
 
 @given(steps=st.lists(st.integers(0, 10**6), min_size=1, max_size=12, unique=True).map(sorted), keep=st.integers(1, 12))
-def test_it_equals_the_first_version_of_the_rule(steps, keep):
+def test_spread_equals_the_first_version_of_the_rule(steps, keep):
     assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == spread_of_first_version(
         [f"past-{step:06d}" for step in steps], keep
     )

@@ -46,7 +46,7 @@ def test_without_a_player_of_the_tag_the_learner_plays_itself():
     assert shares(50, members=[], past={"any": 1.0}) == {"learner": 1.0}
 
 
-def test_without_shares_it_equals_mirror():
+def test_without_shares_by_tag_equals_mirror():
     assert all(
         by_tag(request(number, learner)) == mirror(request(number, learner))
         for number in range(20)
@@ -62,7 +62,7 @@ def test_weightings_use_the_results_of_the_learner():
     # with prior 0 the rates p are 1, .5, 1, 0, and (1 - p)^2 is 0, .25, 0, 1
     by_player = shares(learner="learner-counter", payoffs=Payoffs(rows), past={"any": 1.0}, weighting="hard", prior=0.0)
     assert by_player == pytest.approx({MEMBERS[1]: 0.2, MEMBERS[3]: 0.8}, abs=0.03)
-    # the main has no results
+    # the learner with tag main has no results
     shares_of_main = shares(payoffs=Payoffs(rows), past={"any": 1.0}, weighting="hard", prior=0.0)
     assert shares_of_main == pytest.approx(dict.fromkeys(MEMBERS, 0.25), abs=0.04)
 
@@ -82,13 +82,13 @@ def test_invalid_shares_are_refused(options):
 
 
 @given(number=st.integers(0, 500), learner=st.sampled_from(["learner", "learner-counter"]))
-def test_the_learner_changes_seats_from_group_to_group(number, learner):
+def test_the_learner_alternates_seats_between_groups(number, learner):
     first_seating, second_seating = (
         by_tag(request(index, learner), past={"main": 1.0}) for index in (number, number + 1)
     )
     assert first_seating.trained == second_seating.trained[::-1]
 
 
-def test_with_one_learner_it_plays_against_its_snapshots():
+def test_a_single_learner_plays_against_its_snapshots():
     request = match_request(2, members=["past-000010"])
     assert by_tag(request, past={"main": 1.0}).players in ((LEARNER, ref("past-000010")), (ref("past-000010"), LEARNER))

@@ -54,7 +54,7 @@ def test_members_are_opponents_with_the_weights_of_the_equilibrium():
     assert shares() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0, 0], abs=0.03)
 
 
-def test_own_is_the_share_of_self_play():
+def test_option_own_is_the_share_of_self_play():
     assert shares(own=0.4) == pytest.approx([0.2, 0.2, 0.2, 0, 0.4], abs=0.03)
     assert shares(own=1.0, count=50) == [0, 0, 0, 0, 1]
 
@@ -165,7 +165,7 @@ def test_payoffs_of_opposed_sides_are_averaged_and_others_are_used_unchanged():
     )
 
 
-def test_for_equal_sides_apart_equals_together():
+def test_with_equal_sides_the_options_apart_and_together_agree():
     game = side_payoffs(book_of_payoffs(PAYOFFS), MEMBERS, "kuhn_poker", (0, 1), opposed=True)
     assert game.payoffs[0] == pytest.approx(
         member_payoffs(book_of_payoffs(PAYOFFS), MEMBERS, {"kuhn_poker": 1.0}).payoffs[0]

@@ -81,7 +81,7 @@ def test_if_all_members_always_lose_the_choice_is_uniform(weighting):
 
 
 @given(number=st.integers(0, 10**6), past=st.floats(0, 1), seats=st.integers(1, 5), is_one_team=st.booleans())
-def test_with_power_0_it_equals_mixed(number, past, seats, is_one_team):
+def test_with_power_0_pfsp_equals_mixed(number, past, seats, is_one_team):
     request = match_request(
         seats, members=MEMBERS, payoffs=book_of_rates(RATES), number=number, teams=(0,) * seats if is_one_team else None
     )

@@ -71,7 +71,7 @@ def test_leaving_rates_below_the_smallest_float_are_compared():
 @settings(deadline=None, max_examples=30)
 @given(games())
 @example(THREE_SIDES)
-def test_it_equals_a_plain_eigenvector_of_the_chain(game):
+def test_alpha_rank_equals_an_eigenvector_of_the_chain(game):
     strategy = solve(game, alpha=0.4, population=3)
     np.testing.assert_allclose(strategy.joint, stationary_distribution(game, 0.4, 3), atol=1e-9)
 

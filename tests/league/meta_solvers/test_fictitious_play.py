@@ -21,7 +21,7 @@ def test_rounds_by_hand():
     np.testing.assert_allclose(solve(game, 3).sides, [[0.5, 0.5], [1 / 6, 5 / 6]])
 
 
-def test_it_equals_openspiel_on_the_game_tree():
+def test_fictitious_play_equals_openspiel_on_the_game_tree():
     matrix = np.array([[3.1, -1.7, 0.4], [-2.3, 1.9, 0.6]])
     tree = pyspiel.convert_to_turn_based(pyspiel.create_matrix_game(matrix.tolist(), (-matrix).tolist()))
     solver, states = XFPSolver(tree), [tree.new_initial_state(), tree.new_initial_state().child(0)]

@@ -69,7 +69,7 @@ def test_nearly_equal_constraints_give_an_equilibrium():
 
 @settings(deadline=None, max_examples=15)
 @given(matrices(max_size=4))
-def test_it_is_an_equilibrium_with_at_least_the_entropy_of_nash(matrix):
+def test_the_solution_is_an_equilibrium_with_at_least_the_entropy_of_nash(matrix):
     game = of_matrix(matrix)
     strategy, nash_strategy = SOLVE(game), bind("league.meta_solvers", "nash")(game)
     assert gains(game, strategy).max() <= 1e-6

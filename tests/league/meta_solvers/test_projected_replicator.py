@@ -35,7 +35,7 @@ SCALED = MetaGame(payoffs=tuple(table / np.ptp(THREE_SIDES.payoffs[0]) * 2 for t
     [of_matrix(CYCLE), of_matrix([[1, -1, 0.5], [0, 0.25, -0.5]]), of_matrix(FOUR_MEMBERS), SCALED],
     ids=("cycle", "uneven", "four", "three sides"),
 )
-def test_it_equals_openspiel_for_payoffs_of_range_2(game):
+def test_projected_replicator_equals_openspiel_for_payoffs_of_range_2(game):
     expected = projected_replicator_dynamics(list(game.payoffs), prd_iterations=200, prd_dt=0.05, prd_gamma=0.02)
     for side, expected_side in zip(solve(game, gamma=0.02, dt=0.05), expected, strict=True):
         np.testing.assert_allclose(side, expected_side, atol=1e-9)

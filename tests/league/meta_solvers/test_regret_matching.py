@@ -35,7 +35,7 @@ def test_two_steps_by_hand():
     [of_matrix([[2, -1], [-1, 1]]), of_matrix([[0, -1, 2], [1, 0, -1], [-2, 1, 0]]), THREE_SIDES],
     ids=("two", "cycle", "three sides"),
 )
-def test_it_equals_openspiel(game, monkeypatch):
+def test_regret_matching_equals_openspiel(game, monkeypatch):
     # OpenSpiel starts with regrets of 1e-6, we start with 0
     monkeypatch.setattr(openspiel_solver, "INITIAL_REGRET_DENOM", np.inf)
     expected = openspiel_solver.regret_matching(list(game.payoffs), iterations=300, gamma=0.0)

@@ -95,7 +95,7 @@ def test_a_draw_counts_as_half_a_win():
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
-def test_with_longest_1_it_equals_the_timer(age, every):
+def test_with_longest_1_gate_equals_the_schedule_steps(age, every):
     request = schedule_request(age, every, members=MEMBERS)
     assert gate(request, longest=1.0) == steps(request)
 

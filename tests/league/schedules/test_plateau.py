@@ -13,13 +13,13 @@ def request(returns, age=10, every=10):
     return schedule_request(age, every, returns=returns)
 
 
-def test_a_plateau_is_found_by_hand():
+def test_plateau_agrees_with_a_hand_calculation():
     # means of the last two pairs: RISING 0.25 and 0.45 (gain 0.2), FLAT 0.5 and 0.5 (gain 0)
     assert not plateau(request(RISING), window=2) and plateau(request(FLAT), window=2)
     assert plateau(request(RISING), window=2, gain=0.21) and not plateau(request(RISING), window=2, gain=0.19)
 
 
-def test_a_snapshot_is_taken_between_every_and_the_latest_step():
+def test_snapshot_age_is_at_least_every_and_at_most_longest_times_every():
     assert not plateau(request(FLAT, age=9), window=2)
     assert not plateau(request(RISING, age=39), window=2) and plateau(request(RISING, age=40), window=2)
 
@@ -29,7 +29,7 @@ def test_too_few_returns_are_no_plateau():
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
-def test_with_longest_1_it_equals_the_timer(age, every):
+def test_with_longest_1_plateau_equals_the_schedule_steps(age, every):
     assert plateau(request(RISING, age, every), longest=1.0) == steps(request(RISING, age, every))
 
 

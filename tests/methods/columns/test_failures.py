@@ -46,7 +46,7 @@ def game_of(**options):
 
 
 def trained_seats_and_turns(episode, positions):
-    """The trained turns as (seat, own turn index)."""
+    """Return the trained turns as pairs: the seat, and the index among the turns of that seat."""
     return {(episode.turns[position].seat, episode.turns[position].turn_index) for position in positions}
 
 
@@ -64,21 +64,25 @@ def turn_position(episode, seat, index):
 
 
 LEAD = [(0, 0), (0, 1)]
-GOOD = {0: ["call 2", "none"], 1: [None, None], 2: [None, "done"]}  # worker 1 has no turns left, worker 2 gives up
-BAD = {**GOOD, 0: ["call 2", "what?"]}
+READABLE_ANSWER = {
+    0: ["call 2", "none"],
+    1: [None, None],
+    2: [None, "done"],
+}  # worker 1 has no turns left, worker 2 gives up
+MALFORMED_ANSWER = {**READABLE_ANSWER, 0: ["call 2", "what?"]}
 
 
 def test_if_the_answer_is_readable_all_seats_train_except_failed_workers():
     game = game_of()
-    episode = episode_of(game, GOOD)
+    episode = episode_of(game, READABLE_ANSWER)
     assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {*LEAD, (2, 0), (2, 1)}
-    nobody = episode_of(game, {**GOOD, 1: ["done"]})
-    assert find_trained_turns(game, nobody) == {*range(len(nobody.turns))}
+    without_failures = episode_of(game, {**READABLE_ANSWER, 1: ["done"]})
+    assert find_trained_turns(game, without_failures) == {*range(len(without_failures.turns))}
 
 
 def test_if_the_lead_failed_only_its_own_turns_train():
     game = game_of()
-    episode = episode_of(game, GOOD)
+    episode = episode_of(game, READABLE_ANSWER)
     truncated_episode = with_turn(
         episode, -1, 0, truncated=True, reply=""
     )  # the reply exceeded the context, yet its table is readable
@@ -87,15 +91,15 @@ def test_if_the_lead_failed_only_its_own_turns_train():
 
 def test_if_the_answer_is_unreadable_its_reply_and_failed_workers_train():
     game = game_of()
-    episode = episode_of(game, BAD)
+    episode = episode_of(game, MALFORMED_ANSWER)
     assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {(0, 1), (1, 0), (1, 1)}
-    fine = episode_of(game, {**BAD, 1: ["done"]})
-    assert trained_seats_and_turns(fine, find_trained_turns(game, fine)) == {(0, 1)}
+    without_failed_workers = episode_of(game, {**MALFORMED_ANSWER, 1: ["done"]})
+    assert trained_seats_and_turns(without_failed_workers, find_trained_turns(game, without_failed_workers)) == {(0, 1)}
 
 
 def test_if_a_reply_repeats_itself_only_that_reply_trains():
     game = game_of()
-    episode = episode_of(game, BAD)
+    episode = episode_of(game, MALFORMED_ANSWER)
     position = turn_position(episode, 1, 1)
     repeating_episode = with_turn(episode, position, REPETITION_TOKENS, truncated=True)
     assert trained_seats_and_turns(repeating_episode, find_trained_turns(game, repeating_episode)) == {(0, 1), (1, 1)}
@@ -111,21 +115,21 @@ def test_if_a_reply_repeats_itself_only_that_reply_trains():
         (1, 0),
         (1, 1),
     }
-    repeated = with_turn(
+    repeating_answer = with_turn(
         episode, -1, REPETITION_TOKENS, truncated=True
-    )  # the lead's own answer repeats: it has not ended by itself
-    assert trained_seats_and_turns(repeated, find_trained_turns(game, repeated)) == {(0, 1)}
+    )  # the lead's own answer repeats: it did not end by itself
+    assert trained_seats_and_turns(repeating_answer, find_trained_turns(game, repeating_answer)) == {(0, 1)}
 
 
 def test_a_truncated_malformed_answer_is_a_failure_of_the_lead():
     game = game_of()
-    episode = with_turn(episode_of(game, {**BAD, 1: ["done"]}), -1, 5, truncated=True)
+    episode = with_turn(episode_of(game, {**MALFORMED_ANSWER, 1: ["done"]}), -1, 5, truncated=True)
     assert trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {*LEAD}
 
 
 def test_a_forfeit_ends_the_episode_without_an_answer():
     game = game_of()
-    episode = episode_of(game, {**GOOD, 2: ["what?"]})
+    episode = episode_of(game, {**READABLE_ANSWER, 2: ["what?"]})
     assert episode.forfeited_by == 2 and trained_seats_and_turns(episode, find_trained_turns(game, episode)) == {(2, 0)}
 
 
@@ -135,7 +139,7 @@ def test_a_team_without_workers_and_an_answer_merged_from_notes():
     assert trained_seats_and_turns(episode, find_trained_turns(game_without_workers, episode)) == {(0, 2)}
     game_with_merged_answer = game_of(answer="merged")
     episode = episode_of(
-        game_with_merged_answer, GOOD
+        game_with_merged_answer, READABLE_ANSWER
     )  # it can always be read, and a lead without a call left has not failed
     assert trained_seats_and_turns(episode, find_trained_turns(game_with_merged_answer, episode)) == {
         (0, 0),
@@ -163,41 +167,42 @@ def test_columns_have_one_row_per_turn_of_a_trained_seat():
     game = game_of()
     for trained in ((True, True, True), (False, True, True), (True, False, False)):
         episodes = [
-            replace(episode_of(game, lines, trained), episode_id=index) for index, lines in enumerate((GOOD, BAD))
+            replace(episode_of(game, lines, trained), episode_id=index)
+            for index, lines in enumerate((READABLE_ANSWER, MALFORMED_ANSWER))
         ]
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
-        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {
-            row for row in rows if row[1] == 1
-        }
+        assert {
+            row for row, is_marked in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_marked
+        } == {row for row in rows if row[1] == 1}
         column = registry.bind("columns", "wideseek_turns")(source)
         expected = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
         # the lead's end counts for the workers' rows also where the lead is not trained
-        assert {row for row, is_ in zip(rows, column, strict=True) if is_} == expected & {
+        assert {row for row, is_marked in zip(rows, column, strict=True) if is_marked} == expected & {
             *rows
         } and column.dtype == bool
 
 
 def test_an_episode_without_its_environment_marks_no_failure():
     with pytest.raises(RolloutError, match="has no environment in its record"):
-        registry.bind("columns", "failed")(Source([replace(episode_of(game_of(), GOOD), environment=None)]))
+        registry.bind("columns", "failed")(Source([replace(episode_of(game_of(), READABLE_ANSWER), environment=None)]))
 
 
 def test_grpo_masks_turns_in_the_loss_but_still_compares_them():
     game = game_of()
     episodes = [
         replace(episode_of(game, lines), episode_id=index, returns=(index,) * 3)
-        for index, lines in enumerate((GOOD, BAD))
+        for index, lines in enumerate((READABLE_ANSWER, MALFORMED_ANSWER))
     ]
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
     turns = replace(turns, reward=reward.astype(float))
-    plain = grpo(turns)
-    assert plain.trained is None and not plain.metrics
+    unmasked = grpo(turns)
+    assert unmasked.trained is None and not unmasked.metrics
     for trains, name in (("unfailed", "failed"), ("as_released", "wideseek_turns")):
         column = registry.bind("columns", name)(Source(episodes))
         masked = grpo(replace(turns, **{name: column}), trains=trains)
-        assert masked.advantages.tolist() == plain.advantages.tolist() and plain.advantages.any()
+        assert masked.advantages.tolist() == unmasked.advantages.tolist() and unmasked.advantages.any()
         assert masked.trained.tolist() == (column if trains == "as_released" else ~column).tolist()
         assert masked.metrics == {"trained_share": masked.trained.mean()} and 0 < masked.trained.mean() < 1
 

@@ -65,8 +65,8 @@ def test_information_states_are_anchors_too():
     assert equality_matrix(anchor_groups(turns, "x", "state_key")[0]) == equality_matrix(np.array([1, 2, 1, 3]))
 
 
-def greedy(views, texts, groups, threshold):
-    """The released clustering in plain Python, on the turns in the order of their texts."""
+def clusters_by_loop(views, texts, groups, threshold):
+    """Return the clusters of the released code, by a loop over the turns in the order of their texts."""
     cluster = {}
     for group in set(groups):
         leaders = []
@@ -95,7 +95,7 @@ def test_similar_texts_are_clustered_as_in_the_released_loop(texts, rows, thresh
     views, groups = [view % len(texts) for view, _ in rows], [group for _, group in rows]
     turns = table_of_views([[view] for view in views], names=texts, groups=groups)
     assert equality_matrix(anchor_groups(turns, "x", "view", threshold)[0]) == equality_matrix(
-        greedy(views, texts, groups, threshold)
+        clusters_by_loop(views, texts, groups, threshold)
     )
 
 
@@ -152,7 +152,7 @@ def random_turns(seed, views=3):
     return with_views(table(rewards, groups=groups, roles=roles, keys=view_ids // 2), view_ids), rewards, groups, roles
 
 
-def test_golden_step_part():
+def test_gigpo_golden_step_part():
     # two games of two turns share the first view; rewards 1 and 0 at their ends
     turns = with_views(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 0, 2])
     advantages, episode_part = gigpo(turns).advantages, gigpo(turns, weight=0.0).advantages
@@ -162,7 +162,7 @@ def test_golden_step_part():
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("divide", [False, True])
-def test_without_the_step_part_it_is_grpo(seed, divide):
+def test_gigpo_without_the_step_part_is_grpo(seed, divide):
     turns = random_turns(seed)[0]
     for unit in ("episodes", "turns"):
         grpo_advantages = grpo(turns, divide_by_std=divide, over=unit).advantages
@@ -216,16 +216,16 @@ def test_information_states_can_be_the_anchor_of_gigpo():
     assert gigpo(turns).advantages != pytest.approx(expected)
 
 
-def test_similar_texts_share_a_step_group():
+def test_gigpo_similar_texts_share_a_step_group():
     turns = with_views(
         table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y")
     )
-    step = gigpo(turns, similarity=0.9).advantages - gigpo(turns, weight=0.0).advantages
-    assert step == pytest.approx([0.475, 0.0, -0.475, 0.0])
+    step_part = gigpo(turns, similarity=0.9).advantages - gigpo(turns, weight=0.0).advantages
+    assert step_part == pytest.approx([0.475, 0.0, -0.475, 0.0])
     assert np.array_equal(gigpo(turns, similarity=1.0).advantages, gigpo(turns).advantages)
 
 
-def test_the_released_variant_weighs_long_games_more():
+def test_gigpo_released_variant_weighs_long_games_more():
     turns = with_views(table([[3.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2])
     assert bind("credit", "gigpo", preset="as_released")(turns, {}).advantages == pytest.approx([2.0, -1.0, -1.0])
     assert gigpo(turns).advantages == pytest.approx([1.5, -1.5, -1.5])
@@ -233,21 +233,21 @@ def test_the_released_variant_weighs_long_games_more():
 
 def test_gigpo_with_one_trajectory_equal_returns_and_large_returns():
     single_turns = with_views(table([[5.0, 1.0]]), [0, 1])
-    equal = with_views(table([[0.1]] * 5, groups=[0] * 5), [0] * 5)
+    equal_turns = with_views(table([[0.1]] * 5, groups=[0] * 5), [0] * 5)
     for options in ({}, {"divide_by_std": True}, {"over": "turns"}):
-        for turns in (single_turns, equal):
+        for turns in (single_turns, equal_turns):
             assert gigpo(turns, **options).advantages == pytest.approx(0.0, abs=1e-9)
     large_turns = with_views(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
     assert gigpo(large_turns).advantages == pytest.approx([-2.0, 2.0], abs=1e-6)
 
 
 # two games of the same three views, and a third that shares the last view alone
-THREE = {"rewards": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0]], "groups": [0, 0, 0]}
+THREE_GAMES = {"rewards": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0]], "groups": [0, 0, 0]}
 
 
-def test_golden_weights():
+def test_hgpo_golden_weights():
     # at the last view: level 1 compares 1 with (1, 0, 0), levels 2 and 3 with (1, 0)
-    turns = with_views(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
+    turns = with_views(table(**THREE_GAMES), [0, 1, 2, 0, 1, 2, 2])
     last = hgpo(turns, gamma=1.0, divide_by_std=False).advantages[[2, 5, 6]]
     assert last == pytest.approx([2 / 9 * 2 / 3 + 7 / 9 * 0.5, -2 / 9 / 3 - 7 / 9 * 0.5, -1 / 3])
     # divided by the population deviation, all of levels 2 and 3 are +-1; level 1 of (1, 0, 0) is sqrt 2
@@ -258,14 +258,14 @@ def test_golden_weights():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_history_it_is_the_step_part_of_gigpo(seed):
+def test_hgpo_without_history_is_the_step_part_of_gigpo(seed):
     turns = random_turns(seed, views=2)[0]
-    step = gigpo(turns, gamma=0.9).advantages - gigpo(turns, gamma=0.9, weight=0.0).advantages
-    assert hgpo(turns, gamma=0.9, history=0, divide_by_std=False).advantages == pytest.approx(step, abs=1e-12)
+    step_part = gigpo(turns, gamma=0.9).advantages - gigpo(turns, gamma=0.9, weight=0.0).advantages
+    assert hgpo(turns, gamma=0.9, history=0, divide_by_std=False).advantages == pytest.approx(step_part, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_if_no_view_is_shared_only_the_episode_part_is_left(seed):
+def test_without_shared_views_hgpo_has_only_its_episode_part(seed):
     turns = random_turns(seed, views=2)[0]
     unshared_turns = with_views(turns, np.arange(len(turns.reward)))
     assert np.array_equal(hgpo(unshared_turns, base=True).advantages, grpo(unshared_turns).advantages)
@@ -287,16 +287,18 @@ def hgpo_naive(rewards, groups, roles, views, *, gamma, history, alpha, divide, 
                 contexts.setdefault(key, []).append(return_to_go)
             rows.append((group, sum(turn_rewards), return_to_go, keys))
 
-    def z(value, values, ddof):
+    def standardised(value, values, ddof):
         mean = sum(values) / len(values)
         deviation = (sum((v - mean) ** 2 for v in values) / (len(values) - ddof)) ** 0.5
         return (value - mean) / (deviation + 1e-6 if divide else 1.0)
 
     result = []
     for group, episode_return, return_to_go, keys in rows:
-        items = [(len(key[1]), z(return_to_go, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
+        items = [(len(key[1]), standardised(return_to_go, contexts[key], 0)) for key in keys if len(contexts[key]) > 1]
         if base:
-            items.append((0, z(episode_return, episode_returns[group], 1) if len(episode_returns[group]) > 1 else 0.0))
+            items.append(
+                (0, standardised(episode_return, episode_returns[group], 1) if len(episode_returns[group]) > 1 else 0.0)
+            )
         items = [(k, a) for k, a in items if count_zeros or abs(a) > 1e-9]
         result.append(sum((k + 1) ** alpha * a for k, a in items) / (sum((k + 1) ** alpha for k, _ in items) or 1.0))
     return result
@@ -313,7 +315,7 @@ def test_hgpo_equals_plain_loops(seed, divide, base, count_zeros):
     assert hgpo(turns, divide_by_std=divide, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_released_variant_skips_levels_with_zero_advantage():
+def test_hgpo_released_variant_skips_levels_with_zero_advantage():
     # the last view is shared by all with returns 1, 0, 0.5: zero for the third; with its own history the third matches one return of 0
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
     turns = with_views(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
@@ -331,8 +333,8 @@ def test_the_released_variant_skips_levels_with_zero_advantage():
     assert released[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
-def test_alpha_zero_weighs_all_levels_equally_up_to_the_history():
-    turns = with_views(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
+def test_hgpo_alpha_zero_weighs_all_levels_equally_up_to_the_history():
+    turns = with_views(table(**THREE_GAMES), [0, 1, 2, 0, 1, 2, 2])
     assert hgpo(turns, gamma=1.0, divide_by_std=False, alpha=0.0).advantages[2] == pytest.approx(
         (2 / 3 + 0.5 + 0.5) / 3
     )
@@ -341,8 +343,8 @@ def test_alpha_zero_weighs_all_levels_equally_up_to_the_history():
     )
 
 
-def test_with_information_states_all_history_lengths_agree():
-    turns = table(**THREE, keys=[0, 1, 2, 0, 1, 2, 3])
+def test_hgpo_with_information_states_all_history_lengths_agree():
+    turns = table(**THREE_GAMES, keys=[0, 1, 2, 0, 1, 2, 3])
     without_history, with_history = (hgpo(turns, anchor="state_key", history=history).advantages for history in (0, 2))
     assert without_history == pytest.approx(with_history)
     assert np.abs(without_history[:6]).min() > 0.5
@@ -350,14 +352,14 @@ def test_with_information_states_all_history_lengths_agree():
 
 def test_hgpo_with_one_trajectory_equal_returns_and_large_returns():
     assert not hgpo(with_views(table([[5.0, 1.0]]), [0, 1]), base=True).advantages.any()
-    equal = with_views(table([[1e6 + 0.1, 1e6 + 0.1]] * 7, groups=[0] * 7), [0, 1] * 7)
+    equal_turns = with_views(table([[1e6 + 0.1, 1e6 + 0.1]] * 7, groups=[0] * 7), [0, 1] * 7)
     for count_zeros in (True, False):
-        assert hgpo(equal, base=True, count_zeros=count_zeros).advantages == pytest.approx(np.zeros(14), abs=1e-3)
+        assert hgpo(equal_turns, base=True, count_zeros=count_zeros).advantages == pytest.approx(np.zeros(14), abs=1e-3)
     large_turns = with_views(table([[1e6 + 1], [1e6 + 3]], groups=[0, 0]), [0, 0])
     assert hgpo(large_turns, divide_by_std=False).advantages == pytest.approx([-1.0, 1.0], abs=1e-6)
 
 
-def test_a_seat_that_sees_one_view_twice_is_compared_with_itself():
+def test_hgpo_seat_that_sees_one_view_twice_is_compared_with_itself():
     turns = with_views(table([[0.0, 1.0], [1.0]], groups=[0, 0], roles=[0, 0]), [0, 0, 1])
     assert hgpo(turns).advantages == pytest.approx([-1, 1, 0], abs=1e-4)
     assert hgpo(turns, gamma=1.0).advantages.tolist() == [0, 0, 0]
@@ -368,7 +370,7 @@ def with_views_and_actions(turns, views, actions):
     return dataclasses.replace(turns, view=np.array(views, dtype=np.int64), action=np.array(actions, dtype=np.int64))
 
 
-def salt_drawn(seed):
+def random_salt_table(seed):
     """Return a random table of 9 trajectories in 2 groups, with views that recur within a trajectory."""
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=length).tolist() for length in generator.integers(1, 5, 9)]
@@ -395,7 +397,7 @@ def test_salt_by_hand():
     assert salt(turns, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
 
 
-def test_a_step_shared_by_all_trajectories_gets_no_advantage():
+def test_salt_step_shared_by_all_trajectories_gets_no_advantage():
     turns = with_views_and_actions(
         table([[0.0, 3.0], [0.0, 0.0], [0.0, 1.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 3], [5] * 6
     )
@@ -406,18 +408,18 @@ def test_a_step_shared_by_all_trajectories_gets_no_advantage():
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("base", ["grpo", "dr_grpo", "rloo"])
 def test_without_merged_steps_salt_is_its_base_estimator(seed, base):
-    turns = salt_drawn(seed)
+    turns = random_salt_table(seed)
     unshared_turns = with_views_and_actions(turns, np.arange(len(turns.reward)), np.zeros(len(turns.reward)))
     assert salt(unshared_turns, base=base).advantages == pytest.approx(base_of(base)(unshared_turns), abs=1e-12)
-    silent = with_views_and_actions(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
-    assert salt(silent, base=base).advantages == pytest.approx(base_of(base)(silent), abs=1e-12)
+    without_actions = with_views_and_actions(turns, np.zeros(len(turns.reward)), np.full(len(turns.reward), -1))
+    assert salt(without_actions, base=base).advantages == pytest.approx(base_of(base)(without_actions), abs=1e-12)
 
 
 @every_case("seed", range(5))
 @every_case("base", ["grpo", "dr_grpo", "rloo"])
 @every_case("anchor", ["view", "state_key"])
 def test_salt_equals_plain_loops(seed, base, anchor):
-    turns = salt_drawn(seed)
+    turns = random_salt_table(seed)
     base_advantages, column = base_of(base)(turns), getattr(turns, anchor)
     rows = list(zip(turns.group, turns.role, column, turns.action, strict=True))
     expected = []
@@ -454,7 +456,7 @@ def test_mars2_by_hand():
 
 
 @given(returns=st.lists(st.floats(-100, 100), min_size=1, max_size=7), weight=st.floats(0, 2))
-def test_without_parents_and_siblings_it_is_grpo(returns, weight):
+def test_mars2_without_parents_and_siblings_is_grpo(returns, weight):
     turns = with_actions(
         table([[value] for value in returns], groups=[0] * len(returns), keys=range(len(returns))), [0] * len(returns)
     )
@@ -523,20 +525,24 @@ def test_branch_grpo_by_hand():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_on_trees_it_is_salt_and_without_shared_turns_grpo(seed):
+def test_branch_grpo_is_salt_on_trees_and_grpo_without_shared_turns(seed):
     turns = grown_tree(seed)
     assert branch_grpo(turns).advantages == pytest.approx(salt(turns, anchor="state_key").advantages, abs=1e-9)
     unshared_turns = dataclasses.replace(turns, state_key=np.arange(len(turns.reward)))
     assert branch_grpo(unshared_turns).advantages == pytest.approx(grpo(unshared_turns).advantages, abs=1e-12)
 
 
-def test_surprise_raises_advantages_of_unlikely_tokens():
+def test_branch_grpo_surprise_raises_advantages_of_unlikely_tokens():
     turns = with_actions(table([[2.0], [0.0], [0.0]], groups=[0] * 3, keys=[0, 1, 2], tokens=[2, 1, 4]), [0, 0, 0])
-    turns = dataclasses.replace(turns, logprob=np.array([-6.0, -1.0, -8.0]))  # surprise 3, 1, 2: z of +-sqrt(1.5) and 0
-    without_surprise, z = np.array([4 / 3, -2 / 3, -2 / 3]), np.array([1.5**0.5, -(1.5**0.5), 0.0])
+    turns = dataclasses.replace(
+        turns, logprob=np.array([-6.0, -1.0, -8.0])
+    )  # surprise 3, 1, 2: z-scores +-sqrt(1.5) and 0
+    without_surprise, z_scores = np.array([4 / 3, -2 / 3, -2 / 3]), np.array([1.5**0.5, -(1.5**0.5), 0.0])
     options = {"divide_by_std": False, "surprise_weight": 0.4}
-    assert branch_grpo(turns, **options).advantages == pytest.approx(without_surprise * (1 + 0.4 * z))
-    silent = dataclasses.replace(turns, n_tokens=np.array([2, 1, 0]))  # surprise 3, 1 and none: z of +-1 and 0
-    assert branch_grpo(silent, **options).advantages == pytest.approx(without_surprise * [1.4, 0.6, 1.0])
+    assert branch_grpo(turns, **options).advantages == pytest.approx(without_surprise * (1 + 0.4 * z_scores))
+    without_tokens = dataclasses.replace(
+        turns, n_tokens=np.array([2, 1, 0])
+    )  # surprise 3, 1 and none: z-scores +-1 and 0
+    assert branch_grpo(without_tokens, **options).advantages == pytest.approx(without_surprise * [1.4, 0.6, 1.0])
     mute = dataclasses.replace(turns, n_tokens=np.zeros(3, dtype=np.int64))
     assert branch_grpo(mute, **options).advantages == pytest.approx(without_surprise)

@@ -58,7 +58,7 @@ def test_turns_in_the_same_state_form_a_group():
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8))
-def test_on_games_of_one_turn_it_is_grpo(returns):
+def test_on_games_of_one_turn_at_grpo_is_grpo(returns):
     turns = group([[value] for value in returns])
     expected = grpo(turns, divide_by_std=False).advantages
     assert at_grpo(turns, scale="none").advantages == pytest.approx(expected, abs=1e-12)
@@ -121,13 +121,13 @@ def replies(team, local, seats=None):
     )  # all from one initial state, so only prompts distinguish them
     rewards = np.array([value for values in local for value in values])
     components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat_rewards), 7.0)}
-    first = [index == 0 for values in team for index in range(len(values))]
+    is_first = [index == 0 for values in team for index in range(len(values))]
     return replace(
         turns,
         reward=turns.reward + rewards + 7.0,
         components=components,
         state_group=np.array(prompts),
-        committed=np.array(first),
+        committed=np.array(is_first),
     )
 
 

@@ -55,25 +55,25 @@ def trials(*courses, groups=None, views=None, fines=None, opponents=None, **opti
 
 def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
     """Return a table of trials of up to four attempts, in two groups of two roles, with fines; notes may be missing or earn something."""
-    draw = np.random.Generator(np.random.Philox(seed))
+    generator = np.random.Generator(np.random.Philox(seed))
     courses = []
-    for _ in range(int(draw.integers(1, 9))):
-        course, count = [], int(draw.integers(1, 5))
+    for _ in range(int(generator.integers(1, 9))):
+        course, count = [], int(generator.integers(1, 5))
         for index in range(count):
-            course.append((offset + scale * draw.normal(size=int(draw.integers(1, 4)))).tolist())
-            if notes and (index + 1 < count or draw.random() < 0.2):
-                course += [(NOTE, draw.normal() if draw.random() < 0.2 else 0.0)] * int(
-                    draw.integers(1, 3) if draw.random() < 0.3 else 1
+            course.append((offset + scale * generator.normal(size=int(generator.integers(1, 4)))).tolist())
+            if notes and (index + 1 < count or generator.random() < 0.2):
+                course += [(NOTE, generator.normal() if generator.random() < 0.2 else 0.0)] * int(
+                    generator.integers(1, 3) if generator.random() < 0.3 else 1
                 )
         courses.append(course)
     count, size = len(courses), sum(len(part) if isinstance(part, list) else 1 for course in courses for part in course)
     return trials(
         *courses,
-        groups=draw.integers(0, 2, count).tolist(),
-        seats=draw.integers(0, 2, count).tolist(),
-        views=draw.integers(0, 3, size),
-        fines=-0.5 * (draw.random(size) < 0.3),
-        opponents=draw.integers(0, 2, count),
+        groups=generator.integers(0, 2, count).tolist(),
+        seats=generator.integers(0, 2, count).tolist(),
+        views=generator.integers(0, 3, size),
+        fines=-0.5 * (generator.random(size) < 0.3),
+        opponents=generator.integers(0, 2, count),
     )
 
 
@@ -100,14 +100,14 @@ def test_lose_lose_win_as_released_by_hand():
 def advantages_as_released(turns, gamma_step, gamma_traj, differential):
     """Return MAGE's and LaMer's credit in loops: returns per trial, then both normalisations over all steps of a group."""
     size = len(turns.reward)
-    part, own_return = np.zeros(size), np.zeros(size)
+    part, return_to_go = np.zeros(size), np.zeros(size)
     for index in range(turns.trajectory.max() + 1):
         steps = np.flatnonzero(turns.trajectory == index).tolist()
         reward = {t: turns.components["game"][t] for t in steps}
-        for place, t in enumerate(steps):  # a turn after a note belongs to the next attempt
-            follow = [later for later in steps[place:] if not turns.note[later]]
-            if turns.note[t] and follow:
-                reward[follow[0]] += reward[t]
+        for position, t in enumerate(steps):  # a turn after a note belongs to the next attempt
+            later_turns = [later for later in steps[position:] if not turns.note[later]]
+            if turns.note[t] and later_turns:
+                reward[later_turns[0]] += reward[t]
                 reward[t] = 0.0
         numbers = sorted({int(turns.attempt[t]) for t in steps if not turns.note[t]})
         total = {n: sum(reward[t] for t in steps if turns.attempt[t] == n and not turns.note[t]) for n in numbers}
@@ -116,19 +116,19 @@ def advantages_as_released(turns, gamma_step, gamma_traj, differential):
         for t in reversed(steps):
             n = int(turns.attempt[t])
             if turns.note[t]:
-                own_return[t] = running + reward[t]
+                return_to_go[t] = running + reward[t]
                 continue
             last = t == max(s for s in steps if turns.attempt[s] == n and not turns.note[s])
-            now = (gain[n] if last else 0.0) if differential else reward[t]
-            running = now + (gamma_step if n == current else gamma_traj) * running
-            current, own_return[t], part[t] = n, running, gain[n]
+            step_reward = (gain[n] if last else 0.0) if differential else reward[t]
+            running = step_reward + (gamma_step if n == current else gamma_traj) * running
+            current, return_to_go[t], part[t] = n, running, gain[n]
     score = part + turns.reward - turns.components["game"]
     result = np.zeros(size)
     for t in range(size):
         group = [s for s in range(size) if (turns.group[s], turns.role[s]) == (turns.group[t], turns.role[t])]
         anchor = [s for s in group if (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
         mean = np.mean([score[s] for s in group]) if len(group) > 1 else 0.0
-        result[t] = score[t] - mean + own_return[t] - np.mean([own_return[s] for s in anchor])
+        result[t] = score[t] - mean + return_to_go[t] - np.mean([return_to_go[s] for s in anchor])
     return result
 
 
@@ -166,9 +166,9 @@ def naive(
     for members in rows.values():
         for position, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in members[position:] if not turns.note[s]]
-                if follow:
-                    reward[follow[0]] += reward[t]
+                later_turns = [s for s in members[position:] if not turns.note[s]]
+                if later_turns:
+                    reward[later_turns[0]] += reward[t]
                 else:
                     unfollowed[t] = reward[t]
                 reward[t] = 0.0
@@ -207,8 +207,8 @@ def naive(
             begins[n] = step[turns_of[0]]
         for position, t in enumerate(members):
             if turns.note[t]:
-                follow = [s for s in members[position:] if not turns.note[s]]
-                step[t] = step[follow[0]] if follow else unfollowed[t]
+                later_turns = [s for s in members[position:] if not turns.note[s]]
+                step[t] = step[later_turns[0]] if later_turns else unfollowed[t]
     key = [
         (
             turns.group[t],
@@ -286,7 +286,7 @@ def test_lamer_and_the_other_presets_equal_plain_loops(seed, preset):
 
 
 @given(st.integers(0, 500))
-def test_with_one_attempt_per_trial_it_is_gigpo(seed):
+def test_with_one_attempt_per_trial_mage_is_gigpo(seed):
     turns = random_trials(seed)
     without_attempts = dataclasses.replace(turns, attempt=None, note=None, components={"game": turns.reward})
     one_attempt = dataclasses.replace(without_attempts, attempt=np.zeros(len(turns.reward), dtype=np.int64))

@@ -87,10 +87,10 @@ def test_the_bias_of_mars_is_that_of_a_mean_over_turns(members):
 
 
 def test_gae_is_unbiased_with_lambda_one_or_with_an_exact_critic():
-    right = [P * 1.0 + (1 - P) * (-0.5 + P * 3.0 + (1 - P) * 1.5), P * 3.0 + (1 - P) * 1.5]
+    exact_values = [P * 1.0 + (1 - P) * (-0.5 + P * 3.0 + (1 - P) * 1.5), P * 3.0 + (1 - P) * 1.5]
     wrong_values = [4.0, -1.0]
     assert expected_gradient(lambda turns: gae(turns, lam=1.0), 1, values=wrong_values) == pytest.approx(EXACT)
     for lam in (0.0, 0.5):
-        value = expected_gradient(lambda turns, lam=lam: gae(turns, lam=lam), 1, values=right)
+        value = expected_gradient(lambda turns, lam=lam: gae(turns, lam=lam), 1, values=exact_values)
         assert value == pytest.approx(EXACT)
     assert abs(expected_gradient(lambda turns: gae(turns, lam=0.0), 1, values=wrong_values) - EXACT) > 0.1

@@ -22,27 +22,27 @@ from sparring.ops.groups import discounted_returns, whiten_values
 def test_gae_by_hand():
     turns = table([[0.0, 0.0, 1.0], [-1.0]], values=[0.1, 0.2, 0.3, -0.5], seats=[0, 1])
     delta = [0.9 * 0.2 - 0.1, 0.9 * 0.3 - 0.2, 1 - 0.3, -1 + 0.5]
-    second = delta[1] + 0.45 * delta[2]
-    expected = [delta[0] + 0.45 * second, second, delta[2], delta[3]]
+    second_advantage = delta[1] + 0.45 * delta[2]
+    expected = [delta[0] + 0.45 * second_advantage, second_advantage, delta[2], delta[3]]
     credit = gae(turns, gamma=0.9, lam=0.5)
     assert credit.advantages == pytest.approx(expected)
     assert credit.value_targets == pytest.approx(np.array(expected) + np.array([0.1, 0.2, 0.3, -0.5]))
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=5), min_size=1, max_size=5), st.floats(0, 1))
-def test_with_lambda_one_and_no_critic_it_is_the_return(rewards, gamma):
+def test_gae_with_lambda_one_and_no_critic_is_the_return(rewards, gamma):
     turns = table(rewards, values=[0.0] * sum(map(len, rewards)))
     expected = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     assert gae(turns, gamma=gamma, lam=1.0).advantages == pytest.approx(expected, abs=1e-9)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=6))
-def test_a_perfect_critic_leaves_no_advantage(rewards):
+def test_gae_perfect_critic_leaves_no_advantage(rewards):
     values = np.cumsum(rewards[::-1])[::-1]
     assert gae(table([rewards], values=values), lam=0.7).advantages == pytest.approx(np.zeros(len(rewards)), abs=1e-9)
 
 
-def test_whitening_changes_neither_targets_nor_a_single_turn():
+def test_whitening_in_gae_changes_neither_targets_nor_a_single_turn():
     turns = table([[1.0, 2.0], [4.0]], values=[0.5, 0.5, 0.5])
     credit = gae(turns, whiten=True)
     assert (credit.advantages.mean(), credit.advantages.std(ddof=1)) == (
@@ -53,7 +53,7 @@ def test_whitening_changes_neither_targets_nor_a_single_turn():
     assert gae(table([[3.0]], values=[1.0]), whiten=True).advantages.tolist() == [2.0]
 
 
-def test_default_gamma_is_1_and_default_lambda_is_095():
+def test_gae_default_gamma_is_1_and_default_lambda_is_095():
     turns = table([[0.0, 1.0]], values=[0.25, 0.5])
     assert gae(turns).advantages == pytest.approx([0.25 + 0.95 * 0.5, 0.5])
 
@@ -108,7 +108,7 @@ def test_vtrace_by_hand():
     st.sampled_from([0.0, 0.7, 1.0]),
     st.sampled_from([(1.0, 1.0), (2.0, 0.5)]),
 )
-def test_equals_the_papers_sum(seed, gamma, lam, bars):
+def test_vtrace_equals_the_sum_of_the_paper(seed, gamma, lam, bars):
     turns = vtrace_random_turns(seed)
     credit = vtrace(turns, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
     advantages, targets = vtrace_naive(turns, gamma, lam, *bars)
@@ -117,7 +117,7 @@ def test_equals_the_papers_sum(seed, gamma, lam, bars):
 
 
 @given(st.integers(0, 500), st.floats(0, 1))
-def test_with_fresh_games_it_is_gae(seed, gamma):
+def test_with_fresh_games_vtrace_is_gae(seed, gamma):
     turns = vtrace_random_turns(seed, spread=0.0)
     assert vtrace(turns, gamma=gamma).advantages == pytest.approx(gae(turns, gamma=gamma, lam=1.0).advantages)
     assert vtrace(turns, gamma=gamma, lam=0.6).value_targets == pytest.approx(
@@ -125,7 +125,7 @@ def test_with_fresh_games_it_is_gae(seed, gamma):
     )
 
 
-def test_without_clipped_ratios_stale_data_give_the_current_gradient():
+def test_vtrace_without_clipped_ratios_stale_data_give_the_current_gradient():
     """One decision sampled with probability q, now p: the ratio turns the mean under q into the mean under p."""
     q, p = 0.7, 0.4
     total = 0.0
@@ -134,16 +134,16 @@ def test_without_clipped_ratios_stale_data_give_the_current_gradient():
     assert total == pytest.approx(p * (1 - p) * (1.0 - 5.0))
 
 
-def test_the_importance_weight_can_be_left_to_the_loss():
+def test_vtrace_importance_weight_can_be_left_to_the_loss():
     turns = table_with_ratios([[4.0]], [1.0], [0.5])
     assert vtrace(turns).advantages == pytest.approx([1.5])
     assert vtrace(turns, weigh_policy=False).advantages == pytest.approx([3.0])
 
 
-def test_huge_ratios_and_offsets():
-    wild = table_with_ratios([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
-    wild = dataclasses.replace(wild, old_logprob=np.array([1e4, -1e4]))
-    assert np.isfinite(vtrace(wild, rho_bar=1e12, c_bar=1e12).advantages).all()
+def test_vtrace_with_huge_ratios_and_offsets():
+    extreme_turns = table_with_ratios([[1.0, 1.0]], [0.0, 0.0], [1.0, 1.0])
+    extreme_turns = dataclasses.replace(extreme_turns, old_logprob=np.array([1e4, -1e4]))
+    assert np.isfinite(vtrace(extreme_turns, rho_bar=1e12, c_bar=1e12).advantages).all()
     assert vtrace(table_with_ratios([[0.0, 1e6]], [1e6, 1e6], [1.0, 1.0])).advantages == pytest.approx([0.0, 0.0])
 
 
@@ -155,11 +155,11 @@ def hiper_random_turns(seed):
     return dataclasses.replace(turns, view=generator.integers(0, 2, size))
 
 
-def hiper_naive(turns, opening, gamma, lam_turn, lam_segment):
+def hiper_naive(turns, is_opening, gamma, lam_turn, lam_segment):
     low, high = np.zeros(len(turns.reward)), np.full(len(turns.reward), np.nan)
     for number in np.unique(turns.trajectory):
         rows = np.flatnonzero(turns.trajectory == number)
-        starts = [row for row in rows if opening(row)]
+        starts = [row for row in rows if is_opening(row)]
         value_after, high_after = 0.0, 0.0
         for start, stop in reversed(list(zip(starts, [*starts[1:], rows[-1] + 1], strict=True))):
             next_advantage = 0.0
@@ -176,7 +176,7 @@ def hiper_naive(turns, opening, gamma, lam_turn, lam_segment):
     return low, high
 
 
-def test_by_hand_with_one_critic():
+def test_hiper_by_hand_with_one_critic():
     """Segments of two turns; values .1 .2 .3 .4. Low: .2 .1 .7 .6; high: 0 + .3 - .1 + .7 = .9 and .7; half of each at the openings."""
     turns = table([[0.0, 0.0, 0.0, 1.0]], values=[0.1, 0.2, 0.3, 0.4])
     credit = hiper(turns, segment_turns=2, lam_turn=1.0, lam_segment=1.0, normalise=False)
@@ -191,11 +191,11 @@ def test_by_hand_with_one_critic():
 def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
     turns = hiper_random_turns(seed)
 
-    def opening(row):
+    def is_opening(row):
         first = turns.turn_index[row] == 0
         return first or (turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0)
 
-    low, high = hiper_naive(turns, opening, gamma, lam, 0.8)
+    low, high = hiper_naive(turns, is_opening, gamma, lam, 0.8)
     options = {
         "segments": "view" if by_view else "turns",
         "segment_turns": length,
@@ -225,11 +225,11 @@ def test_each_level_of_hiper_is_normalised_separately():
     low = hiper(turns, high_share=0.0).advantages
     assert low.mean() == pytest.approx(0.0, abs=1e-12)
     assert low.std(ddof=1) == pytest.approx(1.0, rel=1e-5)
-    opens = turns.turn_index % 3 == 0
+    is_opening = turns.turn_index % 3 == 0
     high = hiper(turns, high_share=1.0).advantages
-    assert high[opens].mean() == pytest.approx(0.0, abs=1e-12)
-    assert high[opens].std(ddof=1) == pytest.approx(1.0, rel=1e-5)
-    assert np.array_equal(high[~opens], low[~opens])
+    assert high[is_opening].mean() == pytest.approx(0.0, abs=1e-12)
+    assert high[is_opening].std(ddof=1) == pytest.approx(1.0, rel=1e-5)
+    assert np.array_equal(high[~is_opening], low[~is_opening])
     assert np.array_equal(hiper(turns).value_targets, hiper(turns, normalise=False).value_targets)
 
 
@@ -285,7 +285,7 @@ def test_bi_level_gae_equals_plain_loops(seed, decays):
 
 
 @given(st.integers(0, 500), st.floats(0, 1), st.floats(0, 1))
-def test_with_replies_of_one_token_it_is_gae_over_turns(seed, gamma, lam):
+def test_with_replies_of_one_token_bi_level_gae_is_gae_over_turns(seed, gamma, lam):
     turns = bi_level_gae_random_turns(seed, longest=1)
     credit = bi_level_gae(turns, gamma_turn=gamma, lam_turn=lam)
     gae_credit = gae(dataclasses.replace(turns, value=turns.token_value), gamma=gamma, lam=lam)
@@ -293,7 +293,7 @@ def test_with_replies_of_one_token_it_is_gae_over_turns(seed, gamma, lam):
     assert np.array_equal(credit.value_targets, gae_credit.value_targets)
 
 
-def test_whitening_leaves_the_critics_targets():
+def test_bi_level_gae_whitening_does_not_change_the_targets_of_the_critic():
     turns = bi_level_gae_random_turns(3)
     unwhitened, whitened = bi_level_gae(turns), bi_level_gae(turns, whiten=True)
     assert whitened.advantages.mean() == pytest.approx(0.0, abs=1e-12)
@@ -308,12 +308,14 @@ def test_bi_level_gae_of_equal_tokens_and_one_token():
     assert bi_level_gae(table_with_tokens([[1.0]], [1], [0.5]), whiten=True).advantages.tolist() == [0.5]
 
 
-def test_the_reward_of_a_turn_without_tokens_counts_for_the_previous_turn():
+def test_bi_level_gae_reward_of_a_turn_without_tokens_counts_for_the_previous_turn():
     # the last turn of the first trajectory and the first of the second have no tokens
-    silent = table_with_tokens([[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0])
-    without_silent_turns = table_with_tokens([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
+    with_empty_turns = table_with_tokens(
+        [[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0]
+    )
+    without_empty_turns = table_with_tokens([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
     options = {"gamma_turn": 0.9, "lam_turn": 0.8, "gamma_token": 0.7, "lam_token": 0.6}
-    credit, expected = (bi_level_gae(turns, **options) for turns in (silent, without_silent_turns))
+    credit, expected = (bi_level_gae(turns, **options) for turns in (with_empty_turns, without_empty_turns))
     assert credit.advantages == pytest.approx(expected.advantages)
     assert credit.value_targets == pytest.approx(expected.value_targets)
     assert bi_level_gae(table_with_tokens([[1.0], [2.0]], [0, 0], [])).advantages.shape == (0,)
@@ -406,11 +408,11 @@ def test_vine_ppo_by_hand():
     assert vine_ppo(turns, gamma=0.5, whiten=False).advantages.tolist() == [-0.125, 0.25, -0.375, -0.25]
 
 
-def test_whitening_counts_a_turn_once_per_token():
+def test_vine_ppo_whitening_counts_a_turn_once_per_token():
     turns = table_with_values([[0.0, 1.0], [0.0]], [0.5, 0.75, 0.5], [0.75, 1.0, 0.0], tokens=[1, 3, 2])
-    raw = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
-    white = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
-    assert white == pytest.approx((raw - raw.mean()) / raw.std(ddof=1), abs=1e-6)
+    raw_values = np.repeat(vine_ppo(turns, whiten=False).advantages, [1, 3, 2])
+    whitened_values = np.repeat(vine_ppo(turns).advantages, [1, 3, 2])
+    assert whitened_values == pytest.approx((raw_values - raw_values.mean()) / raw_values.std(ddof=1), abs=1e-6)
 
 
 @given(PLAYS, st.sampled_from([0.0, 0.5, 1.0]))
@@ -422,14 +424,14 @@ def test_vine_ppo_equals_its_definition(plays, gamma):
     )
     expected = []
     for play in plays:
-        so_far = 0.0
+        payoff_so_far = 0.0
         for pay, before, after, shaping in play:
-            expected.append(pay + shaping + gamma * (after - so_far - pay) - (before - so_far))
-            so_far += pay
+            expected.append(pay + shaping + gamma * (after - payoff_so_far - pay) - (before - payoff_so_far))
+            payoff_so_far += pay
     assert vine_ppo(turns, gamma=gamma, whiten=False).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_equal_value_differences_give_exactly_zero():
+def test_vine_ppo_equal_value_differences_give_exactly_zero():
     turns = table_with_values([[0.0], [0.0]], [0.1, 0.3], [0.3, 0.5])
     assert vine_ppo(turns).advantages.tolist() == [0.0, 0.0]
     assert whiten_values(np.array([1.0]), np.array([1.0]), 1.0).tolist() == [0.0]
@@ -447,6 +449,6 @@ def test_equal_value_differences_give_exactly_zero():
         ),
     ],
 )
-def test_invalid_configurations_are_refused_before_a_run(changes, error, words):
+def test_vine_ppo_invalid_configurations_are_refused_before_a_run(changes, error, words):
     with pytest.raises(error, match=words):
         resolve({"environments": [{"name": "kuhn_poker"}], "credit": {"name": "vine_ppo"}, **changes})

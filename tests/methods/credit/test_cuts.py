@@ -78,7 +78,7 @@ def test_a_truncated_game_ends_with_the_value_of_its_last_turn(estimate, options
 
 
 @pytest.mark.parametrize(("estimate", "options"), CASES)
-def test_with_cut_zero_it_equals_the_table_without_truncation(estimate, options):
+def test_cut_zero_gives_the_advantages_of_games_that_are_not_truncated(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
     unaware = replace(turns, cut=None)
     none_cut = replace(turns, cut=np.zeros(5, dtype=bool))

@@ -33,7 +33,7 @@ def test_exact_advantage_by_hand():
 
 
 @given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_in_deterministic_games_it_is_gae_with_an_exact_critic(rewards):
+def test_in_deterministic_games_the_exact_advantage_is_gae_with_an_exact_critic(rewards):
     """Q is then the return itself, and with lambda 1 the advantage is the return minus the value."""
     size = sum(map(len, rewards))
     values = np.linspace(-1, 1, size)
@@ -55,7 +55,7 @@ def test_difference_rewards_by_hand():
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), max_size=10))
-def test_with_the_policy_as_default_it_is_the_exact_advantage(rows):
+def test_difference_rewards_with_the_policy_as_default_are_exact_advantages(rows):
     turns = table_of_values(*([row[i] for row in rows] for i in range(3)))
     assert np.array_equal(difference_rewards(turns, default="policy").advantages, exact_advantage(turns))
 
@@ -110,7 +110,7 @@ def test_coma_by_hand():
     assert credit.metrics == {"table_size": 2.0}
 
 
-def test_the_table_keeps_values_of_earlier_batches():
+def test_coma_table_keeps_values_of_earlier_batches():
     """stay: n = 0.5 * 2 + 1, W = 0.5 * 4 + 3 -> 2.5; go: n 1, W 5."""
     state = {'["game", "first", "here", "stay"]': [2.0, 4.0]}
     credit = coma(table_of_views([[3.0], [5.0]], [0, 0], [0, 1]), state, decay=0.5)
@@ -119,7 +119,7 @@ def test_the_table_keeps_values_of_earlier_batches():
 
 
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.9, 1.0]))
-def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
+def test_coma_equals_plain_loops_over_two_batches(seed, decay, gamma):
     first = coma(random_turns(seed), {}, decay=decay, gamma=gamma)
     state, turns = json.loads(json.dumps(first.state)), random_turns(seed + 1)
     assert first.advantages == pytest.approx(naive(random_turns(seed), {}, gamma, decay), abs=1e-9)
@@ -128,7 +128,7 @@ def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
     )
 
 
-def test_with_exact_values_it_is_the_exact_advantage_and_the_table_stays():
+def test_coma_with_exact_values_is_the_exact_advantage_and_keeps_its_state():
     turns = dataclasses.replace(
         random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1]
     )
@@ -138,7 +138,7 @@ def test_with_exact_values_it_is_the_exact_advantage_and_the_table_stays():
 
 
 @given(st.integers(0, 1000))
-def test_advantages_in_one_state_sum_to_zero(seed):
+def test_coma_advantages_in_one_state_sum_to_zero(seed):
     turns = random_turns(seed)
     advantages = coma(turns, {}).advantages
     for role_and_view in {(role, view) for role, view in zip(turns.role, turns.view, strict=True)}:
@@ -147,17 +147,17 @@ def test_advantages_in_one_state_sum_to_zero(seed):
         )
 
 
-def test_the_bounded_table_keeps_the_most_visited_states(monkeypatch):
+def test_coma_bounded_table_keeps_the_most_visited_states(monkeypatch):
     monkeypatch.setattr("sparring.methods.credit.coma.MAX_ENTRIES", 1)
     credit = coma(table_of_views([[1.0], [3.0], [8.0]], [0, 0, 1], [0, 0, 1]), {})
     assert list(credit.state) == ['["game", "first", "here", "stay"]']
 
 
-def test_without_turns_the_counts_decay():
+def test_coma_without_turns_the_counts_decay():
     assert coma(table_of_views([], [], []), {"[]": [1.0, 1.0]}, decay=0.5).state == {"[]": [0.5, 0.5]}
 
 
-def test_missing_columns_are_named():
+def test_coma_missing_columns_are_named():
     with pytest.raises(CreditError, match="action_value"):
         coma(table([[1.0]]), {}, values="exact")
 
@@ -167,7 +167,7 @@ def table_of_scores(values, mask):
     return replace(turns, candidate_value=np.array(values, dtype=float), candidate_judged=np.array(mask))
 
 
-def test_reply_scores_by_hand_do_not_depend_on_rewards():
+def test_candidate_value_reply_scores_by_hand_do_not_depend_on_rewards():
     turns = table_of_scores([1, 2, 3, 4, 5, 6, 7], [True, True, False, True, True, True, False])
     credit = candidate_value(turns)
     assert credit.advantages.tolist() == [1.0, 2.0, 0.0, 4.0, 5.0, 6.0, 0.0]

@@ -30,13 +30,13 @@ def test_rloo_by_hand():
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
-def test_it_is_centred_grpo_times_n_over_n_minus_one(returns):
+def test_rloo_is_centred_grpo_times_n_over_n_minus_one(returns):
     n = len(returns)
     centred_advantages = grpo(group_of(returns), divide_by_std=False).advantages
     assert rloo(group_of(returns)).advantages == pytest.approx(n / (n - 1) * centred_advantages, abs=1e-9)
 
 
-def test_groups_are_separate_and_lengths_do_not_matter():
+def test_rloo_groups_are_separate_and_lengths_do_not_matter():
     turns = table([[1.0, 1.0], [0.0], [5.0], [4.0, 0.0, 5.0]], groups=[0, 0, 1, 1])
     assert rloo(turns).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
 
@@ -50,14 +50,14 @@ def test_opo_by_hand():
     assert opo(turns).advantages == pytest.approx([1, 1, -3, -3, 1, 1, 1])
 
 
-def test_by_hand_lengths_in_turns():
+def test_opo_by_hand_with_lengths_in_turns():
     # lengths 2 and 1: baseline (6 - 1) / 3 = 5/3; lengths 1 and 3: baseline (-3 + 3) / 4 = 0
     turns = table(**BY_HAND, tokens=[5, 1, 2, 2, 1, 2, 3])
     assert opo(turns, length="turns").advantages == pytest.approx([4 / 3, 4 / 3, -3, -8 / 3, 1, 1, 1])
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8))
-def test_with_equal_lengths_it_is_dr_grpo(returns):
+def test_with_equal_lengths_opo_is_dr_grpo(returns):
     turns = table([[value] for value in returns], groups=[index // 3 for index in range(len(returns))])
     assert opo(turns).advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-12)
 
@@ -79,25 +79,25 @@ def test_opo_equals_plain_loops_and_the_weighted_sum_is_zero(rewards, seed):
         assert sum(lengths[i] * advantages[bounds[i]] for i in members) == pytest.approx(0, abs=1e-8)
 
 
-def test_a_group_without_tokens_falls_back_to_the_plain_mean():
+def test_opo_group_without_tokens_falls_back_to_the_plain_mean():
     assert opo(table([[1.0], [3.0]], groups=[0, 0], tokens=[0, 0])).advantages.tolist() == [-1.0, 1.0]
 
 
-def pairs(returns):
+def table_of_pairs(returns):
     return table([[value] for value in returns], groups=[index // 2 for index in range(len(returns))])
 
 
 def test_gpg_by_hand():
     # two of six trajectories are in a group that differs: factor 3
-    credit = gpg(pairs([1, 1, 0, 4, 2, 2]))
+    credit = gpg(table_of_pairs([1, 1, 0, 4, 2, 2]))
     assert credit.advantages.tolist() == [0, 0, -6, 6, 0, 0]
     assert credit.metrics["useful_share"] == pytest.approx(1 / 3)
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8, unique=True).filter(lambda returns: len(returns) % 2 == 0))
-def test_when_all_groups_differ_it_is_dr_grpo(returns):
-    assert gpg(pairs(returns)).advantages == pytest.approx(
-        grpo(pairs(returns), divide_by_std=False).advantages, abs=1e-12
+def test_gpg_is_dr_grpo_if_every_group_has_different_returns(returns):
+    assert gpg(table_of_pairs(returns)).advantages == pytest.approx(
+        grpo(table_of_pairs(returns), divide_by_std=False).advantages, abs=1e-12
     )
 
 
@@ -110,10 +110,10 @@ def test_gpg_equals_plain_loops(returns):
         for group in groups
         for v in group
     ]
-    assert gpg(pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
+    assert gpg(table_of_pairs(returns)).advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_roles_are_separate_and_turns_of_a_trajectory_share_its_advantage():
+def test_gpg_roles_are_separate_and_turns_of_a_trajectory_share_its_advantage():
     turns = table([[1.0, 2.0], [9.0], [1.0], [9.0]], seats=[0, 1, 0, 1], groups=[0] * 4)
     # role 0: returns 3 and 1; role 1 equal: factor 2
     assert gpg(turns).advantages.tolist() == [2, 2, 0, -2, 0]
@@ -125,7 +125,7 @@ def test_ngrpo_golden():
     assert advantages == pytest.approx([0.843] * 4 + [-1.054] * 4, abs=1e-3)
 
 
-def test_a_group_at_the_best_return_gives_zero_and_one_member_meets_the_virtual_one():
+def test_ngrpo_group_at_the_best_return_gives_zero_and_one_member_meets_the_virtual_one():
     assert ngrpo(group_of([1] * 8)).advantages.tolist() == [0.0] * 8
     assert ngrpo(group_of([1])).advantages.tolist() == [0.0]
     assert ngrpo(group_of([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)
@@ -139,7 +139,7 @@ def test_ngrpo_is_grpo_of_the_group_with_virtual_members(returns, virtual, best)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_the_sum_of_advantages_is_not_positive(returns):
+def test_ngrpo_sum_of_advantages_is_not_positive(returns):
     assert ngrpo(group_of(returns)).advantages.sum() <= 1e-9
 
 
@@ -170,18 +170,18 @@ def test_mc_grpo_epsilon_is_added_to_the_deviation():
     assert mc_grpo(group_of([0, 0.2, 0.5, 0.9, 1]), epsilon=0.1).advantages == pytest.approx([-1, -0.6, 0, 0.8, 1])
 
 
-def test_the_median_of_an_even_group_is_the_lower_middle_value():
+def test_mc_grpo_median_of_an_even_group_is_the_lower_middle_value():
     # median 1, distances 1, 0, 2, 5: lower median 1
     assert mc_grpo(group_of([0, 1, 3, 6])).advantages == pytest.approx(np.array([-1, 0, 2, 5]) / 1.001)
 
 
-def test_without_a_deviation_it_falls_back_to_grpo_or_amplifies():
+def test_without_a_deviation_mc_grpo_falls_back_to_grpo_or_amplifies():
     turns = group_of([0, 0, 0, 1, 0])
     assert mc_grpo(turns).advantages == pytest.approx(grpo(turns).advantages)
     assert bind("credit", "mc_grpo", preset="as_released")(turns, {}).advantages == pytest.approx([0, 0, 0, 1000, 0])
 
 
-def test_the_fallback_is_per_group():
+def test_mc_grpo_fallback_is_per_group():
     turns = table([[v] for v in (0, 0, 1, 0, 1, 3)], groups=[0, 0, 0, 1, 1, 1])
     advantages = mc_grpo(turns).advantages
     assert advantages[:3] == pytest.approx(grpo(group_of([0, 0, 1])).advantages)
@@ -205,13 +205,13 @@ def test_pass_at_k_by_hand():
     assert pass_at_k(group_of([1, 5, 3, 2])).advantages.tolist() == [0, 2, 0, 0]
 
 
-def test_by_hand_with_division():
+def test_pass_at_k_by_hand_with_division():
     # sample deviation of 1, 0, 0, 0 is 1/2
     assert pass_at_k(group_of([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2, 0, 0, 0], abs=1e-5)
     assert pass_at_k(group_of([1, 0, 0, 0]), divide_by_std=True, epsilon=0.5).advantages.tolist() == [1, 0, 0, 0]
 
 
-def test_roles_are_separate_and_all_turns_of_the_best_are_credited():
+def test_pass_at_k_roles_are_separate_and_all_turns_of_the_best_are_credited():
     assert pass_at_k(table(**BY_HAND)).advantages == pytest.approx([4, 4, 0, 0, 4, 4, 4])
 
 
@@ -223,12 +223,12 @@ def test_in_a_pair_the_better_gets_its_rloo_advantage(a, b):
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8))
-def test_each_advantage_is_the_loss_of_the_maximum_without_that_member(returns):
+def test_pass_at_k_each_advantage_is_the_loss_of_the_maximum_without_that_member(returns):
     losses_of_maximum = [max(returns) - max(returns[:index] + returns[index + 1 :]) for index in range(len(returns))]
     assert pass_at_k(group_of(returns)).advantages == pytest.approx(losses_of_maximum, abs=1e-12)
 
 
-def test_groups_of_different_sizes():
+def test_pass_at_k_groups_of_different_sizes():
     turns = table([[1.0], [9.0], [4.0], [2.0], [8.0], [3.0]], groups=[0, 1, 0, 0, 1, 2])
     assert pass_at_k(turns).advantages.tolist() == [0, 1, 2, 0, 0, 0]
 
@@ -241,26 +241,26 @@ def test_dgrpo_by_hand():
     )
 
 
-def test_options_worst_and_best_set_the_success_rate():
+def test_dgrpo_options_worst_and_best_set_the_success_rate():
     # mean -0.5 between -1 and 1: p = 1/4
     advantages = dgrpo(group_of([1, -1, -1, -1]), worst=-1.0, divide_by_std=False).advantages
     assert advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]))
 
 
-def test_success_rates_are_clipped_to_0_and_1():
+def test_dgrpo_success_rates_are_clipped_to_0_and_1():
     assert dgrpo(group_of([5, 7]), divide_by_std=False).advantages == pytest.approx([-1, 1])
     assert dgrpo(group_of([-5, -7]), divide_by_std=False).advantages == pytest.approx([2, -2])
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.booleans())
-def test_without_strength_it_is_grpo(returns, divide):
+def test_without_strength_dgrpo_is_grpo(returns, divide):
     turns = table([[value] for value in returns], groups=[index // 3 for index in range(len(returns))])
     expected = grpo(turns, divide_by_std=divide).advantages
     assert dgrpo(turns, strength=0.0, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=8), st.floats(0, 3))
-def test_the_weight_lies_between_one_and_one_plus_strength(returns, strength):
+def test_dgrpo_weight_lies_between_one_and_one_plus_strength(returns, strength):
     unweighted = np.abs(dgrpo(group_of(returns), strength=0.0).advantages)
     weighed = np.abs(dgrpo(group_of(returns), strength=strength).advantages)
     assert (weighed >= unweighted - 1e-9).all()
@@ -273,22 +273,22 @@ def test_dgrpo_epsilon_is_added_to_the_deviation():
     )
 
 
-def test_roles_have_their_own_difficulty():
+def test_dgrpo_roles_have_their_own_difficulty():
     # role 0: mean 1, p = 1; role 1: mean -1, p = 0: weight 2
     assert dgrpo(table(**BY_HAND), divide_by_std=False).advantages == pytest.approx([2, 2, -4, -2, 4, 4, 4])
 
 
-def test_best_must_be_above_worst():
+def test_dgrpo_best_must_be_above_worst():
     with pytest.raises(CreditError, match=r"best 0\.0 is not above worst 0\.0"):
         dgrpo(group_of([1, 0]), best=0.0)
 
 
-def test_golden_with_division():
+def test_loop_golden_with_division():
     # sample deviation 1/2
     assert loop(group_of([1, 0, 0, 0]), divide_by_std=True).advantages == pytest.approx([2.0, -2 / 3, -2 / 3, -2 / 3])
 
 
-def test_small_advantages_become_zero_by_hand():
+def test_loop_small_advantages_become_zero_by_hand():
     # means of the others: 1.5, 1.5 + 1/3 ...: advantages of 0, 1, 1.02, 3 are -1.6733, -0.34, -0.3133, 2.3267
     exact = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
     assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx(
@@ -296,30 +296,30 @@ def test_small_advantages_become_zero_by_hand():
     )
 
 
-def test_the_threshold_itself_is_kept_and_by_default_it_is_a_hundredth():
+def test_loop_advantage_equal_to_the_threshold_stays_and_the_default_threshold_is_a_hundredth():
     assert loop(group_of([0.25, 0.0]), min_advantage=0.25).advantages.tolist() == [0.25, -0.25]
     assert loop(group_of([0.009, 0.0])).advantages.tolist() == [0.0, 0.0]
     assert loop(group_of([0.011, 0.0])).advantages == pytest.approx([0.011, -0.011])
 
 
-def test_the_threshold_applies_after_the_division():
+def test_loop_threshold_applies_after_the_division():
     assert loop(group_of([0.009, 0.0]), divide_by_std=True).advantages == pytest.approx([2**0.5, -(2**0.5)])
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_without_a_threshold_it_is_rloo(rewards):
+def test_without_a_threshold_loop_is_rloo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert loop(turns, min_advantage=0.0).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
 
 
 @given(st.lists(EIGHTHS, min_size=1, max_size=8), st.floats(0, 5))
-def test_the_threshold_moves_no_advantage_by_more_than_itself(returns, threshold):
+def test_loop_threshold_moves_no_advantage_by_more_than_itself(returns, threshold):
     thresholded = loop(group_of(returns), min_advantage=threshold).advantages
     assert (np.abs(thresholded - rloo(group_of(returns)).advantages) <= threshold + 1e-9).all()
     assert ((thresholded == 0) | (np.abs(thresholded) >= threshold)).all()
 
 
-def test_the_divisor_is_never_below_its_minimum():
+def test_loop_divisor_is_never_below_its_minimum():
     advantages = loop(group_of([1e-9, 0.0]), divide_by_std=True, min_advantage=0.0).advantages
     assert advantages == pytest.approx([1e-2, -1e-2])
 
@@ -332,7 +332,7 @@ def test_flow_grpo_by_hand():
 
 
 @given(REWARDS)
-def test_weighing_trajectories_it_is_grpo(rewards):
+def test_flow_grpo_that_weighs_trajectories_is_grpo(rewards):
     turns = table(rewards, groups=[index // 3 for index in range(len(rewards))])
     assert np.array_equal(flow_grpo(turns, weigh="trajectories").advantages, grpo(turns).advantages)
     assert np.array_equal(flow_grpo(turns).advantages, grpo(turns, over="turns").advantages)

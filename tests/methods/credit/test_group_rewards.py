@@ -39,7 +39,7 @@ def test_a_grae_success_is_a_return_above_the_threshold():
 
 
 @given(st.lists(st.permutations([0.0, 0.0, 1.0, 1.0]), min_size=1, max_size=3))
-def test_when_every_group_succeeds_half_of_the_time_it_is_grpo_over_root_two(groups):
+def test_a_grae_is_grpo_over_root_two_if_half_of_every_group_succeeds(groups):
     """omega = p = 1/2: the weight is 1 / sqrt(2), and alpha = 1/2 keeps successes whole."""
     turns = groups_of_four([value for group in groups for value in group])
     assert a_grae(turns, alpha=0.5).advantages == pytest.approx(grpo(turns).advantages / 2**0.5)
@@ -118,7 +118,7 @@ def test_if_no_two_replies_agree_a_sharp_blend_is_grpo(returns):
         assert copo(turns, sharpness=1e6, threshold=0.5).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
 
 
-def test_groups_are_compared_with_those_of_their_own_role_and_game():
+def test_copo_groups_are_compared_with_those_of_their_own_role_and_game():
     turns = table(
         [[0.0], [5.0], [1.0], [7.0], [100.0]], seats=[0, 1, 0, 1, 0], groups=[0, 0, 1, 1, 2], games=[0, 0, 0, 0, 1]
     )
@@ -126,7 +126,7 @@ def test_groups_are_compared_with_those_of_their_own_role_and_game():
     assert copo(turns, sharpness=1e6).advantages == pytest.approx([-z, -z, z, z, 0], abs=1e-5)
 
 
-def test_returns_equal_up_to_rounding_count_as_agreement():
+def test_copo_returns_equal_up_to_rounding_count_as_agreement():
     nearly = copo(groups_of_four([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 1, 1, 1, 1])).advantages
     assert nearly == pytest.approx(copo(groups_of_four([0.3] * 4 + [1] * 4)).advantages, abs=1e-9)
     assert nearly[0] < -0.5
@@ -147,7 +147,7 @@ def test_s_grpo_golden():
     assert s_grpo(group_of([1, 1, 0, 1], tokens=[4, 2, 1, 3])).advantages + 7 / 16 == pytest.approx([0.25, 1, 0, 0.5])
 
 
-def test_length_in_turns():
+def test_s_grpo_length_in_turns():
     turns = table([[0.0, 1.0], [1.0]], groups=[0, 0], tokens=[1, 1, 9])
     assert s_grpo(turns).advantages == pytest.approx([0.25, 0.25, -0.25])
     assert s_grpo(turns, length="turns").advantages == pytest.approx([-0.25, -0.25, 0.25])
@@ -159,7 +159,7 @@ def test_s_grpo_success_is_a_return_above_the_threshold():
 
 
 @given(st.integers(1, 8), st.data())
-def test_with_one_success_at_most_it_is_dr_grpo(count, data):
+def test_with_at_most_one_success_s_grpo_is_dr_grpo(count, data):
     winner = data.draw(st.integers(0, count))
     turns = group_of([float(index == winner) for index in range(count)], tokens=list(range(count, 0, -1)))
     assert s_grpo(turns).advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-12)
@@ -206,19 +206,19 @@ def test_ssl_by_hand():
     assert advantages == pytest.approx(np.array([0, 1 / 6, 4 / 3, 3 / 2]) - 0.75)
 
 
-def test_by_hand_with_division():
+def test_ssl_by_hand_with_division():
     # rewards 0 and 1/2: deviation 1 / sqrt(8)
     assert ssl(ssl_group([0, 0], [0, 1])).advantages == pytest.approx([-(2**-0.5), 2**-0.5], abs=1e-5)
     assert ssl(ssl_group([0, 0], [0, 1]), epsilon=8**-0.5).advantages == pytest.approx([-(8**-0.5), 8**-0.5])
 
 
-def test_the_component_is_summed_per_trajectory_and_removed_from_the_return():
+def test_ssl_component_is_summed_per_trajectory_and_removed_from_the_return():
     turns = table([[0.3, 0.3], [0.0]], groups=[0, 0])
     turns = dataclasses.replace(turns, components={"game": np.zeros(3), "best_action": np.array([0.3, 0.3, 0.0])})
     assert ssl(turns, divide_by_std=False).advantages == pytest.approx([1 / 6, 1 / 6, -1 / 6])  # no success, two tiers
 
 
-def test_tiers_component_success_and_alpha_are_options():
+def test_ssl_tiers_component_success_and_alpha_are_options():
     turns = ssl_group([2, 2], [0.2, 0.6])
     assert ssl(turns, tiers=(0.5, 0.1), divide_by_std=False).advantages == pytest.approx([-0.125, 0.125])
     assert ssl(turns, alpha=0.0).advantages.tolist() == [0, 0]
@@ -228,7 +228,7 @@ def test_tiers_component_success_and_alpha_are_options():
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.booleans())
-def test_without_tiers_weight_it_is_grpo_on_success(members, divide):
+def test_ssl_without_weight_on_tiers_is_grpo_on_success(members, divide):
     turns = ssl_group(*zip(*members, strict=True))
     success = dataclasses.replace(turns, reward=turns.components["game"])
     expected = grpo(success, divide_by_std=divide).advantages
@@ -236,13 +236,13 @@ def test_without_tiers_weight_it_is_grpo_on_success(members, divide):
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), PROGRESS), min_size=1, max_size=8), st.floats(0, 0.99))
-def test_no_failure_gets_a_higher_advantage_than_a_success(members, alpha):
+def test_ssl_no_failure_gets_a_higher_advantage_than_a_success(members, alpha):
     advantages = ssl(ssl_group(*zip(*members, strict=True)), alpha=alpha).advantages
     right = np.array([value for value, _ in members]) == 1
     assert not right.any() or right.all() or advantages[right].min() > advantages[~right].max()
 
 
-def test_a_missing_component_is_refused_by_name():
+def test_ssl_missing_component_is_refused_by_name():
     with pytest.raises(CreditError, match=r"no reward component 'steps' \(available: best_action, game"):
         ssl(ssl_group([1], [0]), component="steps")
     with pytest.raises(CreditError, match="available: none"):
@@ -264,7 +264,7 @@ def test_xrpo_by_hand():
     assert xrpo(turns).advantages == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_bonus_is_capped():
+def test_xrpo_bonus_is_capped():
     turns = xrpo_group([1, 1, 0, 0], [-9.0, -0.5, -2.0, -0.4])
     grpo_advantage = 3**0.5 / 2
     assert xrpo(turns).advantages == pytest.approx(
@@ -275,7 +275,7 @@ def test_the_bonus_is_capped():
     )
 
 
-def test_scores_are_means_over_the_trajectorys_tokens():
+def test_xrpo_scores_are_means_over_the_trajectorys_tokens():
     turns = table([[0.0, 1.0], [1.0], [0.0]], groups=[0] * 3, tokens=[1, 3, 2, 1])
     turns = dataclasses.replace(turns, logprob=np.array([-3.0, -5.0, -2.0, 0.0]))
     # scores -2, -1, 0, mean -1; returns 1, 1, 0: base 1/3 / sqrt(1/3)
@@ -289,7 +289,7 @@ def test_scores_are_means_over_the_trajectorys_tokens():
 @given(
     st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), st.sampled_from([(0.0, 0.5), (2.5, 0.0)])
 )
-def test_without_strength_or_cap_it_is_grpo(members, options):
+def test_without_strength_or_cap_xrpo_is_grpo(members, options):
     turns = xrpo_group(*zip(*members, strict=True))
     expected = grpo(turns).advantages
     assert xrpo(turns, strength=options[0], cap=options[1]).advantages == pytest.approx(expected, abs=1e-6)
@@ -332,14 +332,14 @@ def test_arena_rl_golden(scheme):
     )
 
 
-def test_by_hand_swiss():
+def test_arena_rl_by_hand_swiss():
     # 9 beats 3, 7 beats -1; 9 beats 7, 3 beats -1: points 2, 1, 1, 0 and equal Buchholz of the middle two
     advantages = arena_rl(group_of([7, 9, -1, 3]), scheme="swiss", divide_by_std=False).advantages
     assert advantages == pytest.approx([0, 0.5, -0.5, 0])
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(CONSISTENT))
-def test_all_schemes_except_swiss_equal_a_count_of_wins(returns, scheme):
+def test_arena_rl_all_schemes_except_swiss_equal_a_count_of_wins(returns, scheme):
     n = len(returns)
     wins = [sum((a > b) + 0.5 * (a == b) for b in returns) - 0.5 for a in returns]
     advantages = arena_rl(group_of(returns), scheme=scheme, divide_by_std=False).advantages
@@ -355,7 +355,7 @@ def test_minimax_preference_is_the_share_of_wins_less_a_half(returns):
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(SCHEMES))
-def test_only_the_order_of_returns_counts_and_it_is_preserved(returns, scheme):
+def test_arena_rl_depends_only_on_the_order_of_returns_and_preserves_it(returns, scheme):
     advantages = arena_rl(group_of(returns), scheme=scheme).advantages
     assert arena_rl(group_of([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(
         advantages, abs=1e-12
@@ -367,7 +367,7 @@ def test_only_the_order_of_returns_counts_and_it_is_preserved(returns, scheme):
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9, unique=True))
-def test_swiss_equals_the_tournament_of_the_sorted_returns(returns):
+def test_arena_rl_swiss_equals_the_tournament_of_the_sorted_returns(returns):
     ordered = np.sort(returns)[::-1]
     ranks = tournament_ranks("swiss", np.repeat(ordered[:, None], len(returns), axis=1))
     by_return = dict(zip(ordered.tolist(), (1 - ranks / (len(returns) - 1)).tolist(), strict=True))
@@ -378,14 +378,14 @@ def test_swiss_equals_the_tournament_of_the_sorted_returns(returns):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_groups_in_one_batch_have_the_same_advantages_as_separately(scheme):
+def test_arena_rl_groups_in_one_batch_have_the_same_advantages_as_separately(scheme):
     groups = [[3, 1], [5], [2, 2, 9], [1, 1, 1, 1], [4, 8], [9, 1, 5, 5, 2]]
     turns = table([[v] for g in groups for v in g], groups=[i for i, g in enumerate(groups) for _ in g])
     separate_advantages = [arena_rl(group_of(g), scheme=scheme).advantages for g in groups]
     assert arena_rl(turns, scheme=scheme).advantages == pytest.approx(np.concatenate(separate_advantages), abs=1e-12)
 
 
-def test_large_groups_keep_the_order_of_returns():
+def test_arena_rl_large_groups_keep_the_order_of_returns():
     returns = np.random.Generator(np.random.Philox(0)).permutation(80).astype(float)
     advantages = arena_rl(group_of(returns), divide_by_std=False).advantages
     assert advantages == pytest.approx(returns / 79 - 0.5)

@@ -38,7 +38,7 @@ def table_of_scores(process, outcome, *, other_rewards=None, names=("best_action
 HAND_OF_PPR = {"process": [[1.0, 0.5], [0.0]], "outcome": [[0.0, 1.0], [0.0]], "groups": [0, 0]}
 
 
-def test_by_hand_centred_at_half():
+def test_ppr_by_hand_centred_at_half():
     # rewards 0.5, 0 + 0.5 and -0.5 + 0; to go 1, 0.5 and -0.5, mean 1/3
     turns = table_of_scores(**HAND_OF_PPR)
     expected = np.array([1.0, 0.5, -0.5]) - 1 / 3
@@ -49,7 +49,7 @@ def test_by_hand_centred_at_half():
     assert ppr(turns, gamma=0.5, divide_by_std=False).advantages == pytest.approx(discounted - 0.25)
 
 
-def test_by_hand_centred_at_the_mean():
+def test_ppr_by_hand_centred_at_the_mean():
     # process 0.25, -0.25 and 0; outcomes 1, 1 and 0.5; to go 2, 0.75 and 0.5
     expected = np.array([2.0, 0.75, 0.5]) - 3.25 / 3
     assert ppr(table_of_scores(**HAND_OF_PPR), centring="mean", divide_by_std=False).advantages == pytest.approx(
@@ -57,7 +57,7 @@ def test_by_hand_centred_at_the_mean():
     )
 
 
-def test_scales_names_and_other_rewards():
+def test_ppr_scales_names_and_other_rewards():
     turns = table_of_scores(
         [[2.0, 1.0], [0.0]],
         [[0.0, 4.0], [2.0]],
@@ -91,7 +91,7 @@ def test_in_one_turn_games_ppr_is_grpo_and_both_centrings_agree(outcomes):
             assert ppr(turns, centring=centring, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def ppr_drawn(seed):
+def random_ppr_table(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, 9)
     columns = [[generator.normal(size=length).tolist() for length in lengths] for _ in range(3)]
@@ -107,7 +107,7 @@ def ppr_drawn(seed):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("centring", ["half", "mean"])
 def test_ppr_equals_plain_loops(seed, centring):
-    turns = ppr_drawn(seed)
+    turns = random_ppr_table(seed)
     returns_to_go, keys = [], []
     for trajectory in range(9):
         rows = np.flatnonzero(turns.trajectory == trajectory)
@@ -123,8 +123,10 @@ def test_ppr_equals_plain_loops(seed, centring):
             ]
         returns_to_go += [sum(0.9**k * r for k, r in enumerate(rewards[turn:])) for turn in range(len(rows))]
         keys += [(turns.group[row], turns.role[row]) for row in rows]
-    same_step = [[value for value, key in zip(returns_to_go, keys, strict=True) if key == own_key] for own_key in keys]
-    expected = [value - np.mean(own_key) for value, own_key in zip(returns_to_go, same_step, strict=True)]
+    returns_of_group = [
+        [value for value, other_key in zip(returns_to_go, keys, strict=True) if other_key == key] for key in keys
+    ]
+    expected = [value - np.mean(peers) for value, peers in zip(returns_to_go, returns_of_group, strict=True)]
     options = {
         "centring": centring,
         "largest_process": 3.0,
@@ -138,8 +140,8 @@ def test_ppr_equals_plain_loops(seed, centring):
 @pytest.mark.parametrize("centring", ["half", "mean"])
 def test_ppr_with_one_turn_and_with_equal_turns_is_zero(centring):
     assert ppr(table_of_scores([[5.0]], [[1.0]]), centring=centring).advantages.tolist() == [0.0]
-    equal = table_of_scores([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
-    assert ppr(equal, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
+    equal_turns = table_of_scores([[0.1]] * 5, [[1e6]] * 5, groups=[0] * 5)
+    assert ppr(equal_turns, centring=centring).advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
 def table_of_probes(outcome, accuracy, confidence, *, names=("best_action", "sure"), **columns):
@@ -183,20 +185,20 @@ def test_spae_by_hand():
     assert spae(turns, confidence="sure", epsilon=1e9).advantages == pytest.approx(gains, abs=1e-8)
 
 
-def test_names_of_components_are_options():
+def test_spae_names_of_components_are_options():
     turns = table_of_probes(**HAND_OF_SPAE, names=("right", "certain"))
     default_names = spae(table_of_probes(**HAND_OF_SPAE), confidence="sure").advantages
     assert np.array_equal(spae(turns, accuracy="right", confidence="certain").advantages, default_names)
 
 
-def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
+def test_spae_without_a_probe_confidence_is_the_probability_of_the_reply_per_token():
     turns = table([[0.5, 1.0, 1.0]], tokens=[2, 1, 0])
     turns = dataclasses.replace(turns, components={"best_action": turns.reward}, logprob=np.log([0.25, 0.8, 0.1]))
     phi = potential(np.array([0.5, 1.0, 1.0]), np.array([0.5, 0.8, 1.0]))
     assert spae(turns).advantages == pytest.approx(np.diff(phi, prepend=0.0))
 
 
-def test_probes_never_count_as_rewards():
+def test_spae_probes_never_count_as_rewards():
     turns = table([[1.5], [0.25]], groups=[0, 0], tokens=[1, 1])
     turns = dataclasses.replace(turns, components={"best_action": np.array([0.5, 0.25])}, logprob=np.zeros(2))
     assert spae(turns, weight=0.0, divide_by_std=False).advantages == pytest.approx([0.5, -0.5])
@@ -241,11 +243,11 @@ def test_spae_equals_plain_loops_and_gains_sum_to_the_last_potential(seed, satur
 
 def test_spae_with_one_turn_and_with_equal_turns():
     assert spae(table_of_probes([[1e6]], [[1.0]], [[1.0]]), confidence="sure").advantages == pytest.approx([1.0])
-    equal = table_of_probes([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
-    assert spae(equal, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
+    equal_turns = table_of_probes([[1e6 + 0.1]] * 5, [[0.0]] * 5, [[0.0]] * 5, groups=[0] * 5)
+    assert spae(equal_turns, confidence="sure").advantages == pytest.approx(np.zeros(5), abs=1e-3)
 
 
-def match_tir_drawn(seed):
+def random_match_tir_table(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=length).tolist() for length in generator.integers(1, 5, 9)]
     return table(rewards, groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9))
@@ -266,7 +268,7 @@ def test_match_tir_by_hand():
     assert match_tir(turns, epsilon=1e9).advantages == pytest.approx(np.zeros(5), abs=1e-8)
 
 
-def test_the_papers_discount_is_the_default():
+def test_match_tir_discount_of_the_paper_is_the_default():
     turns = table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0])
     assert match_tir(turns, turn_share=1.0, divide_by_std=False).advantages == pytest.approx([0.45, 0.5, -0.45, -0.5])
 
@@ -274,7 +276,7 @@ def test_the_papers_discount_is_the_default():
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("divide", [True, False])
 def test_without_the_turn_part_or_in_one_turn_games_match_tir_is_grpo(seed, divide):
-    turns = match_tir_drawn(seed)
+    turns = random_match_tir_table(seed)
     assert np.array_equal(
         match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages
     )
@@ -285,7 +287,7 @@ def test_without_the_turn_part_or_in_one_turn_games_match_tir_is_grpo(seed, divi
 
 @pytest.mark.parametrize("seed", range(5))
 def test_match_tir_equals_plain_loops(seed):
-    turns = match_tir_drawn(seed)
+    turns = random_match_tir_table(seed)
     rows = range(len(turns.reward))
     same_trajectory = [[turns.trajectory[i] == turns.trajectory[j] for j in rows] for i in rows]
     returns_to_go = [
@@ -315,7 +317,7 @@ def table_of_log_ratios(rewards, gains, model="process", **options):
     return dataclasses.replace(table(rewards, **options), **columns)
 
 
-def random_turns(seed, model="process"):
+def random_oprl_table(seed, model="process"):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(8)]
     roles = generator.integers(0, 2, 8).tolist()
@@ -324,7 +326,7 @@ def random_turns(seed, model="process"):
     )
 
 
-def naive(turns, model, beta, alpha, form):
+def oprl_naive(turns, model, beta, alpha, form):
     def against(value, pool):
         peers = list(pool)
         peers.remove(value)
@@ -364,20 +366,20 @@ def test_oprl_by_hand(model):
     st.sampled_from([0.0, 0.5, 1.0]),
     st.sampled_from(["rloo", "grpo"]),
 )
-def test_equals_plain_loops(seed, model, beta, alpha, form):
-    turns = random_turns(seed, model)
-    expected = naive(turns, model, beta, alpha, form)
+def test_oprl_equals_plain_loops(seed, model, beta, alpha, form):
+    turns = random_oprl_table(seed, model)
+    expected = oprl_naive(turns, model, beta, alpha, form)
     assert oprl(turns, model=model, beta=beta, alpha=alpha, form=form).advantages == pytest.approx(expected, abs=1e-8)
 
 
 @given(st.integers(0, 500), MODELS)
 def test_without_step_rewards_oprl_is_rloo_or_grpo(seed, model):
-    turns = random_turns(seed, model)
-    start = dataclasses.replace(turns, **{NEWER[model]: getattr(turns, OLDER[model])})  # before the first update
+    turns = random_oprl_table(seed, model)
+    before_update = dataclasses.replace(turns, **{NEWER[model]: getattr(turns, OLDER[model])})
     for form, estimator in (("rloo", rloo), ("grpo", grpo)):
         expected = estimator(turns).advantages
         assert oprl(turns, model=model, alpha=0.0, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
-        assert oprl(start, model=model, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert oprl(before_update, model=model, form=form).advantages == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("form", ["rloo", "grpo"])
@@ -406,7 +408,7 @@ def table_of_verdicts(process, game=None, mask=None, **kwargs):
     )
 
 
-def test_by_hand():
+def test_vpr_by_hand():
     # turn 0: 1, 0, 1, 0: mean 1/2, deviation 3^-0.5; turn 1: 1, 0: mean 1/2, deviation 2^-0.5; turn 2: alone
     turns = table_of_verdicts([[1.0, 1.0, 1.0], [0.0], [1.0, 0.0], [0.0]], game=[1.0, 1.0, 0.0, 0.0])
     wide, narrow = 3**0.5 / 2, 2**0.5 / 2
@@ -438,7 +440,7 @@ def test_vpr_equals_its_definition(rewards, leave_one_out, divide_by_std):
         assert credit.advantages[row] == pytest.approx(expected, abs=1e-9)
 
 
-def test_discounted_future_rewards_and_the_outcome_by_hand():
+def test_vpr_discounted_future_rewards_and_the_outcome_by_hand():
     turns = table_of_verdicts([[1.0, 0.0], [0.0, 1.0], [0.0], [1.0]], game=[1.0, 0.0, 0.0, 1.0])
     unscaled = {"divide_by_std": False}
     # discounted by one half: 1, 0; 1/2, 1; 0; 1
@@ -452,7 +454,7 @@ def test_discounted_future_rewards_and_the_outcome_by_hand():
     assert outcome_only == pytest.approx([4 / 3, 4 / 3, -4 / 3, -4 / 3, -4 / 3, 4 / 3])
 
 
-def test_other_baseline_groups_by_hand():
+def test_vpr_other_baseline_groups_by_hand():
     turns = table_of_verdicts([[1.0, 0.0], [0.0, 1.0]], keys=[0, 1, 0, 0])
     unscaled = {"divide_by_std": False}
     assert vpr(turns, baseline="state", **unscaled).advantages == pytest.approx([1 / 3, 0, -2 / 3, 1 / 3])
@@ -461,7 +463,7 @@ def test_other_baseline_groups_by_hand():
     assert vpr(seats, **unscaled).advantages == pytest.approx([-1, -10, 1, 10])
 
 
-def test_turns_without_a_verdict_are_not_in_the_group():
+def test_vpr_turns_without_a_verdict_are_not_in_the_group():
     turns = table_of_verdicts([[1.0], [0.0], [0.0], [1.0]], mask=[True, True, False, True], game=[0.0, 0.0, 1.0, 1.0])
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([1 / 3, -2 / 3, 0, 1 / 3])
     assert vpr(turns).metrics == {"judged_share": 0.75}
@@ -471,7 +473,7 @@ def test_turns_without_a_verdict_are_not_in_the_group():
 
 
 @given(REWARDS, st.booleans())
-def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
+def test_vpr_is_at_grpo_on_the_process_reward(rewards, divide):
     groups, seats = [index // 4 for index in range(len(rewards))], [index % 2 for index in range(len(rewards))]
     turns = table_of_verdicts(rewards, groups=groups, seats=seats)
     scale = "std" if divide else "none"
@@ -524,7 +526,7 @@ def test_the_expected_gradient_of_vpr_is_that_of_immediate_rewards():
 
 
 @pytest.mark.parametrize("baseline", ["turn_index", "state", "role", "none"])
-def test_a_single_turn_and_a_table_without_verdicts(baseline):
+def test_vpr_single_turn_and_a_table_without_verdicts(baseline):
     for leave_one_out, divide in itertools.product((False, True), repeat=2):
         options = {"baseline": baseline, "leave_one_out": leave_one_out, "divide_by_std": divide}
         advantages = vpr(table_of_verdicts([[1e6]]), **options).advantages
@@ -541,7 +543,7 @@ def replies(process, committed=None, **changes):
     return replace(turns, state_group=np.array(prompts), committed=np.array(first))
 
 
-def test_candidates_by_hand():
+def test_vpr_candidates_by_hand():
     # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: alone
     turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
     advantages = vpr(turns, baseline="candidates").advantages
@@ -553,7 +555,7 @@ def test_candidates_by_hand():
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
-def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
+def test_vpr_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
     options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
     turns = replies(rewards)
     as_groups = replace(
@@ -563,14 +565,14 @@ def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out
     assert advantages == pytest.approx(vpr(as_groups, **options).advantages)
 
 
-def test_the_outcome_goes_to_the_replies_that_were_played():
+def test_vpr_outcome_goes_to_the_replies_that_were_played():
     turns = replies([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
     turns = replace(turns, reward=np.array([0.0, 1.0, -1.0, 0.0]), role=np.zeros(4, dtype=int))
     advantages = vpr(turns, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
     assert advantages.tolist() == [0.0, 1.0, -1.0, 0.0]
 
 
-def test_candidates_without_verdicts_have_no_advantage():
+def test_vpr_candidates_without_verdicts_have_no_advantage():
     turns = replies([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
     assert vpr(turns, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
 
@@ -578,7 +580,7 @@ def test_candidates_without_verdicts_have_no_advantage():
 RELEASED = {"baseline": "candidates", "divide_by_std": False, "whiten": True, "equal": "mask", "epsilon": 1e-8}
 
 
-def test_as_released_by_hand():
+def test_vpr_as_released_by_hand():
     # three prompts, centred: 1, -1; equal, so left out; 2, -1, -1. Deviation of (1, -1, 2, -1, -1): (8/5)^0.5
     turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
     credit = vpr(turns, **RELEASED)
@@ -594,7 +596,7 @@ def test_as_released_by_hand():
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))
-def test_the_released_variant_equals_its_definition(rewards):
+def test_vpr_released_variant_equals_its_definition(rewards):
     turns = replies(rewards)
     credit = vpr(turns, **RELEASED)
     centred_rewards = np.concatenate([np.array(group) - np.mean(group) for group in rewards])
@@ -609,20 +611,20 @@ def test_the_released_variant_equals_its_definition(rewards):
 
 
 @pytest.mark.parametrize(("most", "trains"), [(1.0, True), (0.7, True), (2 / 3, True), (0.66, False), (0.0, False)])
-def test_a_step_is_skipped_above_a_share_of_equal_groups(most, trains):
+def test_vpr_step_is_skipped_above_a_share_of_equal_groups(most, trains):
     turns = replies([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     credit = vpr(turns, **RELEASED, skip_above=most)
     assert credit.trained.tolist() == [trains, trains, False, False, False, False]
     assert credit.metrics["skipped_update"] == float(not trains)
 
 
-def test_whitening_without_masks_counts_equal_groups():
+def test_vpr_whitening_without_masks_counts_equal_groups():
     turns = replies([[2.0, 0.0], [1.0, 1.0]])
     credit = vpr(turns, baseline="candidates", divide_by_std=False, whiten=True)
     assert credit.advantages == pytest.approx([2**0.5, -(2**0.5), 0, 0], abs=1e-5) and credit.trained is None
 
 
-def test_turns_without_verdicts_do_not_train():
+def test_vpr_turns_without_verdicts_do_not_train():
     turns = replace(replies([[1.0, 0.0], [5.0, 2.0]]), judged=np.array([True, True, False, False]))
     credit = vpr(turns, **RELEASED)
     assert credit.trained.tolist() == [True, True, False, False] and credit.advantages[2:].tolist() == [0, 0]
@@ -636,18 +638,18 @@ def test_turns_without_verdicts_do_not_train():
     assert not vpr(with_components(without_verdicts, ["best_action"]), **RELEASED).trained.any()
 
 
-def test_the_earlier_variant_is_the_default_preset():
+def test_vpr_earlier_variant_is_the_default_preset():
     turns = table_of_verdicts([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
     older = bind("credit", "vpr", preset="by_turn")(turns, {})
     assert older.advantages.tolist() == vpr(turns).advantages.tolist() and older.trained is None
 
 
-def test_masking_together_with_an_outcome_is_refused():
+def test_vpr_masking_together_with_an_outcome_is_refused():
     with pytest.raises(CreditError, match="equal: keep"):
         vpr(replies([[1.0, 0.0]]), **RELEASED, outcome=1.0)
 
 
-def test_candidates_refuse_future_rewards_and_need_all_replies():
+def test_vpr_candidates_refuse_future_rewards_and_need_all_replies():
     with pytest.raises(CreditError, match="gamma: 0"):
         vpr(replies([[1.0, 0.0]]), baseline="candidates", gamma=0.5)
     with pytest.raises(CreditError, match="candidates=True"):

@@ -35,7 +35,7 @@ def test_without_agent_specific_normalisation_the_mean_is_over_all_roles():
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
-def test_on_games_of_one_turn_it_is_dr_grpo_over_the_role(returns):
+def test_on_games_of_one_turn_mars_is_dr_grpo_over_the_role(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))
     grpo_advantages = grpo(turns, divide_by_std=False).advantages
     assert mars(turns).advantages == pytest.approx(grpo_advantages, abs=1e-9)
@@ -99,26 +99,26 @@ def advantages_as_released(trajectories, seats, tokens, gamma, games=None):
         variance = sum((value - mean) ** 2 for value in flat_values) / (len(flat_values) - 1)
         return [[(value - mean) / (variance + 1e-8) ** 0.5 for value in values] for values in lists]
 
-    summed = []
+    returns_by_trajectory = []
     for values in whiten(streams):
         running_return, returns_to_go = 0.0, []
         for value in reversed(values):
             running_return = value + gamma * running_return
             returns_to_go.append(running_return)
-        summed.append(returns_to_go[::-1])
+        returns_by_trajectory.append(returns_to_go[::-1])
     for seat in set(seats):
         distinct = {
             round(value, 9)
-            for values, player_seat in zip(summed, seats, strict=True)
+            for values, player_seat in zip(returns_by_trajectory, seats, strict=True)
             if player_seat == seat
             for value in values
         } | {0.0}
         mean = sum(distinct) / len(distinct)
-        summed = [
+        returns_by_trajectory = [
             [v - mean for v in values] if player_seat == seat else values
-            for values, player_seat in zip(summed, seats, strict=True)
+            for values, player_seat in zip(returns_by_trajectory, seats, strict=True)
         ]
-    return [value for values in whiten(summed) for value in values]
+    return [value for values in whiten(returns_by_trajectory) for value in values]
 
 
 @given(st.integers(0, 500), st.sampled_from([1.0, 0.9]))
@@ -151,20 +151,20 @@ def test_as_released_counts_a_frequent_value_once():
 
 
 def test_as_released_values_equal_up_to_rounding_count_as_one():
-    # both trajectories hold the rewards 0.1, 0.2 and 0.3; summed in another order they differ in the last digit
+    # both trajectories hold the rewards 0.1, 0.2 and 0.3; in another order their sums differ in the last digit
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     rewards, seats, tokens = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1.0]], [0, 0, 0], [1] * 7
-    first = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
+    advantages = mars(table(rewards, seats=seats, tokens=tokens), variant="as_released").advantages
     reordered = mars(table(rewards[::-1], seats=seats, tokens=tokens), variant="as_released").advantages
-    assert first[0] == pytest.approx(first[3], abs=1e-12)
-    assert first == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-8)
-    assert first == pytest.approx(reordered[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
+    assert advantages[0] == pytest.approx(advantages[3], abs=1e-12)
+    assert advantages == pytest.approx(advantages_as_released(rewards, seats, tokens, 1.0), abs=1e-8)
+    assert advantages == pytest.approx(reordered[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
 
 
 def test_as_released_on_degenerate_batches():
     assert mars(table([[1.0]], tokens=[1]), variant="as_released").advantages.tolist() == [0.0]
     assert mars(table([]), variant="as_released").advantages.shape == (0,)
     rewards, tokens = [[1.0, 5.0], [2.0]], [2, 0, 3]
-    silent = mars(table(rewards, tokens=tokens), variant="as_released").advantages
-    assert silent == pytest.approx(advantages_as_released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
+    advantages = mars(table(rewards, tokens=tokens), variant="as_released").advantages
+    assert advantages == pytest.approx(advantages_as_released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
     assert mars(table([[0.3]] * 5), variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)

@@ -23,26 +23,26 @@ from sparring.methods.credit.rloo import rloo
 from sparring.methods.credit.shapley import shapley
 
 
-def test_golden():
+def test_rae_golden():
     credit = rae(table([[1.0], [-1.0], [1.0], [1.0]]), {})
     assert credit.advantages == pytest.approx([1, -1.05, 1.0025, 0.952375])
     assert credit.state == {"game/first": pytest.approx(0.09524, abs=1e-5)}
 
 
-def test_roles_have_separate_baselines_by_hand():
+def test_rae_roles_have_separate_baselines_by_hand():
     credit = rae(table(**BY_HAND), {})
     # first: 3 -> b 0.15, then -1 - 0.15; second: -3 -> b -0.15, then 1 + 0.15
     assert credit.advantages == pytest.approx([3, 3, -3, -1.15, 1.15, 1.15, 1.15])
     assert credit.state == {"game/first": pytest.approx(0.0925), "game/second": pytest.approx(-0.0925)}
 
 
-def test_games_have_separate_baselines():
+def test_rae_games_have_separate_baselines():
     credit = rae(table([[1.0], [1.0]], games=[0, 1]), {})
     assert credit.advantages.tolist() == [1.0, 1.0]
     assert set(credit.state) == {"game/first", "other/first"}
 
 
-def test_as_released_games_share_the_baseline_of_a_player():
+def test_rae_as_released_games_share_the_baseline_of_a_player():
     turns = table([[1.0], [1.0], [-1.0]], games=[0, 1, 0], seats=[0, 0, 1], roles=[0, 0, 1])
     credit = bind("credit", "rae", preset="as_released")(turns, {})
     assert credit.advantages == pytest.approx([1.0, 0.95, -1.0])
@@ -50,7 +50,7 @@ def test_as_released_games_share_the_baseline_of_a_player():
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
-def test_as_released_one_game_with_fixed_seats_is_as_published(returns):
+def test_rae_as_released_one_game_with_fixed_seats_is_as_published(returns):
     seats = [index % 2 for index in range(len(returns))]
     turns = table([[value] for value in returns], seats=seats, roles=seats)
     assert rae(turns, {}, baselines="player").advantages.tolist() == rae(turns, {}).advantages.tolist()
@@ -63,7 +63,7 @@ def test_a_baseline_that_never_moves_is_the_plain_outcome(returns):
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=10), st.data())
-def test_state_carries_over_batches_and_through_json(returns, data):
+def test_rae_state_carries_over_batches_and_through_json(returns, data):
     split_index = data.draw(st.integers(1, len(returns) - 1))
     credit_of_all = rae(table([[value] for value in returns]), {})
     first = rae(table([[value] for value in returns[:split_index]]), {})
@@ -72,22 +72,22 @@ def test_state_carries_over_batches_and_through_json(returns, data):
     assert second.state == credit_of_all.state
 
 
-def test_gamma_weakens_early_turns():
+def test_rae_gamma_weakens_early_turns():
     credit = rae(table([[0.0, 0.0, 1.0], [0.0, 1.0]]), {}, decay=1.0, gamma=0.5)
     assert credit.advantages == pytest.approx([0.25, 0.5, 1.0, 0.5, 1.0])
 
 
-def test_baselines_are_logged():
+def test_rae_baselines_are_logged():
     assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
 
 
-def test_baselines_belong_to_roles_whatever_the_seat():
+def test_rae_baselines_belong_to_roles_whatever_the_seat():
     credit = rae(table([[1.0], [1.0]], seats=[0, 1], roles=[1, 1]), {}, decay=0.5)
     assert credit.advantages.tolist() == [1.0, 0.5]
     assert credit.state == {"game/second": 0.75}
 
 
-def test_an_empty_table_leaves_the_baselines():
+def test_rae_empty_table_leaves_the_baselines():
     credit = rae(table([]), {"game/first": 0.5})
     assert credit.advantages.shape == (0,)
     assert credit.state == {"game/first": 0.5}
@@ -103,20 +103,20 @@ def test_rebn_by_hand():
     assert rebn(table(**BY_HAND)).advantages == pytest.approx(expected)
 
 
-def test_by_hand_discounted():
+def test_rebn_by_hand_discounted():
     # returns 1 + 0.5 * 2, 2, 0: mean 4/3, sample deviation sqrt(4/3)
     advantages = rebn(table([[1.0, 2.0], [0.0]]), gamma=0.5).advantages
     assert advantages == pytest.approx(np.array([2 / 3, 2 / 3, -4 / 3]) / np.sqrt(4 / 3))
 
 
 @given(REWARDS_OF_REBN, st.sampled_from([1.0, 0.9]))
-def test_by_role_it_is_mars_with_a_scale(rewards, gamma):
+def test_rebn_by_role_is_mars_with_a_scale(rewards, gamma):
     turns = table(rewards, seats=[index % 2 for index in range(len(rewards))])
     expected = mars(turns, gamma=gamma, scale="std").advantages
     assert rebn(turns, gamma=gamma, by_role=True, epsilon=1e-6).advantages == pytest.approx(expected, abs=1e-6)
 
 
-def test_by_default_roles_and_games_share_one_mean_and_by_role_they_do_not():
+def test_by_default_rebn_has_one_mean_for_all_roles_and_by_role_one_for_each():
     turns = table([[1.0], [3.0], [10.0], [30.0]], seats=[0, 0, 1, 1], games=[0, 0, 0, 1])
     assert rebn(turns).advantages == pytest.approx((np.array([1, 3, 10, 30]) - 11) / np.std([1, 3, 10, 30], ddof=1))
     assert rebn(turns, by_role=True).advantages == pytest.approx([-(2**-0.5), 2**-0.5, 0, 0])
@@ -134,7 +134,7 @@ def test_reinforce_plus_plus_by_hand():
     assert reinforce_plus_plus(table([[1.0, 2.0], [1.0]])).advantages == pytest.approx([1, 0, -1], abs=1e-6)
 
 
-def test_by_hand_with_a_groups_mean():
+def test_reinforce_plus_plus_by_hand_with_a_groups_mean():
     # (group, role) means 1 and -1: centred 2, 2, -2, -2, 2, 2, 2; mean 6/7, sample variance (28 - 36/7) / 6 = 80/21
     expected = (np.array([2, 2, -2, -2, 2, 2, 2]) - 6 / 7) / np.sqrt(80 / 21)
     advantages = bind("credit", "reinforce_plus_plus", preset="baseline")(table(**BY_HAND), {}).advantages
@@ -142,7 +142,7 @@ def test_by_hand_with_a_groups_mean():
 
 
 @given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.sampled_from([1.0, 0.5]))
-def test_without_a_baseline_it_is_rebn(rewards, gamma):
+def test_reinforce_plus_plus_without_a_baseline_is_rebn(rewards, gamma):
     turns = table(rewards)
     expected = rebn(turns, gamma=gamma).advantages
     assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(
@@ -151,7 +151,7 @@ def test_without_a_baseline_it_is_rebn(rewards, gamma):
 
 
 @given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.integers(0, 1000), st.sampled_from(["none", "group"]))
-def test_over_tokens_equals_whitening_of_the_tokens_in_loops(rewards, seed, baseline):
+def test_reinforce_plus_plus_over_tokens_equals_whitening_of_the_tokens_in_loops(rewards, seed, baseline):
     size = sum(map(len, rewards))
     tokens = np.random.Generator(np.random.Philox(seed)).integers(0, 4, size).tolist()
     groups = [index // 2 for index in range(len(rewards))]
@@ -187,13 +187,13 @@ def team(rewards):
     return table(rewards, seats=[index % 2 for index in range(count)], groups=[index // 4 for index in range(count)])
 
 
-def test_by_hand_per_agent():
+def test_dr_mas_by_hand_per_agent():
     # seat 0: samples 3, 3, -1: mean 5/3, sample deviation 4/sqrt(3); seat 1: -3, 1, 1, 1: mean 0, sample deviation 2
     expected = [1 / 3**0.5, 1 / 3**0.5, -1.5, -2 / 3**0.5, 0.5, 0.5, 0.5]
     assert dr_mas(table(**BY_HAND)).advantages == pytest.approx(expected, abs=1e-5)
 
 
-def test_each_statistic_has_its_own_scope():
+def test_dr_mas_each_statistic_has_its_own_scope():
     samples = np.array([3, 3, -3, -1, 1, 1, 1])
     own_mean, own_std = np.array([5, 5, 0, 5, 0, 0, 0]) / 3, np.where([1, 1, 0, 1, 0, 0, 0], 4 / 3**0.5, 2)
     mixed_scopes = dr_mas(table(**BY_HAND), std="global").advantages
@@ -203,20 +203,20 @@ def test_each_statistic_has_its_own_scope():
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
-def test_per_role_it_is_grpo(rewards, over):
+def test_dr_mas_per_role_is_grpo(rewards, over):
     turns = team(rewards)
     assert dr_mas(turns, over=over).advantages == pytest.approx(grpo(turns, over=over).advantages, abs=1e-4)
 
 
 @given(REWARDS_OF_DR_MAS, st.sampled_from(["turns", "episodes"]))
-def test_with_global_statistics_it_is_grpo_of_a_team_without_roles(rewards, over):
+def test_dr_mas_with_global_statistics_is_grpo_of_a_team_without_roles(rewards, over):
     turns = team(rewards)
     without_roles = dataclasses.replace(turns, role=np.zeros_like(turns.role))
     estimate = dr_mas(turns, mean="global", std="global", over=over).advantages
     assert estimate == pytest.approx(grpo(without_roles, over=over).advantages, abs=1e-4)
 
 
-def test_agents_can_be_distinguished_by_name():
+def test_dr_mas_agents_can_be_distinguished_by_name():
     turns = team([[1.0], [1.0], [2.0], [4.0]])
     with_agent_names = dataclasses.replace(turns, agent=np.array([0, 0, 1, 1]), agent_names=("one", "two"))
     assert dr_mas(with_agent_names, agent_is="agent").advantages == pytest.approx([0, 0, -(2**-0.5), 2**-0.5], abs=1e-5)
@@ -231,11 +231,11 @@ def test_dr_mas_epsilon_is_added_to_the_deviation():
 REWARDS_OF_OUTCOME = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
 
 
-def test_every_turn_gets_the_whole_return():
+def test_outcome_every_turn_gets_the_whole_return():
     assert outcome(table(**BY_HAND)).advantages.tolist() == [3.0, 3.0, -3.0, -1.0, 1.0, 1.0, 1.0]
 
 
-def test_offset_is_kept_exactly():
+def test_outcome_offset_is_kept_exactly():
     assert np.array_equal(outcome(table([[1e6, 1.0]])).advantages, [1e6 + 1, 1e6 + 1])
 
 
@@ -260,7 +260,7 @@ def test_adv_evo_by_hand():
 
 
 @given(RETURNS_OF_ADV_EVO, st.booleans(), st.booleans())
-def test_equals_plain_loops(rows, with_teams, by_group):
+def test_adv_evo_equals_plain_loops(rows, with_teams, by_group):
     roles, games, groups = [row[1] for row in rows], [row[3] for row in rows], [2 * row[2] + row[3] for row in rows]
     turns = table([[row[0]] for row in rows], roles=roles, groups=groups, games=games)
 
@@ -274,7 +274,7 @@ def test_equals_plain_loops(rows, with_teams, by_group):
 
 
 @given(RETURNS_OF_ADV_EVO)
-def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
+def test_adv_evo_over_groups_without_teams_is_grpo_without_deviations(rows):
     groups = [2 * row[2] + row[3] for row in rows]
     turns = table(
         [[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows]
@@ -284,13 +284,13 @@ def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
     )
 
 
-def test_whitening():
+def test_adv_evo_whitening():
     turns = table(**BY_HAND)
     unwhitened, whitened = adv_evo(turns).advantages, adv_evo(turns, whiten=True).advantages
     assert whitened == pytest.approx((unwhitened - unwhitened.mean()) / unwhitened.std(ddof=1))
 
 
-def test_a_role_without_a_team_is_named():
+def test_adv_evo_role_without_a_team_is_named():
     with pytest.raises(CreditError, match="'second' has no team"):
         adv_evo(table([[1.0], [1.0]], roles=[0, 1]), teams={"first": "attackers"})
 
@@ -317,7 +317,7 @@ def test_marti_by_hand():
     st.floats(0, 2),
     st.sampled_from([(0.0, 1.0), (-1.0, 1.0)]),
 )
-def test_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, ends):
+def test_marti_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, ends):
     low, high = ends
     turns = table([[value] for value in returns], roles=[i % 3 for i in range(len(returns))])
     credit = marti(turns, STATE, shaping=shaping, alpha=alpha, low=low, high=high, baseline="none")
@@ -338,7 +338,7 @@ def test_without_history_or_without_shaping_marti_is_rloo(returns):
     assert marti(turns, STATE, shaping="none", baseline="group").advantages == pytest.approx(expected, abs=1e-9)
 
 
-def test_roles_of_a_team_have_separate_records():
+def test_marti_roles_of_a_team_have_separate_records():
     turns = table([[1.0], [1.0]], roles=[0, 1], groups=[0, 0])
     assert marti(turns, STATE, alpha=1.0).advantages == pytest.approx([-0.75, 0.75])
     assert marti(turns, STATE, alpha=1.0, shaping="margin").advantages == pytest.approx([0.75, -0.75])
@@ -346,7 +346,7 @@ def test_roles_of_a_team_have_separate_records():
 
 
 @given(RETURNS_OF_MARTI, st.data())
-def test_records_accumulate_over_batches_and_survive_json(returns, data):
+def test_marti_records_accumulate_over_batches_and_survive_json(returns, data):
     split_index = data.draw(st.integers(0, len(returns)))
     state_of_all = marti(table([[value] for value in returns]), {}).state
     first = marti(table([[value] for value in returns[:split_index]]), {}).state
@@ -360,7 +360,7 @@ def test_marti_with_equal_returns_one_member_offsets_and_no_turns():
     assert marti(table([]), STATE).state == STATE
 
 
-def test_a_win_below_a_loss_is_refused():
+def test_marti_win_below_a_loss_is_refused():
     with pytest.raises(ConfigError, match="high"):
         marti(table([[1.0]]), {}, low=1.0, high=1.0)
 
@@ -384,21 +384,21 @@ def test_shapley_shares_of_two_seats_by_hand():
     assert shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN, empty=2.0).advantages == pytest.approx([1.0, 4.0])
 
 
-def test_state_holds_sums_per_coalition_and_metrics_the_values():
+def test_shapley_state_holds_sums_per_coalition_and_metrics_the_values():
     credit = shapley(table_of_coalitions([(0, 1), (1,), (1,)], [7.0, 3.0, 5.0]), KNOWN, decay=0.5)
     assert credit.state == {"game": {"0": [1.0, 1.0], "1": [2.5, 10.0], "0,1": [1.0, 7.0]}}
     assert credit.metrics == {"value/game/0": pytest.approx(2.0), "value/game/1": pytest.approx(5.0)}
     assert KNOWN == {"game": {"0": [2.0, 2.0], "1": [1.0, 4.0]}}
 
 
-def test_the_glove_game_of_the_textbook():
+def test_shapley_glove_game_of_the_textbook():
     state = {
         "game": {name: [1.0, worth] for name, worth in {"0": 0, "3": 0, "5": 0, "0,3": 1, "0,5": 1, "3,5": 0}.items()}
     }
     assert shapley(table_of_coalitions([(0, 3, 5)], [1.0]), state).advantages == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
-def test_unseen_coalitions_are_estimated_by_size():
+def test_shapley_unseen_coalitions_are_estimated_by_size():
     """Without records, values rise linearly from 0 to 6. With the record of the pair 0,1, all pairs have its value."""
     assert shapley(table_of_coalitions([(0, 1, 2)], [6.0]), {}).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "0,1": [1.0, 4.0]}}
@@ -423,7 +423,7 @@ def naive(worth):
 
 
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
-def test_shares_of_an_episode_sum_to_its_value(means, worth, empty):
+def test_shapley_shares_of_an_episode_sum_to_its_value(means, worth, empty):
     state = {
         "game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}
     }
@@ -439,13 +439,13 @@ def test_for_a_single_seat_the_share_is_the_outcome(rewards):
     assert shapley(turns, {}).advantages == pytest.approx(outcome(turns).advantages)
 
 
-def test_a_coalitions_value_is_the_team_payoff_or_the_sum_of_payoffs():
+def test_shapley_coalitions_value_is_the_team_payoff_or_the_sum_of_payoffs():
     turns = table_of_coalitions([(0, 1)], [0.0], seats_get=[[2.0], [4.0]])
     assert shapley(turns, {}).advantages == pytest.approx([1.5, 1.5])
     assert shapley(turns, {}, worth="sum").advantages == pytest.approx([3.0, 3.0])
 
 
-def test_with_a_baseline_seats_share_the_surplus_over_the_expectation():
+def test_shapley_with_a_baseline_seats_share_the_surplus_over_the_expectation():
     state = {"game": {**KNOWN["game"], "0,1": [2.0, 12.0]}}
     assert shapley(table_of_coalitions([(0, 1)], [7.0]), state, baseline=True).advantages == pytest.approx([0.5, 0.5])
     assert shapley(table_of_coalitions([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx(
@@ -460,15 +460,15 @@ def test_with_a_baseline_seats_share_the_surplus_over_the_expectation():
     )  # the same for every episode: no bias
 
 
-def test_games_have_separate_records():
+def test_shapley_games_have_separate_records():
     turns = dataclasses.replace(table_of_coalitions([(0, 1)], [7.0]), game=np.array([1, 1]))
     assert shapley(turns, KNOWN).advantages == pytest.approx([3.5, 3.5])
 
 
-def test_without_turns_the_values_stay():
+def test_shapley_without_turns_the_values_stay():
     assert shapley(table([]), KNOWN, decay=1.0).state == KNOWN
 
 
-def test_more_than_eight_learning_seats_are_refused():
+def test_shapley_more_than_eight_learning_seats_are_refused():
     with pytest.raises(CreditError, match="9 seats"):
         shapley(table_of_coalitions([tuple(range(9))], [1.0]), {})

@@ -164,7 +164,7 @@ def advantages_by_recursion(trajectories, gamma, average, leave_one_out):
 @every_case("seed", range(6))
 @every_case("average", ["trajectories", "children"])
 @every_case("leave_one_out", [False, True])
-def test_it_equals_plain_recursion(seed, average, leave_one_out):
+def test_spo_tree_equals_plain_recursion(seed, average, leave_one_out):
     turns, trajectories = random_tree(seed)
     expected = advantages_by_recursion(trajectories, 0.9, average, leave_one_out)
     assert np.count_nonzero(expected) > 5

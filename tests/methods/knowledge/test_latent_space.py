@@ -58,7 +58,7 @@ def exploitability(strategy, sentences):
     return max(PAYOFFS @ probabilities)
 
 
-NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
+NGRAMS_256, NGRAMS_64 = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size in (256, 64))
 BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
 
 
@@ -68,7 +68,7 @@ BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 
 )
 def test_exploitability_is_one_third_until_the_abstract_game_has_all_words(k, words, expected):
     """LSPO's paper reports .33, .33, 0 for three iterations on rock, paper, scissors, Spock, lizard."""
-    space = LatentSpace(embedding=NGRAMS, names=())
+    space = LatentSpace(embedding=NGRAMS_256, names=())
     clusters = cluster_statements(dict.fromkeys(words, 10), k, None, space, STREAM)
     assert sorted(clusters.sentences) == sorted(words)
     strategies = solve_exactly(GAME, {"throw": clusters}, 4000)
@@ -85,7 +85,7 @@ def test_three_iterations_of_a_base_policy_that_rarely_says_two_words(seed):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         previous_clusters = clusters
         clusters = cluster_statements(
-            counts, k, clusters, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration)
+            counts, k, clusters, LatentSpace(embedding=NGRAMS_256, names=()), Stream.from_seed(seed).child(iteration)
         )
         if previous_clusters is not None:
             assert clusters.sentences[: len(previous_clusters.sentences)] == previous_clusters.sentences
@@ -289,16 +289,18 @@ def test_free_text_is_a_kind_per_role_with_states_of_clusters():
         asker,
         echo,
     ]
-    few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert locate_decisions(few, play, decisions, lambda name, line: name) == {
+    abstracted_chat = AbstractedEnvironment(Chat(), {"echo": FREE})
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: name) == {
         0: AbstractState("0 ", (), ()),
         1: AbstractState("1 asker", FREE, FREE),
     }
-    assert locate_decisions(few, play, decisions, lambda name, line: None) == {0: AbstractState("0 ", (), ())}
-    assert locate_decisions(few, play, decisions, lambda name, line: "@") == {
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: None) == {
+        0: AbstractState("0 ", (), ())
+    }
+    assert locate_decisions(abstracted_chat, play, decisions, lambda name, line: "@") == {
         0: AbstractState("0 ", (), ())
     }  # the rules do not allow the sentence
-    space = LatentSpace(embedding=FEW, names=())
+    space = LatentSpace(embedding=NGRAMS_64, names=())
     kinds = {name: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for name in Chat.roles}
     answer = solve_exactly(Chat(), kinds, 500)
     assert sorted(answer) == ["0 ", "1 a sheep", "1 a wolf"]
@@ -408,11 +410,11 @@ def test_action_shares_are_pooled_over_states_with_the_same_actions():
 # -- statements about players -----------------------------------------------------------------------
 
 
-CALLED = ("p1", "p2", "p10")
+PLAYER_NAMES = ("p1", "p2", "p10")
 
 
 @pytest.mark.parametrize(
-    ("line", "without", "whom"),
+    ("line", "expected_pattern", "player"),
     [
         ("accuse p2", "accuse @", "p2"),
         ("P10 lies, as p2 says; P10 is the wolf", "@ lies, as someone says; @ is the wolf", "p10"),
@@ -421,14 +423,14 @@ CALLED = ("p1", "p2", "p10")
         ("", "", None),
     ],
 )
-def test_a_statement_is_split_into_its_pattern_and_the_named_player(line, without, whom):
-    assert (pattern(line, CALLED), first_player_name(line, CALLED)) == (without, whom)
+def test_a_statement_is_split_into_its_pattern_and_the_named_player(line, expected_pattern, player):
+    assert (pattern(line, PLAYER_NAMES), first_player_name(line, PLAYER_NAMES)) == (expected_pattern, player)
     assert (pattern(line, ()), first_player_name(line, ())) == (line, None)
 
 
 def test_clusters_of_statements_do_not_depend_on_the_named_player():
-    space = LatentSpace(embedding=NGRAMS, names=CALLED, player_names=CALLED)
-    counts = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
+    space = LatentSpace(embedding=NGRAMS_256, names=PLAYER_NAMES, player_names=PLAYER_NAMES)
+    counts = {pattern(line, PLAYER_NAMES): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
     clusters = cluster_statements(counts, 3, None, space, STREAM)
     assert sorted(clusters.sentences) == ["seer @ good", "seer @ wolf", "silence"]
     space_with_clusters = replace(space, kinds={"speaks": clusters})
@@ -446,17 +448,17 @@ def test_clusters_of_statements_do_not_depend_on_the_named_player():
 
 def test_in_environments_without_players_names_an_at_sign_is_text():
     space = LatentSpace(
-        embedding=FEW,
+        embedding=NGRAMS_64,
         names=("left",),
-        kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)},
+        kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=NGRAMS_64, names=()), STREAM)},
     )
     assert space.nearest_sentences("speaks", ["left"]) == ["a@b"]
 
 
-STREAM_OF_HABITS = Stream.from_seed(0)
+EMPIRICAL_STREAM = Stream.from_seed(0)
 
 
-def solver(game, stream=STREAM_OF_HABITS, **options):
+def solver(game, stream=EMPIRICAL_STREAM, **options):
     return MonteCarloSolver(AbstractedEnvironment(game, {}), stream, depth=1, actions=True, gists=True, **options)
 
 
@@ -470,8 +472,8 @@ class Signal:
 
 
 class SignalPlay:
-    def __init__(self, seen, word, guess):
-        self.seen, self.word, self.guess = seen, word, guess
+    def __init__(self, side, word, guess):
+        self.side, self.word, self.guess = side, word, guess
 
     @property
     def done(self):
@@ -479,7 +481,7 @@ class SignalPlay:
 
     @property
     def returns(self):
-        worth = 1.0 if self.guess == self.seen else -1.0
+        worth = 1.0 if self.guess == self.side else -1.0
         return (worth, worth)
 
     def due(self):
@@ -489,33 +491,35 @@ class SignalPlay:
         return ("left", "right") if seat else ("x", "y")
 
     def observe(self, seat):
-        return Observation(prompt="", key=self.word if seat else self.seen)
+        return Observation(prompt="", key=self.word if seat else self.side)
 
     def step(self, replies):
         reply = next(iter(replies.values()))
         self.word, self.guess = (self.word, reply) if self.word else (reply, "")
 
     def clone(self):
-        return SignalPlay(self.seen, self.word, self.guess)
+        return SignalPlay(self.side, self.word, self.guess)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
 def test_of_two_conventions_the_solution_takes_that_of_the_policy(left, right, seed):
     """Either word can mean either side; the empirical policy decides."""
-    habits = EmpiricalPolicy(
+    empirical = EmpiricalPolicy(
         by_state={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
         by_kind={"teller": Counter("xy")},
     )
-    strategies = solver(Signal(), Stream.from_seed(seed), empirical=habits, anchor=0.3).solve(300)
+    strategies = solver(Signal(), Stream.from_seed(seed), empirical=empirical, anchor=0.3).solve(300)
     assert strategies["0 left"]["xy".index(left)] > 0.8 and strategies["0 right"]["xy".index(right)] > 0.8
     assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_the_empirical_policy_has_no_effect():
-    habits = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
-    without_habits, with_habits = (solver(Signal(), **options).solve(20) for options in ({}, {"empirical": habits}))
-    assert without_habits == with_habits
+    empirical = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
+    without_empirical, with_empirical = (
+        solver(Signal(), **options).solve(20) for options in ({}, {"empirical": empirical})
+    )
+    assert without_empirical == with_empirical
 
 
 THROWS = ("paper", "rock", "scissors")
@@ -525,7 +529,7 @@ WORTH = np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])  # row against column, in
 def solve_with_anchor(anchor, shares, steps=3000, seed=0):
     """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
-    keys, action_names = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
+    keys, action_names = sorted(solver(game).solve(1)), game.reset(EMPIRICAL_STREAM).legal(0)
     counts = {
         key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)})
         for key, row in zip(keys, shares, strict=True)
@@ -565,30 +569,31 @@ def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
 
 
 def test_shares_of_the_empirical_policy_by_hand():
-    habits = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
+    empirical = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
     pooled_shares = np.array([3.1, 0.1, 1.1]) / 4.3
-    assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * pooled_shares) / 6)
-    assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(pooled_shares)
-    assert habits.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
+    assert empirical.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * pooled_shares) / 6)
+    assert empirical.shares("k", "new", ("a", "b", "c")) == pytest.approx(pooled_shares)
+    assert empirical.shares("other", "new", ("a", "b")) == pytest.approx([0.5, 0.5])
 
 
 def test_the_empirical_policy_of_recorded_episodes_and_its_option():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
     episodes = play_episodes(game, ["werewolf_bot style=accuser"] * 4, plays=8)
-    request = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=STREAM_OF_HABITS)
+    request = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=0, stream=EMPIRICAL_STREAM)
     decisions = [judged_decisions(game, item, actions=True) for item in episodes]
     anchored_output = latent_space(request, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
-    even = latent_space(request, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
+    without_anchor = latent_space(request, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
     assert (
-        anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
+        anchored_output.state["space"]["kinds"] == without_anchor.state["space"]["kinds"]
+        and anchored_output.state != without_anchor.state
     )
     _, space = LatentSpace.from_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
     (first, *_), *_ = mapped = map_decisions(request, decisions, space, gists=True)
     assert len(mapped) == 8 and first.game == game.name
-    habits = empirical_policy(item for row in mapped for item in row)
-    labels = habits.by_kind["wolf speaks"]
+    empirical = empirical_policy(item for row in mapped for item in row)
+    labels = empirical.by_kind["wolf speaks"]
     assert sum(labels.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in labels)
-    assert sum(habits.by_kind[""].values()) > 30
+    assert sum(empirical.by_kind[""].values()) > 30
 
 
 @pytest.mark.parametrize("speech", ["words", "text"])
@@ -617,7 +622,7 @@ def test_an_anchor_works_with_other_options(speech, solver_options):
     episodes = play_episodes(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
         request = KnowledgeRequest(
-            episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS
+            episodes=episodes, environments={game.name: game}, step=step, stream=EMPIRICAL_STREAM
         )
         states.append(
             latent_space(
@@ -639,7 +644,7 @@ def test_an_anchor_works_with_other_options(speech, solver_options):
 
 
 def test_an_anchor_with_the_full_tree_solver_is_refused():
-    request = KnowledgeRequest(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
+    request = KnowledgeRequest(episodes=[], environments={}, step=0, stream=EMPIRICAL_STREAM)
     with pytest.raises(
         ConfigError, match=r"anchor=0\.1 applies to sampled episodes only.*write solver: sampled, or leave anchor out"
     ):

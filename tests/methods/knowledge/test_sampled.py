@@ -168,11 +168,11 @@ def test_an_abstract_state_by_hand():
         "accuse p3": "accuse #plain",
         "accuse p5": "accuse #plain",
     }
-    text = make_game(
+    free_text_game = make_game(
         "werewolf",
         options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"},
     )
-    free_text_play = text.begin((0, 1, 2, 3, 4), STREAM)
+    free_text_play = free_text_game.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
     for replies in (
         night,
@@ -206,7 +206,7 @@ def test_proposed_players_are_known_and_the_top_living_suspect_is_marked():
     assert play.gist(6).key == "villager speak top dead / plain / trusted"  # the player itself is never the top suspect
 
 
-def test_talking_wolves_use_the_last_name_said_in_this_night():
+def test_wolves_that_talk_use_the_last_name_of_this_night():
     game = make_game("werewolf", options={"players": 7, "tie": "none", "rounds": 3, "wolves_talk": True})
     play = game.begin(tuple(range(7)), STREAM)  # wolves p1 and p2, doctor p4
     first = play.gist(0)
@@ -268,25 +268,28 @@ def test_texts_with_one_meaning_share_a_label():
 
 def test_a_solution_from_few_episodes_makes_the_village_win_more():
     game = make_game("werewolf", options={"players": 4, "rounds": 1, "say": ["result", "accuse"]})
-    few = AbstractedEnvironment(game, {})
-    solver = MonteCarloSolver(few, STREAM.child("solver"), depth=1, actions=True, gists=True)
+    abstracted_werewolf = AbstractedEnvironment(game, {})
+    solver = MonteCarloSolver(abstracted_werewolf, STREAM.child("solver"), depth=1, actions=True, gists=True)
     strategies = solver.solve(300)
     assert len(strategies) < 200  # so most states are visited
 
-    def count_wolf_wins(solved):
+    def count_wolf_wins(is_solved):
         """Return how many of 200 episodes the wolf wins; the village plays the solution or at random."""
         total = 0
         for index in range(200):
             stream = STREAM.child(index)
-            draw, play = stream.child("draws").generator(), AbstractedPlay(few, game.reset(stream.child("play")))
+            generator, play = (
+                stream.child("draws").generator(),
+                AbstractedPlay(abstracted_werewolf, game.reset(stream.child("play"))),
+            )
             while not play.done:
                 replies = {}
                 for seat in play.due():
                     abstract_state = abstract_state_of(play, seat, gists=True)
-                    chances = strategies.get(abstract_state.key) if solved and game.teams[seat] else None
-                    label = draw.choice(abstract_state.distinct_labels, p=chances)
+                    chances = strategies.get(abstract_state.key) if is_solved and game.teams[seat] else None
+                    label = generator.choice(abstract_state.distinct_labels, p=chances)
                     replies[seat] = str(
-                        draw.choice(
+                        generator.choice(
                             [
                                 action
                                 for action, name in zip(abstract_state.legal, abstract_state.labels, strict=True)
@@ -298,7 +301,7 @@ def test_a_solution_from_few_episodes_makes_the_village_win_more():
             total += play.returns[0] > 0
         return total
 
-    assert count_wolf_wins(solved=False) - count_wolf_wins(solved=True) > 30
+    assert count_wolf_wins(is_solved=False) - count_wolf_wins(is_solved=True) > 30
 
 
 def test_free_text_without_known_clusters_is_refused():

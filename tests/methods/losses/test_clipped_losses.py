@@ -39,7 +39,7 @@ def test_ppo_clip_at_ratio_one_the_gradient_is_the_plain_one(make_batch):
         (1.1, 1.0, -1.1, False),
     ],
 )
-def test_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage, loss, is_clipped):
+def test_ppo_clip_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage, loss, is_clipped):
     batch = make_batch([math.log(ratio)], old=[0.0], advantages=[advantage])
     term = ppo_clip(batch)
     assert term.values.item() == pytest.approx(loss)
@@ -47,7 +47,7 @@ def test_both_signs_on_both_sides_of_the_clip_range(make_batch, ratio, advantage
     assert gradient(batch)[0] == pytest.approx(0.0 if is_clipped else -ratio * advantage)
 
 
-def test_dapo_preset_clips_higher(make_batch):
+def test_ppo_clip_dapo_preset_clips_higher(make_batch):
     batch = make_batch([math.log(1.27)], old=[0.0])
     assert bind("losses", "ppo_clip", preset="dapo")(batch).values.item() == pytest.approx(-1.27)
     assert ppo_clip(batch).values.item() == pytest.approx(-1.2)
@@ -67,7 +67,7 @@ def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
     )
 
 
-def test_dual_clip_bounds_an_extreme_ratio(make_batch):
+def test_ppo_clip_dual_clip_bounds_an_extreme_ratio(make_batch):
     batch = make_batch([math.log(10.0)], old=[0.0], advantages=[-1.0])
     assert ppo_clip(batch).values.item() == pytest.approx(10.0)
     dual = bind("losses", "ppo_clip", preset="dual_clip")
@@ -75,21 +75,21 @@ def test_dual_clip_bounds_an_extreme_ratio(make_batch):
     assert dual(batch).metrics["clip_fraction"].item() == 1.0
 
 
-def test_extreme_ratios_stay_finite(make_batch):
+def test_ppo_clip_extreme_ratios_stay_finite(make_batch):
     term = ppo_clip(make_batch([0.0, -500.0], old=[-500.0, 0.0], advantages=[-1.0, -1.0]))
     assert torch.isfinite(term.values).all()
     assert term.values[0].item() == pytest.approx(math.exp(20))
 
 
 @given(st.floats(-2, 2), st.floats(-5, 5))
-def test_the_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, advantage):
+def test_ppo_clip_loss_is_never_below_the_clipped_surrogate(make_batch, log_ratio, advantage):
     ratio = math.exp(log_ratio)
     loss = ppo_clip(make_batch([log_ratio], old=[0.0], advantages=[advantage])).values.item()
     assert loss >= -ratio * advantage - 1e-9
     assert loss >= -min(max(ratio, 0.8), 1.2) * advantage - 1e-9
 
 
-def test_metrics_use_unclipped_ratios(make_batch):
+def test_ppo_clip_metrics_use_unclipped_ratios(make_batch):
     metrics = ppo_clip(make_batch([math.log(4.0), 0.0], old=[0.0, 0.0])).metrics
     assert (metrics["ratio_max"].item(), metrics["ratio_mean"].item()) == (pytest.approx(4.0), pytest.approx(2.5))
     assert metrics["approximate_kl"].item() == pytest.approx((4 - 1 - math.log(4)) / 2)
@@ -110,7 +110,7 @@ def test_gspo_by_hand(make_minibatch):
 
 
 @given(ROWS_OF_GSPO, st.booleans())
-def test_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_of, rows, length_normalised):
+def test_gspo_gradient_is_that_of_the_segments_ratios(make_minibatch, gradient_of, rows, length_normalised):
     """With one advantage per sequence, reduced by sequence: the mean over sequences of -s A, differentiated directly."""
     names = sorted({row[1] for row in rows})
     rows = sorted(rows, key=lambda row: row[1])
@@ -146,7 +146,7 @@ def test_with_segments_of_one_token_gspo_is_ppo_clip(make_minibatch, gradient_of
     assert torch.allclose(gradient_of(loss, batches, leaf), ppo_gradient)
 
 
-def test_option_level_makes_a_turn_the_segment(make_minibatch):
+def test_gspo_option_level_makes_a_turn_the_segment(make_minibatch):
     (batch,), _ = make_minibatch([0.4, 0.2, -0.1], old=[0.0] * 3, turn_index=[0, 0, 1])
     wide_clip = {"clip_low": 0.9, "clip_high": 9.0}
     assert gspo(batch, level="turn", **wide_clip).values.tolist() == pytest.approx(
@@ -157,7 +157,7 @@ def test_option_level_makes_a_turn_the_segment(make_minibatch):
     assert seeupo.values.tolist() == pytest.approx([-1.2] * 2 + [-math.exp(-0.1)])  # exp(0.6) is clipped at 1.2
 
 
-def test_extreme_sums_stay_finite(make_minibatch):
+def test_gspo_extreme_sums_stay_finite(make_minibatch):
     (batch,), _ = make_minibatch([1e9] * 4, old=[0.0] * 4, advantages=[-1.0] * 4)
     assert gspo(batch, length_normalised=False).values[0].item() == pytest.approx(math.exp(20))
 
@@ -188,7 +188,7 @@ def test_gmpo_by_hand(make_minibatch):
 
 
 @given(ROWS_OF_GMPO)
-def test_value_and_gradient_are_those_of_a_loop(make_minibatch, rows):
+def test_gmpo_value_and_gradient_are_those_of_a_loop(make_minibatch, rows):
     names = sorted({row[2] for row in rows})
     logs, advantages, trajectory = [r[0] for r in rows], [r[1] for r in rows], [names.index(r[2]) for r in rows]
     (batch,), leaf = make_minibatch(logs, old=[0.0] * len(rows), advantages=advantages, trajectory=trajectory)
@@ -205,13 +205,13 @@ def test_gmpo_with_turn_level_advantages_needs_level_turn(make_minibatch):
     assert gmpo(batch).values.tolist() == pytest.approx([0.0, 0.0])
 
 
-def test_a_token_with_zero_advantage_is_not_clipped_and_does_not_count(make_minibatch):
+def test_gmpo_token_with_zero_advantage_is_not_clipped_and_does_not_count(make_minibatch):
     (batch,), _ = make_minibatch([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
     assert gmpo(batch).values.tolist() == pytest.approx([-math.exp(0.1)] * 2)
     assert gmpo(batch).metrics["clip_fraction"].item() == 0.0
 
 
-def test_each_clip_width_has_an_effect(make_minibatch):
+def test_gmpo_each_clip_width_has_an_effect(make_minibatch):
     (batch,), _ = make_minibatch([3.0], old=[0.0])
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)
     (batch,), _ = make_minibatch([-3.0], old=[0.0], advantages=[-1.0])
@@ -230,20 +230,20 @@ def test_cispo_by_hand(make_minibatch, gradient_of):
     assert term.weighted and term.level == "token"
 
 
-def test_each_bound_has_an_effect(make_minibatch):
+def test_cispo_each_bound_has_an_effect(make_minibatch):
     (batch,), _ = make_minibatch([-1.0, -1.0], old=[-1.0 - math.log(3.0), -1.0 - math.log(0.5)])
     assert cispo(batch, clip_high=5.0).values.tolist() == pytest.approx([3.0, 0.5])
     assert cispo(batch, clip_low=0.1).values.tolist() == pytest.approx([1.2, 0.9])
 
 
 @given(st.lists(st.tuples(st.floats(-5, 0), st.floats(-3, 3)), min_size=1, max_size=6))
-def test_at_ratio_one_it_is_the_policy_gradient(make_minibatch, rows):
+def test_at_ratio_one_cispo_is_the_policy_gradient(make_minibatch, rows):
     (batch,), _ = make_minibatch([row[0] for row in rows], advantages=[row[1] for row in rows])
     assert torch.equal(cispo(batch).values, policy_gradient(batch).values)
 
 
 @given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-3, 3)), min_size=1, max_size=6))
-def test_every_token_with_an_advantage_keeps_a_bounded_gradient(make_minibatch, gradient_of, rows):
+def test_cispo_every_token_with_an_advantage_keeps_a_bounded_gradient(make_minibatch, gradient_of, rows):
     batches, leaf = make_minibatch([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
     expected = [-min(math.exp(max(x, -20.0)), 1.2) * advantage for x, advantage in rows]
     assert gradient_of(cispo, batches, leaf).tolist() == pytest.approx(expected)
@@ -267,7 +267,7 @@ def test_sapo_by_hand(make_minibatch):
     st.floats(0.1, 5),
     st.floats(0.1, 5),
 )
-def test_value_and_gradient_are_those_of_the_formula(make_minibatch, gradient_of, rows, positive, negative):
+def test_sapo_value_and_gradient_are_those_of_the_formula(make_minibatch, gradient_of, rows, positive, negative):
     batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
 
     def loss(batch):
@@ -278,7 +278,7 @@ def test_value_and_gradient_are_those_of_the_formula(make_minibatch, gradient_of
     assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
 
 
-def test_extreme_ratios_have_no_gradient(make_minibatch, gradient_of):
+def test_sapo_extreme_ratios_have_no_gradient(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([1e9, -1e9], old=[0.0, 0.0])
     assert gradient_of(sapo, batches, leaf).tolist() == [0.0, 0.0]
 

@@ -28,20 +28,22 @@ from sparring.methods.losses.ppo_clip import ppo_clip
     (0.5, 2.0, -1.0, -1.0),
     (1.1, 2.0, -2.2, -2.2),
 ])  # fmt: skip
-def test_values_and_slopes_on_both_sides_of_the_bounds(make_minibatch, gradient_of, ratio, advantage, value, slope):
+def test_aepo_values_and_slopes_on_both_sides_of_the_bounds(
+    make_minibatch, gradient_of, ratio, advantage, value, slope
+):
     batches, leaf = make_minibatch([math.log(ratio)], old=[0.0], advantages=[advantage], entropy=[1.0])
     assert aepo_clip(batches[0]).values.item() == pytest.approx(value)
     assert gradient_of(aepo_clip, batches, leaf).item() == pytest.approx(slope)
 
 
-def test_high_entropy_tokens_weigh_more(make_minibatch):
+def test_aepo_clip_high_entropy_tokens_weigh_more(make_minibatch):
     (batch,), _ = make_minibatch([0.0, 0.0], entropy=[1.0, 3.0])
     assert aepo_clip(batch, entropy_gain=0.5).values.tolist() == pytest.approx([-0.5, -1.5])
     assert aepo_clip(batch, entropy_gain=0.0).values.tolist() == [-1.0, -1.0]
     assert aepo_clip(batch, entropy_gain=5.0).values.tolist() == pytest.approx([0.0, -6.0])  # the sign never changes
 
 
-def test_entropies_are_compared_within_the_minibatch(make_minibatch):
+def test_aepo_clip_entropies_are_compared_within_the_minibatch(make_minibatch):
     batches, _ = make_minibatch([0.0, 0.0], entropy=[1.0, 3.0], cut=(1,))
     assert [aepo_clip(batch, entropy_gain=0.5).values.item() for batch in batches] == pytest.approx([-0.5, -1.5])
 
@@ -68,7 +70,7 @@ def test_aepo_clip_widths_and_metrics(make_minibatch):
     assert with_wide_clip.metrics["clip_fraction"].item() == with_wide_clip.metrics["bounded_fraction"].item() == 0.0
 
 
-def test_an_extreme_ratio_keeps_a_bounded_gradient(make_minibatch, gradient_of):
+def test_aepo_clip_extreme_ratio_keeps_a_bounded_gradient(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([0.0], old=[-1e9], entropy=[1.0])
     assert gradient_of(aepo_clip, batches, leaf).item() == pytest.approx(-1.2)
 
@@ -105,7 +107,7 @@ def test_the_share_of_clip_cov_is_of_the_minibatch(make_minibatch):
     assert torch.equal(values, clip_cov(minibatch[0], share=0.5).values)
 
 
-def test_tokens_that_ppo_clips_are_not_drawn(make_minibatch):
+def test_clip_cov_tokens_that_ppo_clips_are_not_drawn(make_minibatch):
     old = [2.0, -2.0 + math.log(2.0), 0.1, -1.5, 1.5, -0.1]  # the second ratio fell to 1/2 and A < 0: clipped
     (batch,), _ = make_minibatch(LOGPROBS, old=old, advantages=ADVANTAGES, uniform=[0.9, 0.1, 0.0, 0.3, 0.5, 0.0])
     assert chosen_tokens(clip_cov(batch)) == [3]
@@ -129,7 +131,7 @@ def test_clip_cov_is_ppo_clip_except_for_the_drawn_tokens(make_minibatch, rows, 
     assert torch.equal(clip_cov(batch, lower=99.0, upper=100.0).values, ppo_values)
 
 
-def test_preset_of_spear(make_minibatch):
+def test_clip_cov_preset_of_spear(make_minibatch):
     (batch,), _ = make_minibatch([5.0, -5.0], advantages=[5.0, -5.0], uniform=[0.5, 0.1])  # covariances 25
     assert chosen_tokens(bind("losses", "clip_cov", preset="spear")(batch)) == [1]
     assert chosen_tokens(clip_cov(batch)) == []
@@ -166,12 +168,12 @@ def test_d3s_keeps_the_requested_share_with_the_highest_scores(make_minibatch, r
     assert d3s_tokens(batch, keep=1.0).values.all()
 
 
-def test_without_signal_all_are_kept(make_minibatch):
+def test_without_a_signal_d3s_keeps_all_tokens(make_minibatch):
     (batch,), _ = make_minibatch([0.0] * 3, advantages=[0.0] * 3, entropy=[1.0, 2.0, 3.0])
     assert d3s_tokens(batch, keep=0.1).values.tolist() == [1.0] * 3
 
 
-def test_keep_can_be_a_schedule(make_minibatch):
+def test_d3s_tokens_keep_can_be_a_schedule(make_minibatch):
     (batch,), _ = make_minibatch([0.0] * 4, advantages=[1.0, 2.0, 3.0, 4.0], entropy=[1.0] * 4)
     loss = bind("losses", "d3s_tokens", {"keep": {"schedule": "linear", "start": 1.0, "end": 0.25}})
     assert [int(loss(batch, progress=progress_value).values.sum()) for progress_value in (0.0, 1.0)] == [4, 1]
@@ -271,12 +273,12 @@ def test_hapo_value_and_gradient_equal_a_loop(make_minibatch, gradient_of, rows)
     batches, leaf = make_minibatch(
         columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], cut=(len(rows) // 2,)
     )
-    direct = hapo_clip_naive(leaf, columns[1], columns[2])
+    loss_by_loop = hapo_clip_naive(leaf, columns[1], columns[2])
     assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(
-        direct.item(), rel=1e-5, abs=1e-5
+        loss_by_loop.item(), rel=1e-5, abs=1e-5
     )
     nonempty = [batch for batch in batches if len(batch.index)]
-    expected = torch.autograd.grad(direct, leaf)[0]
+    expected = torch.autograd.grad(loss_by_loop, leaf)[0]
     assert torch.allclose(gradient_of(hapo_clip, nonempty, leaf), expected)
 
 
@@ -297,7 +299,7 @@ def test_hapo_with_and_without_dual_clip(make_minibatch):
     assert hapo_clip(batch, dual_clip=None).metrics["clip_fraction"].item() == 0.0
 
 
-def test_high_entropy_tokens_are_counted_and_equal_entropies_change_nothing(make_minibatch):
+def test_hapo_clip_high_entropy_tokens_are_counted_and_equal_entropies_change_nothing(make_minibatch):
     (batch,), _ = make_minibatch([0.3] * 4, old=[0.0] * 4, entropy=ENTROPY)
     assert hapo_clip(batch, pivot=2 / 3).metrics["uncertain_fraction"].item() == 0.25
     assert hapo_clip(batch, pivot=1 / 3).metrics["uncertain_fraction"].item() == 0.5
@@ -327,9 +329,9 @@ def kl_cov_naive(leaf, old, advantages, share, coefficient):
 def test_kl_cov_by_hand(make_minibatch):
     """Both means are 0: covariances 4, 1, -1, 0."""
     (batch,), _ = make_minibatch([2.0, -1.0, 1.0, -2.0], old=[1.5, -1.0, 1.0, -1.0], advantages=[2.0, -1.0, -1.0, 0.0])
-    first = torch.tensor(0.5).exp().item() * -2.0
-    assert kl_cov(batch).values.tolist() == pytest.approx([first + 0.5, 1.0, 1.0, 0.0])
-    assert kl_cov(batch, coefficient=0.1).values[0].item() == pytest.approx(first + 0.05)
+    first_value = torch.tensor(0.5).exp().item() * -2.0
+    assert kl_cov(batch).values.tolist() == pytest.approx([first_value + 0.5, 1.0, 1.0, 0.0])
+    assert kl_cov(batch, coefficient=0.1).values[0].item() == pytest.approx(first_value + 0.05)
     assert kl_cov(batch).metrics["chosen_fraction"].item() == 0.25
     assert (
         kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.5
@@ -347,13 +349,15 @@ def test_kl_cov_equals_a_loop_for_any_split_into_forward_passes(make_minibatch, 
     def loss(batch):
         return kl_cov(batch, share=share, coefficient=coefficient)
 
-    direct = kl_cov_naive(leaf, old, advantages, share, coefficient)
+    loss_by_loop = kl_cov_naive(leaf, old, advantages, share, coefficient)
     scores = (batches[0].whole.advantages - sum(advantages) / len(rows)) * (leaf.detach() - sum(logprobs) / len(rows))
     if len(scores.round(decimals=9).unique()) < len(scores):
         return  # rounding decides between equal covariances
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_loop.item(), rel=1e-5, abs=1e-5
+    )
     assert torch.allclose(
-        gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0], atol=1e-6
+        gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_loop, leaf)[0], atol=1e-6
     )  # terms in single precision may cancel
 
 
@@ -363,7 +367,7 @@ def test_kl_cov_without_share_or_coefficient_is_the_surrogate_loss(make_minibatc
     assert torch.equal(kl_cov(batch, **options).values, -(batch.logprobs - batch.old_logprobs).exp() * batch.advantages)
 
 
-def test_with_equal_advantages_no_token_is_chosen(make_minibatch):
+def test_kl_cov_with_equal_advantages_no_token_is_chosen(make_minibatch):
     (batch,), _ = make_minibatch([2.0, -2.0, 0.0], old=[0.0] * 3, advantages=[3.0] * 3)
     assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.0
 

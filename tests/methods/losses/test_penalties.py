@@ -44,12 +44,12 @@ def test_the_entropy_is_the_sum_written_out(rows):
 
 
 @pytest.mark.parametrize(("estimator", "value"), [("k1", 0.5), ("k2", 0.125), ("k3", math.exp(-0.5) + 0.5 - 1)])
-def test_values_by_hand(make_batch, estimator, value):
+def test_kl_penalty_values_by_hand(make_batch, estimator, value):
     batch = make_batch([-1.0], reference_logprobs=torch.tensor([-1.5], dtype=torch.float64))
     assert kl_penalty(batch, estimator=estimator).values.item() == pytest.approx(value)
 
 
-def test_extreme_differences_stay_finite(make_batch):
+def test_kl_penalty_extreme_differences_stay_finite(make_batch):
     term = kl_penalty(make_batch([-1000.0, 0.0], reference_logprobs=torch.tensor([0.0, -1000.0], dtype=torch.float64)))
     assert term.values.abs().max().item() <= 20.0
 
@@ -76,7 +76,7 @@ def test_k2_and_k3_are_never_negative_and_swapping_flips_the_sign_of_k1(make_bat
 
 
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=2, max_size=5))
-def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(make_batch, rows):
+def test_kl_penalty_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(make_batch, rows):
     logits = torch.tensor([row[0] for row in rows], dtype=torch.float64, requires_grad=True)
     reference = torch.tensor([row[1] for row in rows], dtype=torch.float64).log_softmax(-1)
     log_p = logits.log_softmax(-1)
@@ -90,7 +90,7 @@ def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(mak
 
 
 @given(st.sampled_from(["k1", "k2", "k3"]), PAIRS)
-def test_gradients_by_hand(make_batch, estimator, pairs):
+def test_kl_penalty_gradients_by_hand(make_batch, estimator, pairs):
     """With d = log pi_ref - log pi: 1, -d and 1 - exp(d)."""
     batch = make_batch(
         [logprob for logprob, _ in pairs],
@@ -101,7 +101,7 @@ def test_gradients_by_hand(make_batch, estimator, pairs):
     assert gradient.tolist() == pytest.approx([exact(reference - logprob) for logprob, reference in pairs], abs=1e-12)
 
 
-def test_a_clamped_token_has_no_gradient(make_batch):
+def test_kl_penalty_clamped_token_has_no_gradient(make_batch):
     """exp(d) - d - 1 passes 10 at d = 2.6."""
     batch = make_batch([-2.4, -2.7, -3.0], reference_logprobs=torch.zeros(3, dtype=torch.float64))
     term = kl_penalty(batch)
@@ -179,7 +179,7 @@ def test_both_divergences_are_nonnegative_and_reduce_to_known_forms(logits):
 
 
 @pytest.mark.parametrize("divergence", ["forward", "reverse"])
-def test_the_loss_is_the_divergence_at_each_token(make_batch, divergence):
+def test_legal_magnet_loss_is_the_divergence_at_each_token(make_batch, divergence):
     legal = {"forward": torch.tensor([1.0, 3.0]), "reverse": torch.tensor([0.0, 0.5])}
     term = legal_magnet(make_batch([0.0, 0.0], legal=legal), divergence=divergence)
     assert term.values.tolist() == legal[divergence].tolist()
@@ -223,7 +223,7 @@ def test_value_loss_by_hand(make_batch):
     assert term.metrics["error"].item() == 1.5
 
 
-def test_explained_variance(make_batch):
+def test_value_loss_explained_variance(make_batch):
     targets = torch.tensor([0.0, 2.0, 4.0])
     perfect = value_loss(make_batch([0.0], values=targets, value_targets=targets))
     assert perfect.metrics["explained_variance"].item() == pytest.approx(1.0)

@@ -17,7 +17,7 @@ from sparring.methods.losses.ppo_clip import ppo_clip
 from sparring.methods.losses.self_imitation import self_imitation
 
 
-def test_value_and_gradient_by_hand(make_batch):
+def test_policy_gradient_value_and_gradient_by_hand(make_batch):
     batch = make_batch([-1.0, -2.0], advantages=[3.0, -1.0])
     term = policy_gradient(batch)
     assert term.values.tolist() == [3.0, -2.0]
@@ -27,7 +27,7 @@ def test_value_and_gradient_by_hand(make_batch):
 
 
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=5), st.floats(-5, 5))
-def test_a_constant_advantage_has_zero_mean_gradient(make_batch, logits, constant):
+def test_policy_gradient_constant_advantage_has_zero_mean_gradient(make_batch, logits, constant):
     """The expected gradient in the logits is 0, which is why baselines do not bias."""
     leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
     log_p = leaf.log_softmax(-1)
@@ -70,7 +70,7 @@ def test_options_of_neurd(make_batch):
 
 
 @given(LOGITS_OF_NEURD, LOGITS_OF_NEURD)
-def test_expectation_over_samples_is_the_all_action_rule(make_batch, logits, gains):
+def test_neurd_expectation_over_samples_is_the_all_action_rule(make_batch, logits, gains):
     """Without cap and threshold, the mean over samples of the policy is the gradient of sum_a A(a) y(a)."""
     leaf = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
     y, log_p = centred_logit(leaf[None])[0], leaf.detach().log_softmax(0)
@@ -95,7 +95,7 @@ def test_neurd_pushes_no_logit_beyond_the_threshold(make_batch, advantages, logi
     )  # gradient descent moves it inwards
 
 
-def test_samples_of_probability_zero_stay_finite(make_batch):
+def test_neurd_samples_of_probability_zero_stay_finite(make_batch):
     batch, _ = batch_of(make_batch, [0.0], old=[-1e9])
     assert neurd(batch, importance_cap=1e9).metrics["weight_mean"].item() == pytest.approx(1e9)
 
@@ -127,7 +127,7 @@ def test_magnetic_mirror_descent_by_hand(make_batch):
     st.floats(0, 2),
     st.floats(0, 2),
 )
-def test_the_expectation_over_samples_is_the_exact_objective(make_batch, new, old, reference, gains, magnet, proximity):
+def test_mmd_expectation_over_samples_is_the_exact_objective(make_batch, new, old, reference, gains, magnet, proximity):
     """The mean over actions under the old policy gives the exact objective."""
     leaf = torch.tensor(new, dtype=torch.float64, requires_grad=True)
     log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (leaf, old, reference))
@@ -142,7 +142,7 @@ def test_the_expectation_over_samples_is_the_exact_objective(make_batch, new, ol
     assert torch.allclose(torch.autograd.grad(mean, leaf)[0], expected, atol=1e-9)
 
 
-def test_the_magnet_acts_from_the_first_update_and_proximity_from_the_second(make_batch):
+def test_mmd_magnet_acts_from_the_first_update_and_proximity_from_the_second(make_batch):
     for options, slope in (
         ({"magnet": 1.0, "proximity": 0.0}, math.log(2.0)),
         ({"magnet": 0.0, "proximity": 1.0}, 0.0),
@@ -191,7 +191,7 @@ def test_self_imitation_by_hand(make_minibatch, gradient_of):
 
 
 @given(ROWS_OF_SELF_IMITATION)
-def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
+def test_self_imitation_on_positive_advantages_is_the_policy_gradient_or_ppo(make_minibatch, gradient_of, rows):
     batches, leaf = make_minibatch([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
     assert torch.equal(self_imitation(batches[0]).values, policy_gradient(batches[0]).values)
 

@@ -84,12 +84,14 @@ def test_the_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return dpo(batch, beta=beta, pairs=pairs, label_smoothing=smoothing)
 
-    direct = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = dpo_naive(batches[0].whole, leaf, beta, pairs, smoothing)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
-def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
+def test_dpo_accuracy_and_margin_are_means_over_pairs(make_minibatch):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
     (batch,), _ = make_minibatch(
         [2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0]
@@ -98,7 +100,7 @@ def test_accuracy_and_margin_are_means_over_pairs(make_minibatch):
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
 
 
-def test_extreme_margins_stay_finite(make_minibatch, gradient_of):
+def test_dpo_extreme_margins_stay_finite(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1e9, 0.0], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert dpo(batches[0], beta=1.0).values.sum().item() == pytest.approx(2e9)
     assert gradient_of(lambda batch: dpo(batch, beta=1.0), batches, leaf).tolist() == pytest.approx([-1.0, 1.0])
@@ -111,10 +113,10 @@ def kto_naive(minibatch, leaf, beta, desirable, good_weight, bad_weight):
     losses = []
     for i, value in enumerate(outcome):
         outcomes = [o for o, g in zip(outcome, group, strict=True) if g == group[i]]
-        bar = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
-        if value > bar + 1e-8:
+        threshold = sum(outcomes) / len(outcomes) if desirable == "above_group_mean" else 0.0
+        if value > threshold + 1e-8:
             losses.append(good_weight * (1 - torch.sigmoid(beta * (gain[i] - z))))
-        elif value < bar - 1e-8:
+        elif value < threshold - 1e-8:
             losses.append(bad_weight * (1 - torch.sigmoid(beta * (z - gain[i]))))
     return sum(losses) / len(losses) if losses else 0.0 * leaf.sum()
 
@@ -153,15 +155,17 @@ def test_the_kto_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return kto(batch, beta=0.5, desirable=desirable, desirable_weight=good, undesirable_weight=bad)
 
-    direct = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = kto_naive(batches[0].whole, leaf, 0.5, desirable, good, bad)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
 @pytest.mark.parametrize(
     ("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)]
 )  # rounding puts these means above, below and below
-def test_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
+def test_kto_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch, outcome, size):
     (batch,), _ = make_minibatch(
         [-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size
     )
@@ -170,7 +174,7 @@ def test_outcomes_equal_to_the_mean_up_to_rounding_count_as_equal(make_minibatch
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 
-def test_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
+def test_kto_far_from_the_reference_the_gradient_vanishes(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([0.0, -1e9], reference_logprobs=[-1e9, 0.0], trajectory=[0, 1], outcome=[1.0, -1.0])
     assert gradient_of(kto, batches, leaf).tolist() == [0.0, 0.0]
 
@@ -240,13 +244,15 @@ def test_the_trajectory_dpo_gradient_is_that_of_the_formula_for_any_split(
     def loss(batch):
         return trajectory_dpo(batch, beta=0.5, pairs="all", length_normalised=normalised, discount=discount)
 
-    direct = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
-    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(direct, leaf)[0])
+    loss_by_formula = trajectory_dpo_naive(batches[0].whole, leaf, 0.5, normalised, discount)
+    assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(
+        loss_by_formula.item(), rel=1e-5, abs=1e-5
+    )
+    assert torch.allclose(gradient_of(loss, batches, leaf), torch.autograd.grad(loss_by_formula, leaf)[0])
 
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.sampled_from(["best_worst", "all"]))
-def test_without_normalisation_and_discount_it_is_dpo(make_minibatch, gradient_of, tokens, outcomes, pairs):
+def test_trajectory_dpo_without_normalisation_and_discount_is_dpo(make_minibatch, gradient_of, tokens, outcomes, pairs):
     batches, leaf = minibatch_of_turns(make_minibatch, tokens, outcomes)
     trajectory_dpo_gradient = gradient_of(
         lambda batch: trajectory_dpo(batch, pairs=pairs, length_normalised=False), batches, leaf
@@ -254,7 +260,7 @@ def test_without_normalisation_and_discount_it_is_dpo(make_minibatch, gradient_o
     assert torch.allclose(trajectory_dpo_gradient, gradient_of(lambda batch: dpo(batch, pairs=pairs), batches, leaf))
 
 
-def test_preset_of_dmpo(make_minibatch):
+def test_trajectory_dpo_preset_of_dmpo(make_minibatch):
     (batch,), _ = make_minibatch(
         [0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0]
     )

@@ -120,7 +120,7 @@ def test_the_gradient_is_that_of_the_formula_for_any_split(
     beta=st.floats(0.05, 2),
     smoothing=st.sampled_from([0.0, 0.2]),
 )
-def test_with_one_turn_per_game_it_is_dpo(make_minibatch, gradient_of, tokens, replies, pairs, beta, smoothing):
+def test_with_one_turn_per_game_turn_dpo_is_dpo(make_minibatch, gradient_of, tokens, replies, pairs, beta, smoothing):
     batches, leaf = minibatch_of(make_minibatch, tokens, replies)
     replies_with_tokens = sorted({token[0] for token in tokens})
     games, also = make_minibatch(

@@ -47,11 +47,11 @@ def test_within_the_bounds_kept_ratios_are_those_of_truncated_is(make_batch, rat
     assert torch.equal(mask, mask**2)
 
 
-def test_equal_probabilities_keep_every_token(make_batch):
+def test_masked_is_equal_probabilities_keep_every_token(make_batch):
     assert masked_is(make_batch([-1.0, -2.0])).values.tolist() == [1.0, 1.0]
 
 
-def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
+def test_truncated_is_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     term = truncated_is(make_batch([0.0] * 3, old=[0.0, math.log(5.0), -1.0], sampler=[0.0, 0.0, 0.0]))
     assert term.level == "weight"
     assert term.values.tolist() == pytest.approx([1.0, 2.0, math.exp(-1)])
@@ -60,7 +60,7 @@ def test_weights_are_capped_ratios_of_learner_to_sampler(make_batch):
     assert not term.values.requires_grad
 
 
-def test_cap_is_an_option(make_batch):
+def test_truncated_is_cap_is_an_option(make_batch):
     assert truncated_is(make_batch([0.0], old=[3.0], sampler=[0.0]), cap=10.0).values.item() == pytest.approx(10.0)
 
 
@@ -68,16 +68,16 @@ LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1,
 
 
 @given(LOGPROBS, st.floats(0.01, 100))
-def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, LOG_RATIO_ROWS, cap):
+def test_truncated_is_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
     weights = truncated_is(
         make_batch(
-            [0.0] * len(LOG_RATIO_ROWS),
-            old=[row[0] for row in LOG_RATIO_ROWS],
-            sampler=[row[1] for row in LOG_RATIO_ROWS],
+            [0.0] * len(rows),
+            old=[row[0] for row in rows],
+            sampler=[row[1] for row in rows],
         ),
         cap=cap,
     ).values
-    expected = [min(math.exp(min(max(logprob - sampled, -20.0), 20.0)), cap) for logprob, sampled in LOG_RATIO_ROWS]
+    expected = [min(math.exp(min(max(logprob - sampled, -20.0), 20.0)), cap) for logprob, sampled in rows]
     assert weights.tolist() == pytest.approx(expected)
 
 
@@ -100,7 +100,7 @@ def test_the_mask_uses_the_old_probability(make_batch):
 
 
 @given(st.lists(P, min_size=1, max_size=8), P, P)
-def test_a_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, probabilities, first, second):
+def test_probability_mask_higher_limit_keeps_more_and_one_above_one_keeps_all(make_batch, probabilities, first, second):
     batch = probability_mask_batch_of(make_batch, probabilities)
     fewer_kept, more_kept = (probability_mask(batch, below=limit).values for limit in sorted((first, second)))
     assert (fewer_kept <= more_kept).all()
@@ -135,7 +135,7 @@ def test_log_ratio_clip_by_hand(make_minibatch, gradient_of):
     assert term.weighted and term.level == "token"
 
 
-def test_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, gradient_of):
+def test_log_ratio_clip_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.1, -1.5], advantages=[2.0, 3.0])
     gradient = gradient_of(lambda batch: log_ratio_clip(batch, form="divided", tau=0.5), batches, leaf)
     assert gradient.tolist() == pytest.approx([-4 * math.exp(0.1), 0.0], rel=1e-5)
@@ -143,7 +143,7 @@ def test_option_divided_scales_the_advantage_and_has_no_penalty(make_minibatch, 
     assert preset.values.tolist() == pytest.approx([-2 * math.exp(0.1), -3 * math.exp(0.2)], rel=1e-5)
 
 
-def test_each_bound_has_an_effect(make_minibatch, gradient_of):
+def test_log_ratio_clip_each_bound_has_an_effect(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1.0, -1.0], old=[-1.5, -0.5], advantages=[1.0, 1.0])
     for bounds, expected in (({"high": 0.6}, [-math.exp(0.5), 0.0]), ({"low": -0.6}, [0.0, -math.exp(-0.5)])):
         gradient = gradient_of(lambda batch, bounds=bounds: log_ratio_clip(batch, tau=1e-9, **bounds), batches, leaf)
@@ -154,30 +154,30 @@ LOG_RATIO_ROWS = st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_siz
 
 
 @given(LOG_RATIO_ROWS)
-def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_minibatch, gradient_of, LOG_RATIO_ROWS):
-    batches, leaf = make_minibatch([row[0] for row in LOG_RATIO_ROWS], advantages=[row[1] for row in LOG_RATIO_ROWS])
+def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_minibatch, gradient_of, rows):
+    batches, leaf = make_minibatch([row[0] for row in rows], advantages=[row[1] for row in rows])
     assert torch.allclose(gradient_of(log_ratio_clip, batches, leaf), gradient_of(policy_gradient, batches, leaf))
 
 
 @given(LOG_RATIO_ROWS)
-def test_it_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_minibatch, gradient_of, LOG_RATIO_ROWS):
+def test_log_ratio_clip_agrees_with_ppo_except_where_ppo_ignores_the_sign(make_minibatch, gradient_of, rows):
     """Without a penalty a token's gradient is PPO's, or 0 where PPO does not clip because of the advantage's sign."""
     batches, leaf = make_minibatch(
-        [row[0] for row in LOG_RATIO_ROWS],
-        old=[0.0] * len(LOG_RATIO_ROWS),
-        advantages=[row[1] for row in LOG_RATIO_ROWS],
+        [row[0] for row in rows],
+        old=[0.0] * len(rows),
+        advantages=[row[1] for row in rows],
     )
     slopes = gradient_of(
         lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, leaf
     )
     ppo_slopes = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, leaf)
-    for slope, ppo_slope, (x, _) in zip(slopes.tolist(), ppo_slopes.tolist(), LOG_RATIO_ROWS, strict=True):
+    for slope, ppo_slope, (x, _) in zip(slopes.tolist(), ppo_slopes.tolist(), rows, strict=True):
         is_inside = math.log(0.8) <= x <= math.log(1.2)
         assert slope == (pytest.approx(ppo_slope, abs=1e-5) if is_inside else pytest.approx(0.0, abs=1e-5))
 
 
 @pytest.mark.parametrize("old", [-1e6, 1e6])
-def test_extreme_ratios_stay_finite(make_minibatch, gradient_of, old):
+def test_log_ratio_clip_extreme_ratios_stay_finite(make_minibatch, gradient_of, old):
     batches, leaf = make_minibatch([-1.0], old=[old], advantages=[1e6])
     assert (
         torch.isfinite(log_ratio_clip(batches[0]).values).all()

@@ -24,7 +24,7 @@ def kuhn_state(*ids, game=KUHN):
     return state
 
 
-def naive(game, policies):
+def values_by_recursion(game, policies):
     """Return {(seat, information state): values} with seat p playing policies[p](seat, key, legal), by a recursion over states."""
     sums = {}
 
@@ -53,7 +53,7 @@ def average_of(oracle, game):
     return lambda seat, key, state: [table.action_probabilities(state)[index] for index in state.legal_actions()]
 
 
-def plans(seat):
+def pure_policies(seat):
     keys = [key for player, key in walk(KUHN).number if player == seat]
     for choices in itertools.product((0, 1), repeat=len(keys)):
         table = dict(zip(keys, choices, strict=True))
@@ -66,7 +66,7 @@ def plans(seat):
 def test_values_equal_a_plain_recursion(name, iterations):
     game = make_game(name)
     oracle = make_oracle(iterations=iterations, variant="cfr")
-    expected, _ = naive(game, [average_of(oracle, game)] * game.num_seats)
+    expected, _ = values_by_recursion(game, [average_of(oracle, game)] * game.num_seats)
     for state in random_states(game, 30):
         verdict = oracle.judge([state])[0]
         values = expected[state.seat, state.spiel.information_state_string(state.seat)]
@@ -95,28 +95,33 @@ def test_values_of_kuhn_poker_are_the_published_ones():
 
 
 @pytest.mark.parametrize("iterations", [2, 50])
-def test_a_best_response_is_the_best_of_all_plans(iterations):
+def test_a_best_response_is_the_best_of_all_pure_policies(iterations):
     oracle = make_oracle("best_response", iterations=iterations, variant="cfr")
     average = average_of(oracle, KUHN)
     for seat in (0, 1):
-        values_of_plans = [naive(KUHN, [plan, average] if seat == 0 else [average, plan])[0] for plan in plans(seat)]
+        values_of_policies = [
+            values_by_recursion(KUHN, [pure_policy, average] if seat == 0 else [average, pure_policy])[0]
+            for pure_policy in pure_policies(seat)
+        ]
         for state in (state for state in random_states(KUHN, 40) if state.seat == seat):
             key = seat, state.spiel.information_state_string(seat)
-            expected = np.max([values[key] for values in values_of_plans], axis=0)
+            expected = np.max([values[key] for values in values_of_policies], axis=0)
             assert oracle.judge([state])[0].values == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(("name", "options"), [("leduc_poker", {}), ("kuhn_poker", {"players": 3})])
-def test_a_best_response_earns_what_openspiel_says(name, options):
+def test_nash_conv_equals_the_best_response_values_of_openspiel(name, options):
     game = make_game(name, options=options)
     oracle = make_oracle("best_response", iterations=3, variant="cfr")
     oracle.judge(random_states(game, 1))
     values, table = oracle._solved[str(game.spiel)], oracle.solver.policy(game)
-    gained = 0.0
+    best_response_sum = 0.0
     for seat in range(game.num_seats):
         response = pyspiel.TabularBestResponse(game.spiel, seat, table)
-        gained += response.value_from_state(game.spiel.new_initial_state())
-    assert values.nash_conv == pytest.approx(gained, abs=1e-9)  # zero-sum: the values of the average policy sum to 0
+        best_response_sum += response.value_from_state(game.spiel.new_initial_state())
+    assert values.nash_conv == pytest.approx(
+        best_response_sum, abs=1e-9
+    )  # zero-sum: the values of the average policy sum to 0
 
 
 def test_against_best_responses_the_others_do_not_play_the_average():
@@ -132,7 +137,7 @@ def test_against_best_responses_the_others_do_not_play_the_average():
     def best(seat, key, state):
         return rows[seat, key]
 
-    expected = [naive(KUHN, policies)[0] for policies in ([average, best], [best, average])]
+    expected = [values_by_recursion(KUHN, policies)[0] for policies in ([average, best], [best, average])]
     for state, verdict in zip(states, verdicts, strict=True):
         values = expected[state.seat][state.seat, state.spiel.information_state_string(state.seat)]
         assert (verdict is None) == (values is None)

@@ -66,8 +66,8 @@ def test_finished_positions_count_against_the_budget():
     trade = make_game("simple_negotiation")
     search = Search(trade, 2000)
     assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.is_incomplete
-    widest = 2 + len(trade.first_node().legal_actions())
-    assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * widest
+    max_children = 2 + len(trade.first_node().legal_actions())
+    assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * max_children
     large_enough = Search(TIC, 4520 + 2862)  # decision positions and the final positions after them
     assert large_enough.bounds(TIC.first_node()) == (0.0, 0.0) and not large_enough.is_incomplete
     too_small = Search(TIC, 7000)
@@ -112,12 +112,12 @@ def test_bounds_contain_the_exact_value(max_states, seed):
 
 
 @pytest.mark.parametrize("over_budget", ["abstain", "bound"])
-def test_a_verdict_does_not_depend_on_earlier_questions(over_budget):
+def test_a_verdict_does_not_depend_on_earlier_requests(over_budget):
     states = random_states(TIC, 8)
     options = {"max_states": 60, "over_budget": over_budget}
-    together, backwards = make_minimax(**options).judge(states), make_minimax(**options)
-    assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert [make_minimax(**options).judge([state])[0] for state in states] == together
+    joint_verdicts, reversed_oracle = make_minimax(**options).judge(states), make_minimax(**options)
+    assert [reversed_oracle.judge([state])[0] for state in reversed(states)][::-1] == joint_verdicts
+    assert [make_minimax(**options).judge([state])[0] for state in states] == joint_verdicts
 
 
 def test_long_games_and_cycles_stop_at_the_budget():
@@ -174,12 +174,12 @@ def test_nothing_is_certain_without_proof():
 
 def test_mcts_mostly_finds_a_best_action_and_more_simulations_help():
     states = random_states(TIC, 25)
-    right = []
+    hit_rates = []
     for simulations in (10, 1000):
         pairs = zip(make_mcts(simulations=simulations).judge(states), ORACLE.judge(states), strict=True)
-        right.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
-    assert right[1] > 0.93
-    assert right[0] < right[1] - 0.05
+        hit_rates.append(sum(bool(verdict.best & exact.best) for verdict, exact in pairs) / len(states))
+    assert hit_rates[1] > 0.93
+    assert hit_rates[0] < hit_rates[1] - 0.05
 
 
 def test_values_are_means_over_visits_and_certainty_is_the_share_of_the_best():
@@ -251,7 +251,7 @@ def is_lost(piles, misere):
     return reduce(xor, piles) == 0
 
 
-def theory(state, misere):
+def values_by_theory(state, misere):
     """Return the value of each legal action: a move to a position that the other seat loses wins."""
     values = []
     for word in state.legal_actions():
@@ -267,7 +267,7 @@ def test_the_best_moves_of_any_piles_are_those_of_the_theory(sizes, misere, seed
     game = make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
     states = random_states(game, 4, seed=seed)
     for state, verdict in zip(states, make_minimax().judge(states), strict=True):
-        assert verdict.values == theory(state, misere)
+        assert verdict.values == values_by_theory(state, misere)
 
 
 def test_best_actions_have_the_largest_value_unless_the_judgement_names_others():

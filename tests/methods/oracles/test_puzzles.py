@@ -422,7 +422,7 @@ def test_a_state_of_openspiel_is_judged_without_conversion():
 
 
 @pytest.mark.parametrize(("player", "optimal"), [(scheduler(), 1.0), (scheduler(width=4), 0.0)])
-def test_it_measures_a_lead_in_matches(player, optimal):
+def test_the_planning_oracle_measures_a_lead_in_matches(player, optimal):
     """In a chain the best schedule has no regret, and four workers are never best with few steps."""
     game = make_game("dag_search", options={"shape": "chain", "workers": 4})
     report = play_matches(
@@ -441,7 +441,7 @@ def configured(environment, **changes):
     return config_of(section, rollout={"games_per_step": 8}, model=model, **changes)
 
 
-def test_it_judges_a_run_whose_rewards_read_it():
+def test_the_planning_oracle_judges_a_run_whose_rewards_read_verdicts():
     environment = {"name": "dag_search", "options": {"tasks": 3, "workers": 2, "worlds": 50}}
     outcome = play_step(configured(environment, rewards=[{"name": "best_action"}]))
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
@@ -449,7 +449,7 @@ def test_it_judges_a_run_whose_rewards_read_it():
     assert all(("best_action" in turn.rewards) == (turn.seat == 0) for turn in turns)
 
 
-def test_a_run_refuses_it_for_other_environments():
+def test_a_run_refuses_the_planning_oracle_for_other_environments():
     config = configured({"name": "wide_search"})
     with pytest.raises(ConfigError, match="'wide_search' has the oracle 'planning', which cannot judge it"):
         play_step(config)

@@ -31,19 +31,19 @@ def make_noisy(**options):
 TIC = make_game("tic_tac_toe")
 EXACT = registry.bind("oracles", "minimax")()
 STATES_OF_NOISY = list({(state.seat, str(state.spiel)): state for state in random_states(TIC, 700)}.values())
-TRUE = EXACT.judge(STATES_OF_NOISY)
+TRUE_VERDICTS = EXACT.judge(STATES_OF_NOISY)
 
 
 def wrong_actions(opinion):
     return [action for action in opinion.actions if action not in opinion.best]
 
 
-def test_without_noise_it_equals_the_wrapped_oracle():
-    assert make_noisy(flip=0.0).judge(STATES_OF_NOISY) == TRUE
+def test_without_noise_verdicts_equal_those_of_the_wrapped_oracle():
+    assert make_noisy(flip=0.0).judge(STATES_OF_NOISY) == TRUE_VERDICTS
 
 
 def test_with_flip_one_the_other_actions_are_called_best():
-    for flipped, exact in zip(make_noisy(flip=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+    for flipped, exact in zip(make_noisy(flip=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
         assert flipped.best == (set(wrong_actions(exact)) or exact.best)
         if wrong_actions(exact):
             assert set(flipped.values) == {min(exact.values), max(exact.values)}
@@ -56,7 +56,7 @@ def test_with_flip_one_the_other_actions_are_called_best():
 
 
 def test_with_bias_one_all_actions_are_best_and_abstain_one_gives_none():
-    for biased, exact in zip(make_noisy(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE, strict=True):
+    for biased, exact in zip(make_noisy(flip=0.0, bias=1.0).judge(STATES_OF_NOISY), TRUE_VERDICTS, strict=True):
         assert biased.best == set(biased.actions) and set(biased.values) == {max(exact.values)}
     oracle = make_noisy(abstain=1.0)
     assert oracle.judge(STATES_OF_NOISY) == [None] * len(STATES_OF_NOISY)
@@ -75,7 +75,7 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     oracle = make_noisy(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
     pairs = [
         (f, t)
-        for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True)
+        for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True)
         if wrong_actions(t)
     ]
     judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
@@ -92,12 +92,14 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
 @pytest.mark.parametrize(("tpr", "fpr"), [(1.0, 0.2), (0.8, 0.0), (0.6, 0.2), (0.5, 0.5), (0.0, 1.0)])
 def test_true_and_false_positive_rates_apply_to_right_and_wrong_actions(tpr, fpr, per):
     oracle = make_noisy(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
-    pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True))
-    are_right = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in true.best]
-    passed = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in wrong_actions(true)]
-    assert min(len(are_right), len(passed)) > 1000
-    assert sum(are_right) / len(are_right) == pytest.approx(tpr, abs=0.03)
-    assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
+    pairs = list(zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE_VERDICTS, strict=True))
+    right_called_best = [action in noisy_verdict.best for noisy_verdict, true in pairs for action in true.best]
+    wrong_called_best = [
+        action in noisy_verdict.best for noisy_verdict, true in pairs for action in wrong_actions(true)
+    ]
+    assert min(len(right_called_best), len(wrong_called_best)) > 1000
+    assert sum(right_called_best) / len(right_called_best) == pytest.approx(tpr, abs=0.03)
+    assert sum(wrong_called_best) / len(wrong_called_best) == pytest.approx(fpr, abs=0.03)
     for noisy_verdict, true in pairs:
         highest = {
             action
@@ -105,8 +107,8 @@ def test_true_and_false_positive_rates_apply_to_right_and_wrong_actions(tpr, fpr
             if value == max(true.values)
         }
         assert noisy_verdict.best == highest or len(set(true.values)) == 1
-    assert oracle.metrics["missed"] == len(are_right) - sum(are_right)
-    assert oracle.metrics["false_alarms"] == sum(passed)
+    assert oracle.metrics["missed"] == len(right_called_best) - sum(right_called_best)
+    assert oracle.metrics["false_alarms"] == sum(wrong_called_best)
 
 
 def test_actions_of_one_position_err_independently():
@@ -133,17 +135,17 @@ def test_per_turn_verdicts_on_one_position_differ():
 
 def test_per_turn_faults_depend_on_the_stream_and_the_seed():
     states, turn_streams = STATES_OF_NOISY[:300], streams(300)
-    together, backwards = make_noisy(per="turn").judge(states, turn_streams), make_noisy(per="turn")
+    joint_verdicts, reversed_oracle = make_noisy(per="turn").judge(states, turn_streams), make_noisy(per="turn")
     separate_verdicts = [
-        backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)
+        reversed_oracle.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(turn_streams), strict=True)
     ]
-    assert separate_verdicts[::-1] == together
-    assert make_noisy(per="turn", seed=1).judge(states, turn_streams) != together
-    assert make_noisy(per="turn").judge(states, streams(300, seed=1)) != together
-    twice = make_noisy(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
+    assert separate_verdicts[::-1] == joint_verdicts
+    assert make_noisy(per="turn", seed=1).judge(states, turn_streams) != joint_verdicts
+    assert make_noisy(per="turn").judge(states, streams(300, seed=1)) != joint_verdicts
+    doubly_flipped = make_noisy(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
         states, turn_streams
     )
-    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE[:300]]
+    assert [noisy.best for noisy in doubly_flipped] == [exact.best for exact in TRUE_VERDICTS[:300]]
     for wrong_streams in (None, turn_streams[:1]):
         with pytest.raises(
             OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"
@@ -155,20 +157,20 @@ def test_per_turn_faults_depend_on_the_stream_and_the_seed():
 
 def test_a_position_has_one_verdict_by_seed():
     states = STATES_OF_NOISY[:300]
-    together, backwards = make_noisy(seed=1).judge(states), make_noisy(seed=1)
-    assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
-    assert make_noisy(seed=2).judge(states) != together
+    joint_verdicts, reversed_oracle = make_noisy(seed=1).judge(states), make_noisy(seed=1)
+    assert [reversed_oracle.judge([state])[0] for state in reversed(states)][::-1] == joint_verdicts
+    assert make_noisy(seed=2).judge(states) != joint_verdicts
     oracle = make_noisy(flip=0.5)
     first, second = oracle.judge([state_after(TIC, "a1", "b2", "c3"), state_after(TIC, "c3", "b2", "a1")])
     assert first is second
 
 
-def test_it_counts_faults_and_reports_the_wrapped_oracles_counts():
+def test_metrics_count_faults_and_include_the_counts_of_the_wrapped_oracle():
     oracle = make_noisy(flip=0.5, options={"max_states": 100})
     verdicts = oracle.judge(STATES_OF_NOISY)
     metrics = oracle.metrics
     assert metrics["abstained"] == verdicts.count(None) == metrics["inner_over_budget"] > 0
-    num_changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE, strict=True))
+    num_changed = sum(f is not None and f != t for f, t in zip(verdicts, TRUE_VERDICTS, strict=True))
     assert metrics["flipped"] == num_changed > 0
 
 
@@ -182,7 +184,7 @@ class FirstActionOracle(CachedOracle):
         return [verdict(s.legal_actions(), [-float(n) for n in range(len(s.legal_actions()))]) for s in states]
 
 
-def test_its_faults_do_not_depend_on_the_game_judged_before():
+def test_faults_do_not_depend_on_the_game_that_was_judged_before():
     kuhn, states = make_game("kuhn_poker"), []
     for game in (TIC, kuhn, TIC, kuhn):
         states += random_states(game, 3)[:6]
@@ -204,8 +206,8 @@ def test_noise_wraps_any_oracle_and_refuses_what_that_oracle_refuses():
         make_noisy(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best
         != inner.judge([state])[0].best
     )
-    twice = make_noisy(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
-    assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE]
+    doubly_flipped = make_noisy(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
+    assert [noisy.best for noisy in doubly_flipped] == [exact.best for exact in TRUE_VERDICTS]
     with pytest.raises(OracleError, match="hidden"):
         make_noisy().judge([state])
     with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
@@ -229,7 +231,7 @@ def judge_serially(oracle, options, states):
 
 
 STATES_OF_PARALLEL = random_states(TIC, 6)
-HIDDEN = {
+CASES_WITH_HIDDEN_STATE = {
     "sudoku": ("constraint", {"lost": "solution"}, {"blanks": 4, "wrong": "continues"}),
     "minesweeper": ("posterior", {}, {"rows": 3, "columns": 3, "mines": 2}),
 }
@@ -267,9 +269,9 @@ def test_all_games_share_one_set_of_processes():
     assert oracle.metrics["sent"] == oracle.metrics["searched"] > 40
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("name", CASES_WITH_HIDDEN_STATE)
 def test_deals_and_all_fields_of_verdicts_cross_processes(name):
-    inner_oracle, options, rules = HIDDEN[name]
+    inner_oracle, options, rules = CASES_WITH_HIDDEN_STATE[name]
     states = random_states(make_game(name, options=rules), 6)
     oracle = make_parallel(inner_oracle, options=options, workers=2, least=1)
     verdicts = oracle.judge(states)

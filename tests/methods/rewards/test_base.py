@@ -121,39 +121,39 @@ def test_penalties_are_bounded_if_the_game_continued(make_episode):
     assert totals(shaped[0])[0] > totals(shaped[0])[1] + 1
     small_penalties = with_penalties(make_episode(WIN), 0.1, 0.0, 0.3)
     assert apply_rewards([small_penalties], [], 0.0, gaps={})[0] == [small_penalties]
-    lifted, metrics = apply_rewards([win], [], 0.0, gaps={}, reorder_outcomes=True)
-    assert (lifted, metrics) == ([win], {"bounded_share": 0.0})
+    unbounded, metrics = apply_rewards([win], [], 0.0, gaps={}, reorder_outcomes=True)
+    assert (unbounded, metrics) == ([win], {"bounded_share": 0.0})
     forfeit = with_penalties(make_episode(WIN, forfeited_by=0), 0.0, 0.0, 5.0)
     assert apply_rewards([forfeit], [], 0.0, gaps={}) == ([forfeit], {})
-    watched = with_penalties(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
-    assert apply_rewards([watched], [], 0.0, gaps={}) == ([watched], {})
+    untrained_winner = with_penalties(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
+    assert apply_rewards([untrained_winner], [], 0.0, gaps={}) == ([untrained_winner], {})
 
 
 def test_a_games_scale_multiplies_its_payoffs_and_the_bound(make_episode):
-    played = [
+    episodes = [
         make_episode(WIN, game="a", returns=(1.0, -1.0)),
         make_episode(WIN, game="b", returns=(1.0, -1.0), number=1),
     ]
-    shaped, _ = apply_rewards(played, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
+    shaped, _ = apply_rewards(episodes, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
     assert components(shaped, "game") == [0.0, -4.0, 4.0, 0.0, -1.0, 1.0]
     assert [episode.returns for episode in shaped] == [(1.0, -1.0)] * 2
     assert components(shaped)[2::3] == pytest.approx([4 * SHAPING_BOUND, SHAPING_BOUND])
-    assert apply_rewards(played, [], 0.0, gaps={}, scales={"a": 1.0}) == (played, {})
+    assert apply_rewards(episodes, [], 0.0, gaps={}, scales={"a": 1.0}) == (episodes, {})
 
 
 def test_the_smallest_payoff_gap_of_the_game_sets_the_bound(make_episode):
-    played = [make_episode(WIN, game="a"), make_episode(WIN, game="b"), make_episode(WIN, game="c")]
-    shaped, _ = apply_rewards(played, [fixed(9.0, 0.0, 0.0)], 0.0, gaps={"a": 0.5, "b": 4.0})
+    episodes = [make_episode(WIN, game="a"), make_episode(WIN, game="b"), make_episode(WIN, game="c")]
+    shaped, _ = apply_rewards(episodes, [fixed(9.0, 0.0, 0.0)], 0.0, gaps={"a": 0.5, "b": 4.0})
     assert components(shaped)[::3] == pytest.approx(
         [0.5 * SHAPING_BOUND, 2.0 * SHAPING_BOUND, SHAPING_BOUND]
     )  # -1 and 1 are 2 apart
 
 
 def test_closer_outcomes_in_the_batch_lower_the_bound(make_episode):
-    half = [(0, "ok", 2, 0.25), (0, "ok", 2, 0.5 + 1e-12)]
-    played = [make_episode(WIN), make_episode(half), make_episode([(0, "ok", 2, 0.75)])]
-    assert batch_gaps(played, {"tic_tac_toe": 2.0}) == {"tic_tac_toe": pytest.approx(0.25)}
-    assert batch_gaps(played[:1], {"tic_tac_toe": 1.5}) == {"tic_tac_toe": 1.5}
+    half_outcomes = [(0, "ok", 2, 0.25), (0, "ok", 2, 0.5 + 1e-12)]
+    episodes = [make_episode(WIN), make_episode(half_outcomes), make_episode([(0, "ok", 2, 0.75)])]
+    assert batch_gaps(episodes, {"tic_tac_toe": 2.0}) == {"tic_tac_toe": pytest.approx(0.25)}
+    assert batch_gaps(episodes[:1], {"tic_tac_toe": 1.5}) == {"tic_tac_toe": 1.5}
     assert batch_gaps([make_episode(WIN, trained=(False, True))], {}) == {"tic_tac_toe": 1.0}
 
 
@@ -165,17 +165,17 @@ OUTCOMES = st.sampled_from([-2.0, -1.5, -1.0, -0.3, 0.0, 0.1, 0.5, 1.0, 2.0])
 @given(data=st.data())
 def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
     games = data.draw(st.lists(st.tuples(OUTCOMES, OUTCOMES, st.integers(1, 4)), min_size=1, max_size=5))
-    played, values = [], {"a": {}, "b": {}}
+    episodes, values = [], {"a": {}, "b": {}}
     for number, (first, second, moves) in enumerate(games):
         turns = [(seat, "ok", 1, 0.0) for _ in range(moves) for seat in (0, 1)]
         turns[-2:] = [(0, "ok", 1, first), (1, "ok", 1, second)]
         fines = data.draw(st.lists(st.sampled_from([0.0, 0.2, 3.0]), min_size=2 * moves, max_size=2 * moves))
-        played.append(with_penalties(make_episode(turns, returns=(first, second), number=number), *fines))
+        episodes.append(with_penalties(make_episode(turns, returns=(first, second), number=number), *fines))
         for name in values:
             values[name][number] = data.draw(st.lists(NUMBERS, min_size=2 * moves, max_size=2 * moves))
     rewards = [reward(lambda episode, name=name: values[name][episode.episode_id], name) for name in values]
-    shaped, _ = apply_rewards(played, rewards, 0.0, gaps={"tic_tac_toe": data.draw(st.sampled_from([0.2, 1.0, 7.0]))})
-    for before, after in itertools.product(zip(played, shaped, strict=True), repeat=2):
+    shaped, _ = apply_rewards(episodes, rewards, 0.0, gaps={"tic_tac_toe": data.draw(st.sampled_from([0.2, 1.0, 7.0]))})
+    for before, after in itertools.product(zip(episodes, shaped, strict=True), repeat=2):
         for seat, other_seat in itertools.product((0, 1), repeat=2):
             if before[0].returns[seat] < after[0].returns[other_seat]:
                 assert totals(before[1])[seat] < totals(after[1])[other_seat]
@@ -184,7 +184,7 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
         for episode in shaped
         for seat in (0, 1)
     ]
-    outcomes = [episode.returns[seat] for episode in played for seat in (0, 1)]
+    outcomes = [episode.returns[seat] for episode in episodes for seat in (0, 1)]
     pairs = [
         (outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))
     ]

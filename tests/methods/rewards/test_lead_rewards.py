@@ -26,7 +26,7 @@ from sparring.play.players.searcher import searcher
 from sparring.play.replay import replay
 from sparring.play.rollout import play
 
-WIDE_OF_SPAWN = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 2, "worlds": 50}
+WIDE_SEARCH_FOR_SPAWN = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 2, "worlds": 50}
 DAG = {"tasks": 4, "workers": 4, "worlds": 50}
 
 
@@ -40,9 +40,9 @@ def play_of(name, options, player, trained=None, count=1):
 @pytest.mark.parametrize(("width", "expected"), [(1, 0.0), (2, 1 / 3), (4, 1.0)])
 @pytest.mark.parametrize("name", ["wide_search", "dag_search"])
 def test_spawn_rewards_by_hand(name, width, expected):
-    """Of at most four workers one, two or four in the widest wave; only the lead's last turn is paid."""
+    """The widest wave has one, two or four of four workers; only the lead's last turn is rewarded."""
     agent = searcher(width=width) if name == "wide_search" else scheduler(width=width)
-    game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
+    game, (episode,) = play_of(name, WIDE_SEARCH_FOR_SPAWN if name == "wide_search" else DAG, agent)
     rewards = spawn(episode, game)
     last = max(index for index, turn in enumerate(episode.turns) if turn.seat == 0)
     assert {index: value for index, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
@@ -50,7 +50,7 @@ def test_spawn_rewards_by_hand(name, width, expected):
 
 
 def test_a_seat_without_a_lead_summary_gets_no_reward(monkeypatch):
-    game, (episode,) = play_of("wide_search", WIDE_OF_SPAWN, searcher(width=2))
+    game, (episode,) = play_of("wide_search", WIDE_SEARCH_FOR_SPAWN, searcher(width=2))
     assert any(value is not None for value in spawn(episode, game))
     seats = game.num_seats
     monkeypatch.setattr(
@@ -62,13 +62,15 @@ def test_a_seat_without_a_lead_summary_gets_no_reward(monkeypatch):
 def test_with_one_worker_or_one_seat_spawn_pays_nothing():
     game, (episode,) = play_of("dag_search", {**DAG, "workers": 1}, scheduler())
     assert set(spawn(episode, game)) == {None, 0.0}
-    game_without_workers, (single,) = play_of("wide_search", {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}, searcher())
+    game_without_workers, (single,) = play_of(
+        "wide_search", {**WIDE_SEARCH_FOR_SPAWN, "workers": 0, "turns": 8}, searcher()
+    )
     assert set(spawn(single, game_without_workers)) == set(subtasks_finished(single, game_without_workers)) == {None}
 
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
 def test_spawn_is_refused_for_a_combinator_around_a_team(combinator):
-    options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
+    options = {"environment": {"name": "wide_search", "options": WIDE_SEARCH_FOR_SPAWN}}
     game, (episode,) = play_of(combinator, options, bind("players", "random")())
     for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
         with pytest.raises(
@@ -76,7 +78,7 @@ def test_spawn_is_refused_for_a_combinator_around_a_team(combinator):
         ):
             reward(episode, game)
     config_without_workers = {
-        "environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}
+        "environment": {"name": "wide_search", "options": {**WIDE_SEARCH_FOR_SPAWN, "workers": 0, "turns": 8}}
     }
     for options in (config_without_workers, {"environment": {"name": "kuhn_poker"}}):  # neither environment has a lead
         game, (episode,) = play_of(combinator, options, bind("players", "random")())
@@ -106,7 +108,7 @@ def test_a_weight_schedule_that_falls_to_zero(progress, share):
     assert metrics["reward/spawn"] == pytest.approx(0.5 * share)
 
 
-WIDE_OF_SUBTASKS_FINISHED = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 1, "worlds": 50}
+WIDE_SEARCH_FOR_SUBTASKS = {"items": 4, "columns": 1, "workers": 4, "turns": 2, "waves": 1, "worlds": 50}
 
 
 def reward_of(name, options, player):
@@ -127,13 +129,13 @@ def test_subtasks_finished_by_hand_in_a_chain():
 def test_subtasks_finished_by_hand_in_a_table():
     """Each called worker has turns for one of four rows; wrong or empty cells earn nothing."""
     assert (
-        reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2))
-        == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4))
+        reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(width=2))
+        == reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(width=4))
         == 1.0
     )
     assert (
-        reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0))
-        == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0))
+        reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(slips=1.0))
+        == reward_of("wide_search", WIDE_SEARCH_FOR_SUBTASKS, searcher(quits=1.0))
         == 0.0
     )
 
@@ -146,7 +148,7 @@ def test_subtasks_finished_by_hand_in_a_table():
     name=st.sampled_from(["wide_search", "dag_search"]),
 )
 def test_the_reward_is_a_share_and_1_only_without_errors(seed, width, error_rate, name):
-    options = WIDE_OF_SUBTASKS_FINISHED if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
+    options = WIDE_SEARCH_FOR_SUBTASKS if name == "wide_search" else {"tasks": 5, "workers": 4, "worlds": 50}
     player = (searcher if name == "wide_search" else scheduler)(width=width, slips=error_rate)
     game = make_game(name, options=options)
     (episode,) = play(plays.make_specs(game, 1, seed, "it"), {"it": player})
@@ -166,7 +168,7 @@ def test_a_truncated_episode_earns_nothing():
 TEAM = make_game("wide_search", options={"items": 5, "columns": 2, "workers": 3, "turns": 4, "waves": 2, "worlds": 3})
 
 
-def contribution_played(game=TEAM, count=12, player="random"):
+def played_episodes(game=TEAM, count=12, player="random"):
     return play(plays.make_specs(game, count, seed=5, name="it"), {"it": registry.bind("players", player)()})
 
 
@@ -198,7 +200,7 @@ def reward_by_seat(episode, rewards):
 
 @pytest.fixture(scope="module")
 def episodes():
-    episodes = contribution_played()
+    episodes = played_episodes()
     assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in episodes) and any(
         episode.returns[0] for episode in episodes
     )
@@ -211,7 +213,7 @@ def test_difference_is_the_loss_of_f1_without_the_seat(episodes):
         cells, start = noted_cells(episode)
         workers = {seat for seat in rewards if seat}
         full_f1 = f1_of_seats(cells, start, workers)
-        assert rewards[0] == episode.returns[0] == pytest.approx(full_f1)  # the lead has no part of its own
+        assert rewards[0] == episode.returns[0] == pytest.approx(full_f1)  # the lead has no part
         for seat in workers:
             assert rewards[seat] == pytest.approx(full_f1 - f1_of_seats(cells, start, workers - {seat}))
 
@@ -231,7 +233,7 @@ def test_shapley_values_equal_enumerated_coalitions(episodes):
 
 
 def test_own_is_right_cells_over_requested_cells(episodes):
-    asked_in_all = 0
+    num_requested = 0
     for episode in episodes:
         rewards = reward_by_seat(episode, contribution(episode, TEAM, by="own"))
         notes, start = noted_cells(episode)
@@ -246,19 +248,19 @@ def test_own_is_right_cells_over_requested_cells(episodes):
                     )
         for (_, seat), cells in new_cells.items():
             requested[seat] += cells
-            asked_in_all += cells
+            num_requested += cells
         true_rows = start.rows()
         for seat in rewards:
             right = sum(
                 true_rows[name][column] == value for (name, column), (author, value) in notes.items() if author == seat
             )
             assert rewards[seat] == pytest.approx(right / requested[seat] if seat else episode.returns[0])
-    assert asked_in_all > 20
+    assert num_requested > 20
 
 
 def test_a_single_seat_gets_the_whole_result():
     game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 0, "turns": 9, "worlds": 3})
-    for episode in contribution_played(game, 6):
+    for episode in played_episodes(game, 6):
         (reward,) = reward_by_seat(episode, contribution(episode, game, by="difference")).values()
         assert reward == pytest.approx(episode.returns[0])
 
@@ -268,7 +270,7 @@ def test_if_the_lead_writes_the_answer_all_seats_get_the_return():
         "wide_search",
         options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"},
     )
-    episodes = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
+    episodes = played_episodes(game, 6, "searcher") + played_episodes(game, 6)
     assert any(episode.returns[0] for episode in episodes)
     for episode in episodes:
         for rule in ("difference", "shapley", "own"):
@@ -283,7 +285,7 @@ def test_episodes_that_did_not_end_by_their_rules_get_no_contribution(episodes):
 def test_environments_without_parts_get_no_contribution():
     kuhn = make_game("kuhn_poker")
     assert not isinstance(kuhn.reset(Stream.from_seed(0)), HasCounterfactual)
-    episode = contribution_played(kuhn, 1)[0]
+    episode = played_episodes(kuhn, 1)[0]
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)
 
 
@@ -298,11 +300,11 @@ def test_contribution_is_refused_for_a_combinator_around_a_team(options):
         "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3},
     }
     game = make_game(name, options={"environment": inner, **options})
-    (episode,) = contribution_played(game, 1)
+    (episode,) = played_episodes(game, 1)
     with pytest.raises(RewardError, match=f"'contribution': {name} combines episodes of wide_search.*without {name}"):
         contribution(episode, game)
     kuhn = make_game("repeated", options={"environment": {"name": "kuhn_poker"}})
-    (episode,) = contribution_played(kuhn, 1)
+    (episode,) = played_episodes(kuhn, 1)
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)  # no parts inside either
 
 
@@ -310,7 +312,7 @@ def test_shapley_with_too_many_parts_is_refused():
     game = make_game(
         "wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1}
     )
-    episode = next(candidate for candidate in contribution_played(game, 40) if candidate.turns[0].action == "call 9")
+    episode = next(candidate for candidate in played_episodes(game, 40) if candidate.turns[0].action == "call 9")
     with pytest.raises(RewardError, match="9 seats have a part, and by: shapley is for at most 8"):
         contribution(episode, game, by="shapley")
     assert len(contribution(episode, game)) == len(episode.turns)

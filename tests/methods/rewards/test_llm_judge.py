@@ -173,10 +173,10 @@ def test_text_of_the_player_is_passed_as_data(serve, reply):
     assert [message["role"] for message in request["messages"]] == ["system", "user"]
     question = request["messages"][1]["content"]
     assert "<" not in question and "[INST]" not in question and "[/INST]" not in question
-    fenced = question[question.index("{") : question.rindex("}") + 1]
-    assert question.replace(fenced, "") == "The turn:\n\n\nJudge it, and end with the line SCORE: n."
-    assert json.loads(fenced)["what the player wrote"] == reply.encode("utf-8", "replace").decode()
-    assert sum(line.strip().startswith('"what the player wrote"') for line in fenced.splitlines()) == 1
+    json_text = question[question.index("{") : question.rindex("}") + 1]
+    assert question.replace(json_text, "") == "The turn:\n\n\nJudge it, and end with the line SCORE: n."
+    assert json.loads(json_text)["what the player wrote"] == reply.encode("utf-8", "replace").decode()
+    assert sum(line.strip().startswith('"what the player wrote"') for line in json_text.splitlines()) == 1
 
 
 def test_if_only_the_action_is_shown_the_reply_is_not_sent(serve):

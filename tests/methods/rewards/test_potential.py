@@ -35,8 +35,8 @@ def test_shaping_is_none_if_a_potential_is_unknown(make_judged_episode):
     gamma=st.floats(0, 1),
 )
 def test_discounted_sums_telescope_for_any_actions(make_judged_episode, values, gamma):
-    given_rewards = potential(make_judged_episode([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
-    assert sum(gamma**t * r for t, r in enumerate(given_rewards)) == pytest.approx(-max(values[0]), abs=1e-9)
+    rewards = potential(make_judged_episode([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
+    assert sum(gamma**t * r for t, r in enumerate(rewards)) == pytest.approx(-max(values[0]), abs=1e-9)
 
 
 def histories(game, judge, seat):
@@ -58,10 +58,10 @@ def histories(game, judge, seat):
             for number, (action, word) in enumerate(zip(spiel.legal_actions(), state.legal_actions(), strict=True)):
                 index, key = sum(turn.seat == state.seat for turn in turns), game.key(state, state.seat)
                 turn = Turn(state.seat, index, "any", key, state.legal_actions(), word, word, "ok", {}, verdict=verdict)
-                chosen, share = (
+                next_choices, factor = (
                     ({**choices, key: word}, 1.0) if state.seat == seat else (choices, weights[number] / sum(weights))
                 )
-                yield from walk(spiel.child(action), [*turns, turn], chosen, chance * share)
+                yield from walk(spiel.child(action), [*turns, turn], next_choices, chance * factor)
 
     yield from walk(game.spiel.new_initial_state(), [], {}, 1.0)
 
@@ -91,12 +91,12 @@ def policies(plays, limit=5000):
 
 
 def expected_returns(plays, policies, seat, gamma, reward):
-    """Return per policy its expected discounted return, the game's payoff at the last own turn and ``reward`` at every own turn."""
+    """Return the expected discounted return of each policy: the payoff at the seat's last turn, and ``reward`` at each of its turns."""
     totals = []
-    for choices, chance, episode_played in plays:
-        numbers = [number for number, turn in enumerate(episode_played.turns) if turn.seat == seat]
-        rewards = reward(episode_played)
-        total = gamma ** (len(numbers) - 1) * episode_played.returns[seat] + sum(
+    for choices, chance, finished_episode in plays:
+        numbers = [number for number, turn in enumerate(finished_episode.turns) if turn.seat == seat]
+        rewards = reward(finished_episode)
+        total = gamma ** (len(numbers) - 1) * finished_episode.returns[seat] + sum(
             gamma**t * rewards[number] for t, number in enumerate(numbers)
         )
         totals.append((choices, chance, total))
@@ -115,9 +115,9 @@ def arbitrary_verdict(state):
 
 GAMES = {
     "kuhn, cfr": ("kuhn_poker", {}, "cfr"),
-    "kuhn, an oracle that is wrong": ("kuhn_poker", {}, None),
+    "kuhn, an arbitrary oracle": ("kuhn_poker", {}, None),
     "nim, minimax": ("nim", {"pile_sizes": "1;1;2"}, "minimax"),
-    "nim, an oracle that is wrong": ("nim", {"pile_sizes": "1;1;2"}, None),
+    "nim, an arbitrary oracle": ("nim", {"pile_sizes": "1;1;2"}, None),
 }
 
 

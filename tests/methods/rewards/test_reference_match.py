@@ -136,9 +136,9 @@ def test_rewards_are_between_0_and_1_and_ignore_the_references_order(actions, re
     assert match_rewards(reference, permuted) == (1.0,) * len(reference)
 
 
-def test_in_sudoku_it_is_best_action_rescaled():
+def test_in_sudoku_reference_match_is_best_action_rescaled():
     game = make_game("sudoku", options={"blanks": 5, "wrong": "continues"})
-    judge, root, reward_pairs = (
+    judge, root, reward_values = (
         registry.bind("oracles", "constraint", {"lost": "solution"})(),
         Stream.from_seed(0),
         set(),
@@ -152,10 +152,10 @@ def test_in_sudoku_it_is_best_action_rescaled():
             turns.append(Turn(0, len(turns), "learner", "k", legal, word, word, "ok", {}, verdict=verdict))
             state.apply(word)
         episode = episode_of(turns)
-        right = best_action(episode)
-        assert reference_match(episode, game) == pytest.approx([(2 + value) / 3 for value in right])
-        reward_pairs |= set(right)
-    assert reward_pairs == {0.0, 1.0}
+        best_action_rewards = best_action(episode)
+        assert reference_match(episode, game) == pytest.approx([(2 + value) / 3 for value in best_action_rewards])
+        reward_values |= set(best_action_rewards)
+    assert reward_values == {0.0, 1.0}
 
 
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}

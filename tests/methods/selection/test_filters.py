@@ -55,9 +55,9 @@ def test_no_subset_of_the_same_size_has_more_variance(trajectories, share):
 
 def test_equal_advantages_are_drawn_and_the_odd_one_is_from_the_top():
     turns = tables.table([[1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]], groups=[0] * 6)
-    picked = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
-    assert len(picked) > 5
-    for mask in picked:
+    selections = {tuple(d3s_downsample(turns, Stream.from_seed(s), share=0.5).tolist()) for s in range(30)}
+    assert len(selections) > 5
+    for mask in selections:
         assert sorted(turns.reward[list(mask)].tolist()) == [-1.0, 1.0, 1.0]
 
 
@@ -89,7 +89,7 @@ def test_a_group_of_zeros_counts_as_equal_in_any_batch():
     assert dropped(turns).tolist() == [False] * 5 + [True] * 3 + [False]
 
 
-ROUND = st.lists(
+ROWS = st.lists(
     st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)),
     min_size=1,
     max_size=10,
@@ -106,7 +106,7 @@ def dropped(turns):
     return equal_groups(turns, Stream.from_seed(0), policy="drop")
 
 
-@given(ROUND)
+@given(ROWS)
 def test_a_group_is_dropped_if_and_only_if_its_returns_are_equal(rows):
     expected = []
     for rewards, group, seat in rows:
@@ -144,8 +144,8 @@ def trajectories_of(turns, mask):
 
 def test_as_published_20_successes_and_12_failures_become_10_and_6():
     turns = group_of(20, 12)
-    kept = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
-    assert (sum(i < 20 for i in kept), sum(i >= 20 for i in kept)) == (10, 6)
+    remaining = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < 20 for i in remaining), sum(i >= 20 for i in remaining)) == (10, 6)
 
 
 @pytest.mark.parametrize(
@@ -154,31 +154,31 @@ def test_as_published_20_successes_and_12_failures_become_10_and_6():
 )
 def test_neither_outcome_falls_below_its_minimum(num_good, num_bad, numbers):
     turns = group_of(num_good, num_bad)
-    kept = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
-    assert (sum(i < num_good for i in kept), sum(i >= num_good for i in kept)) == numbers
+    remaining = trajectories_of(turns, roc_resample(turns, STREAM, keep=16))
+    assert (sum(i < num_good for i in remaining), sum(i >= num_good for i in remaining)) == numbers
 
 
 def test_successes_with_fewest_illegal_turns_stay_and_failures_are_drawn():
     turns = group_of(4, 4, num_illegal=[3, 0, 2, 1, 4, 0, 0, 0])
-    runs = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
-    assert {tuple(i for i in run if i < 4) for run in runs} == {(1, 3)}
-    assert len({tuple(i for i in run if i >= 4) for run in runs}) == 6
+    selections = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
+    assert {tuple(i for i in selection if i < 4) for selection in selections} == {(1, 3)}
+    assert len({tuple(i for i in selection if i >= 4) for selection in selections}) == 6
     kept_by_seed = [
         trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)
     ]
-    assert all(4 not in run for run in kept_by_seed)
+    assert all(4 not in selection for selection in kept_by_seed)
 
 
-def test_a_component_that_pays_for_form_lowers_the_penalty():
+def test_a_reward_component_for_form_lowers_the_penalty():
     turns = group_of(3, 3, num_illegal=[1, 1, 0, 0, 0, 0])
-    formed = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
+    with_form_reward = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
     assert trajectories_of(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
-    assert trajectories_of(turns, roc_resample(formed, STREAM, keep=2, least=1, component="form"))[0] == 0
+    assert trajectories_of(turns, roc_resample(with_form_reward, STREAM, keep=2, least=1, component="form"))[0] == 0
     with pytest.raises(CreditError, match=r"'forms'.*have: form"):
-        roc_resample(formed, STREAM, keep=2, least=1, component="forms")
+        roc_resample(with_form_reward, STREAM, keep=2, least=1, component="forms")
 
 
-def test_the_penalty_is_a_share_of_the_turns():
+def test_the_penalty_is_the_rate_of_illegal_turns():
     turns = tables.table([[1.0] * 4, [1.0], [0.0], [0.0]], groups=[0] * 4)
     one_slip_each = replace(turns, legal=np.array([False, True, True, True, False, True, True]))
     assert trajectories_of(one_slip_each, roc_resample(one_slip_each, STREAM, keep=2, least=1))[0] == 0
@@ -197,10 +197,10 @@ def test_equal_groups_are_dropped_and_small_groups_stay_by_default():
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(2, 12), st.integers(0, 1), st.integers(0, 99))
 def test_a_resampled_group_has_its_size_and_its_ratio(num_good, num_bad, keep, min_each, seed):
     turns = group_of(num_good, num_bad, turns=1)
-    kept = trajectories_of(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=min_each))
-    assert len(kept) == min(keep, num_good + num_bad)
-    successes = sum(i < num_good for i in kept)
-    assert abs(successes - len(kept) * num_good / (num_good + num_bad)) <= max(0.5, min_each)
+    remaining = trajectories_of(turns, roc_resample(turns, Stream.from_seed(seed), keep=keep, least=min_each))
+    assert len(remaining) == min(keep, num_good + num_bad)
+    successes = sum(i < num_good for i in remaining)
+    assert abs(successes - len(remaining) * num_good / (num_good + num_bad)) <= max(0.5, min_each)
 
 
 def test_roc_resample_with_empty_and_one_sided_tables():
@@ -235,10 +235,10 @@ def test_the_largest_dropped_advantages_fill_the_multiple_in_any_order():
     rewards = [[0.0], [9.0], [4.4], [4.6], [4.5]]
     turns = tables.table(rewards, groups=[0] * 5)  # distances from the others' mean: 5.6, 5.6, 0.1, 0.1, 0
     assert small_advantage(turns, STREAM, threshold=1.0, multiple=4).tolist() == [True, True, True, True, False]
-    picked = {
+    selections = {
         tuple(small_advantage(turns, Stream.from_seed(s), threshold=1.0, multiple=3)[2:4].tolist()) for s in range(20)
     }
-    assert picked == {(True, False), (False, True)}
+    assert selections == {(True, False), (False, True)}
 
 
 def test_small_advantage_with_empty_and_equal_tables():
@@ -303,19 +303,22 @@ def test_snr_filter_with_empty_equal_and_large_tables():
 
 
 # deviations of the groups: 0, 1/sqrt 2, 2/sqrt 2, 3/sqrt 2
-FOUR = {"rewards": [[1.0], [1.0], [0.0], [0.5, 0.5], [2.0], [0.0], [3.0], [0.0]], "groups": [0, 0, 1, 1, 2, 2, 3, 3]}
+FOUR_GROUPS = {
+    "rewards": [[1.0], [1.0], [0.0], [0.5, 0.5], [2.0], [0.0], [3.0], [0.0]],
+    "groups": [0, 0, 1, 1, 2, 2, 3, 3],
+}
 
 
 @pytest.mark.parametrize(
     ("keep", "groups"), [(0.25, [3]), (0.1, [3]), (0.5, [2, 3]), (0.74, [2, 3]), (0.75, [1, 2, 3]), (1.0, [0, 1, 2, 3])]
 )
 def test_variance_filter_by_hand(keep, groups):
-    turns = tables.table(**FOUR)
+    turns = tables.table(**FOUR_GROUPS)
     assert kept_groups(turns, variance_filter(turns, STREAM, keep=keep)) == groups
 
 
 def test_with_a_matching_share_variance_filter_drops_only_equal_groups():
-    turns = tables.table(**FOUR)
+    turns = tables.table(**FOUR_GROUPS)
     assert variance_filter(turns, STREAM, keep=0.75).tolist() == equal_groups(turns, STREAM, policy="drop").tolist()
 
 
@@ -355,13 +358,13 @@ def test_no_dropped_group_has_more_variance_than_a_kept_group(groups, keep):
         groups=[g for g, group_returns in enumerate(groups) for _ in group_returns],
     )
     mask = variance_filter(turns, STREAM, keep=keep)
-    kept = kept_groups(turns, mask)
-    assert len(kept) == max(1, int(keep * len(groups) + 1e-9))
+    remaining = kept_groups(turns, mask)
+    assert len(remaining) == max(1, int(keep * len(groups) + 1e-9))
     deviation = [
         np.std(group_returns) * np.sqrt(len(group_returns) / max(len(group_returns) - 1, 1)) for group_returns in groups
     ]
-    gone = [d for g, d in enumerate(deviation) if g not in kept]
-    assert max(gone, default=0.0) <= min(deviation[g] for g in kept) + 1e-6
+    dropped_deviations = [d for g, d in enumerate(deviation) if g not in remaining]
+    assert max(dropped_deviations, default=0.0) <= min(deviation[g] for g in remaining) + 1e-6
 
 
 def test_variance_filter_with_empty_and_equal_tables():

@@ -15,22 +15,22 @@ from studies.self_play.team_world import TeamWorld
 from studies.self_play.tree_world import tree_world
 
 RPS = {"game": "rock_paper_scissors", "members": 2, "start": "uniform", "steps": 1000, "seeds": 1}
-THREE = {**RPS, "game": "example", "members": 3}
+THREE_MEMBERS = {**RPS, "game": "example", "members": 3}
 
 
-def gains(answer, **options):
+def team_gains(answer, **options):
     return [seed["team"] for seed in measure_method(**options)[answer]]
 
 
 def test_self_play_stops_where_no_single_seat_gains():
-    ((seed,),) = measure_method(**THREE, method="SP", rounds=1).values()
+    ((seed,),) = measure_method(**THREE_MEMBERS, method="SP", rounds=1).values()
     assert seed["team"] == pytest.approx(1.486, abs=0.05) and seed["one seat"] < 0.01
 
 
 def test_the_released_figures_in_rock_paper_scissors():
-    assert gains("last", **RPS, method="SP", rounds=1) == pytest.approx([0.986], abs=0.01)
-    assert gains("mixture", **RPS, method="PSRO uniform", rounds=19) == pytest.approx([0.100], abs=0.01)
-    assert gains("mixture", **RPS, method="PSRO Nash", rounds=4, solver="fictitious_play") == pytest.approx(
+    assert team_gains("last", **RPS, method="SP", rounds=1) == pytest.approx([0.986], abs=0.01)
+    assert team_gains("mixture", **RPS, method="PSRO uniform", rounds=19) == pytest.approx([0.100], abs=0.01)
+    assert team_gains("mixture", **RPS, method="PSRO Nash", rounds=4, solver="fictitious_play") == pytest.approx(
         [0.016], abs=0.01
     )
 
@@ -38,15 +38,15 @@ def test_the_released_figures_in_rock_paper_scissors():
 def test_cross_play_reaches_the_equilibrium_but_its_last_main_does_not():
     answers = measure_method(**RPS, method="FXP", rounds=4, solver="nash")
     assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] > 0.99
-    answers = measure_method(**THREE, method="FXP", rounds=4, solver="nash")
+    answers = measure_method(**THREE_MEMBERS, method="FXP", rounds=4, solver="nash")
     assert answers["mixture"][0]["team"] < 0.01 and answers["last"][0]["team"] < 0.01
 
 
 def test_counters_without_resets_do_not_converge():
-    options = {**THREE, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
-    assert max(gains("mixture", **options, method="gridworld")) < 0.01
-    assert min(gains("mixture", **options, method="gridworld, one counter")) > 1
-    assert min(gains("average", **options, method="gridworld")) > 1
+    options = {**THREE_MEMBERS, "start": "random", "steps": 200, "rounds": 10, "solver": "nash", "seeds": 1}
+    assert max(team_gains("mixture", **options, method="gridworld")) < 0.01
+    assert min(team_gains("mixture", **options, method="gridworld, one counter")) > 1
+    assert min(team_gains("average", **options, method="gridworld")) > 1
 
 
 def test_fictitious_self_play_trains_against_its_average(monkeypatch):
@@ -59,12 +59,12 @@ def test_fictitious_self_play_trains_against_its_average(monkeypatch):
         "respond",
         lambda side, against, *rest, **more: opponents.append(against) or respond(side, against, *rest, **more),
     )
-    was = [run.live[0].visits]
+    past_visits = [run.live[0].visits]
     for _ in range(3):
         run.step()
-        assert opponents[-1][0][0][0].visits == pytest.approx(np.mean(was, axis=0))
-        was.append(run.live[0].visits)
-    assert run.average[0].visits == pytest.approx(np.mean(was, axis=0))
+        assert opponents[-1][0][0][0].visits == pytest.approx(np.mean(past_visits, axis=0))
+        past_visits.append(run.live[0].visits)
+    assert run.average[0].visits == pytest.approx(np.mean(past_visits, axis=0))
 
 
 def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():

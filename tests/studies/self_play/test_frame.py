@@ -35,7 +35,7 @@ def run_after(rounds, *arguments, **changes):
     return run
 
 
-def gap(run):
+def nash_conv_of(run):
     return run.world.gap(run.answer())
 
 
@@ -64,13 +64,13 @@ def test_fictitious_play_on_rock_paper_scissors_by_hand():
 
 def test_the_last_policy_of_vanilla_self_play_is_always_beaten():
     for rounds in (1, 10, 31):
-        assert gap(run_after(rounds, "vanilla, exact", start="first")) == pytest.approx(2.0)
-        assert gap(run_after(rounds, "vanilla")) > 1.9
+        assert nash_conv_of(run_after(rounds, "vanilla, exact", start="first")) == pytest.approx(2.0)
+        assert nash_conv_of(run_after(rounds, "vanilla")) > 1.9
 
 
 def test_xdo_solves_kuhn_exactly():
     run = run_after(10, "XDO", KUHN)
-    assert run.settled and gap(run) < 1e-6
+    assert run.settled and nash_conv_of(run) < 1e-6
 
 
 def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
@@ -84,8 +84,8 @@ def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
             row = plan.policy[first : first + width].tolist()
             table[query.seat, query.key] = dict(zip(query.legal_actions, row, strict=True))
     report = nash_conv(game, states, TabularScorer(table))
-    assert report.nash_conv == pytest.approx(gap(run), abs=1e-9)
-    assert gap(run) < 0.05
+    assert report.nash_conv == pytest.approx(nash_conv_of(run), abs=1e-9)
+    assert nash_conv_of(run) < 0.05
 
 
 def test_delta_0_is_uniform_past_and_delta_near_1_is_vanilla():
@@ -181,11 +181,11 @@ def test_every_algorithm_is_deterministic_and_uses_no_global_generator(name):
 
 def test_the_gate_keeps_policies_that_are_not_beaten():
     run = run_after(3, "AlphaGo Zero's gate", KUHN)
-    never = run_after(
+    run_with_closed_gate = run_after(
         3, replace(ALGORITHMS["AlphaGo Zero's gate"], schedule=replace(run.recipe.schedule, gate=1.0)), KUHN
     )
-    assert len(never.members[0]) == 1 and len(run.members[0]) > 1
-    assert never.live[0] is not never.members[0][0]  # and training continues
+    assert len(run_with_closed_gate.members[0]) == 1 and len(run.members[0]) > 1
+    assert run_with_closed_gate.live[0] is not run_with_closed_gate.members[0][0]  # and training continues
 
 
 def test_a_converged_run_is_measured_when_it_converges():
@@ -243,15 +243,15 @@ def test_a_rectified_row_needs_members_for_every_seat():
     np.testing.assert_allclose(run.world.payoffs([policy, other_member]), [mean, -mean], atol=1e-12)
 
 
-def test_a_main_exploiter_is_reset_and_a_main_never():
-    run, unreset = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
-    for league in (run, unreset):
+def test_a_main_exploiter_is_reset_and_a_main_is_not():
+    run, run_without_reset = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
+    for league in (run, run_without_reset):
         while "main_exploiter" not in [checkpoint.kind for checkpoint in league.checkpoints]:
             league.step()
         assert league.round <= 4  # by then a checkpoint must be made
     first = run.checkpoints[0].policies
     assert run.agents[1].policies == first and run.agents[0].policies != first
-    assert unreset.agents[1].policies != unreset.checkpoints[0].policies
+    assert run_without_reset.agents[1].policies != run_without_reset.checkpoints[0].policies
 
 
 def test_pipelines_freeze_the_lowest_levels_first():

@@ -170,7 +170,7 @@ def test_the_target_can_be_a_schedule():
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 999))
-def test_with_an_unlimited_band_it_equals_by_weight(arms, seed):
+def test_difficulty_with_an_unlimited_band_equals_by_weight(arms, seed):
     arm_request = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
     difficulty_counts, weight_counts = (
         np.bincount(choose, minlength=arms) / 3000
@@ -257,7 +257,7 @@ def test_shares_of_each_triage_sign_by_hand(options, weights):
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=5), st.integers(0, 999))
-def test_without_signs_it_is_by_weight(rates, seed):
+def test_signals_triage_without_signs_is_by_weight(rates, seed):
     arm_request = request(*[[record(rate) for rate in arm] for arm in rates], groups=40, seed=seed)
     assert (
         signals_triage(arm_request, failure=0.0, stagnation=0.0, decline=0.0).tolist()
@@ -278,36 +278,36 @@ def test_open_arms_are_played_once_each_if_there_are_enough():
     history = [[record(n, 400, step=9)] for n in (0, 40, 200, 360, 400, 180)]
     assert sorted(vade(request(*history, groups=2)).tolist()) == [2, 5]
     assert sorted(vade(request(*history, groups=6)).tolist()) == list(range(6))
-    many = np.bincount(vade(request(*history, groups=300)), minlength=6)
-    assert set(np.flatnonzero(many).tolist()) == {2, 5}
-    assert many.min(initial=999, where=many > 0) > 50
+    counts = np.bincount(vade(request(*history, groups=300)), minlength=6)
+    assert set(np.flatnonzero(counts).tolist()) == {2, 5}
+    assert counts.min(initial=999, where=counts > 0) > 50
 
 
 def test_evidence_decays_with_visits_and_with_steps():
     solved = [record(40, 40, step=1)]
-    fair = [record(20, 40, step=9)]
+    half_solved = [record(20, 40, step=9)]
 
-    def share(**options):
-        return np.mean([vade(request(solved, fair, seed=seed), **options)[0] == 0 for seed in range(60)])
+    def share_of_solved_arm(**options):
+        return np.mean([vade(request(solved, half_solved, seed=seed), **options)[0] == 0 for seed in range(60)])
 
-    assert share(visit_decay=1.0, step_decay=1.0) == 0.0
-    assert share(step_decay=0.5) > 0.05  # the old record has almost no weight: Beta(1.08, 1)
+    assert share_of_solved_arm(visit_decay=1.0, step_decay=1.0) == 0.0
+    assert share_of_solved_arm(step_decay=0.5) > 0.05  # the old record has almost no weight: Beta(1.08, 1)
     was_solved = [record(40, 40), *[record(20, 40)] * 3]
     assert _posterior(was_solved, 0, 1.0, 1.0, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 1.0, 1.0)) > 0.6
     assert _posterior(was_solved, 0, 1.0, 0.1, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 0.1, 1.0)) < 0.51
 
 
-def naive(records, groups, size, exploration, confidence):
+def greedy_allocation(records, groups, size, exploration, confidence):
     """Return the greedy allocation over (n, s) pairs, all priorities different."""
     counts, allocation = [n for n, _ in records], []
     for _ in range(groups):
 
-        def half(n, s):
+        def half_width(n, s):
             return stats.t.ppf((1 + confidence) / 2, n - 1) * s / np.sqrt(n)
 
         total = sum(counts)
         priorities = [
-            half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n)
+            half_width(n, s) - half_width(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n)
             for n, (_, s) in zip(counts, records, strict=True)
         ]
         best = int(np.argmax(priorities))
@@ -332,7 +332,7 @@ def test_the_xrpo_allocator_equals_the_greedy_loop(records, groups, exploration,
     history = [[record(size=n, deviation=s * np.sqrt((n - 1) / n))] for n, s in records]
     size = max(1, round(sum(n for n, _ in records) / len(records)))
     chosen = xrpo_allocator(request(*history, groups=groups), exploration=exploration, confidence=confidence)
-    assert chosen.tolist() == naive(records, groups, size, exploration, confidence)
+    assert chosen.tolist() == greedy_allocation(records, groups, size, exploration, confidence)
 
 
 def test_xrpo_allocator_by_hand():

@@ -14,7 +14,8 @@ from sparring.methods.selection.replay.prioritised_replay import prioritised_rep
 from sparring.methods.selection.replay.r3 import r3, succeeds
 from sparring.methods.selection.replay.ssb import ssb
 
-ask, games, numbers, stored = rules.ask, rules.games, rules.numbers, rules.stored
+request_of, games = rules.request_of, rules.games
+joined_numbers, stored_entries = rules.joined_numbers, rules.stored_entries
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=4), max_size=5)
 PAIRS = st.lists(st.integers(1, 9), min_size=1, max_size=6).map(lambda sizes: [[size, -size] for size in sizes])
@@ -31,9 +32,9 @@ def with_differences(groups):
 @given(GROUPS, GROUPS)
 def test_rule_none_ignores_stored_games(past_groups, new_groups):
     fresh = games(1000, *new_groups)
-    plan = none(ask(fresh, stored(games(0, *past_groups))))
+    plan = none(request_of(fresh, stored_entries(games(0, *past_groups))))
     assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
-    buffer = ReplayBuffer(stored(games(0, *past_groups)))
+    buffer = ReplayBuffer(stored_entries(games(0, *past_groups)))
     assert buffer.join(
         bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
     ) == (list(fresh), {})
@@ -44,11 +45,11 @@ def test_rule_none_ignores_stored_games(past_groups, new_groups):
 def test_rules_with_zero_shares_equal_rule_none(new_groups):
     fresh = games(1000, *new_groups)
     for plan in (
-        ssb(ask(fresh, stored(games(0, [1, -1]))), fill=0.0),
-        prioritised_replay(ask(fresh), share=1.0),
-        r3(ask(fresh)),
+        ssb(request_of(fresh, stored_entries(games(0, [1, -1]))), fill=0.0),
+        prioritised_replay(request_of(fresh), share=1.0),
+        r3(request_of(fresh)),
     ):
-        assert plan.joining == none(ask(fresh)).joining
+        assert plan.joining == none(request_of(fresh)).joining
 
 
 # -- ssb and prioritised replay, which store the same
@@ -58,8 +59,8 @@ def test_rules_with_zero_shares_equal_rule_none(new_groups):
 @given(GROUPS, GROUPS, st.integers(0, 12), st.sampled_from([0.0, 0.5, 1.0]), SEEDS)
 def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups, num_episodes, fill, seed):
     past_groups = with_differences(past_groups)
-    buffer, fresh = stored(games(0, *past_groups)), games(1000, *new_groups)
-    plan = ssb(ask(fresh, buffer, num_episodes=num_episodes, seed=seed), fill=fill)
+    buffer, fresh = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
+    plan = ssb(request_of(fresh, buffer, num_episodes=num_episodes, seed=seed), fill=fill)
     num_useful = sum(len(payoffs) for payoffs in with_differences(new_groups))
     target = round(fill * max(num_episodes - num_useful, 0))
     joined_payoffs = {}
@@ -80,23 +81,26 @@ def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups,
 @settings(max_examples=50)
 @given(PAIRS, st.sampled_from([0.25, 0.5, 1.0]), SEEDS)
 def test_with_equal_groups_and_exponent_one_both_rules_draw_the_same(past_groups, share, seed):
-    request = ask((), stored(games(0, *past_groups)), num_episodes=8, seed=seed)
+    request = request_of((), stored_entries(games(0, *past_groups)), num_episodes=8, seed=seed)
     assert prioritised_replay(request, share=share, alpha=1.0).joining == ssb(request, fill=share).joining
 
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 9))
 def test_both_rules_store_whole_groups_with_differences_newest_first(past_groups, new_groups, capacity):
-    buffer, fresh = stored(games(0, *with_differences(past_groups))), games(1000, *new_groups)
-    plans = [ssb(ask(fresh, buffer), capacity=capacity), prioritised_replay(ask(fresh, buffer), capacity=capacity)]
+    buffer, fresh = stored_entries(games(0, *with_differences(past_groups))), games(1000, *new_groups)
+    plans = [
+        ssb(request_of(fresh, buffer), capacity=capacity),
+        prioritised_replay(request_of(fresh, buffer), capacity=capacity),
+    ]
     assert plans[0].buffer == plans[1].buffer
-    free_slots, expected = capacity, []
+    num_free, expected = capacity, []
     for payoffs, first, step in reversed(
         [(p, 0, 0) for p in with_differences(past_groups)] + [(p, 1000, 1) for p in new_groups if len(set(p)) > 1]
     ):
-        if len(payoffs) > free_slots:
+        if len(payoffs) > num_free:
             break
-        free_slots -= len(payoffs)
+        num_free -= len(payoffs)
         expected.insert(0, (payoffs, first, step))
     entries = [(entry.episode.returns[0], entry.step) for entry in plans[0].buffer]
     assert entries == [(payoff, step) for payoffs, _, step in expected for payoff in payoffs]
@@ -106,7 +110,7 @@ def test_both_rules_store_whole_groups_with_differences_newest_first(past_groups
 @given(PAIRS, st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 12), SEEDS)
 def test_prioritised_draws_are_those_of_plain_loops(past_groups, alpha, num_episodes, seed):
     """Efraimidis and Spirakis: the k groups with the smallest -ln(1 - u) / weight."""
-    request = ask((), stored(games(0, *past_groups)), num_episodes=num_episodes, seed=seed)
+    request = request_of((), stored_entries(games(0, *past_groups)), num_episodes=num_episodes, seed=seed)
     sizes = [payoffs[0] for payoffs in past_groups]  # mean |A| of a pair (p, -p)
     keys = sorted((-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / size**alpha, g) for g, size in enumerate(sizes))
     expected = []
@@ -115,7 +119,7 @@ def test_prioritised_draws_are_those_of_plain_loops(past_groups, alpha, num_epis
             break
         expected.append(group)
     plan = prioritised_replay(request, share=1.0, alpha=alpha, beta=0.7)
-    assert numbers(plan) == sorted(number for group in expected for number in (2 * group, 2 * group + 1))
+    assert joined_numbers(plan) == sorted(number for group in expected for number in (2 * group, 2 * group + 1))
     shares = [size**alpha / sum(other_size**alpha for other_size in sizes) for size in sizes]
     weights = [(len(sizes) * share) ** -0.7 for share in shares]
     weights_drawn = [weights[group] for group in expected]
@@ -126,11 +130,11 @@ def test_prioritised_draws_are_those_of_plain_loops(past_groups, alpha, num_epis
 @given(st.lists(st.integers(2, 5), min_size=2, max_size=5), SEEDS)
 def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
     """A group of n games, one of which pays n and the others 0: the sum of |A| is 2 (n - 1)."""
-    buffer = stored(games(0, *[[length] + [0] * (length - 1) for length in lengths]))
+    buffer = stored_entries(games(0, *[[length] + [0] * (length - 1) for length in lengths]))
     keys = [
         (-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)
     ]
-    assert {group for _, group in ssb(ask((), buffer, num_episodes=1, seed=seed)).joining} == {min(keys)[1]}
+    assert {group for _, group in ssb(request_of((), buffer, num_episodes=1, seed=seed)).joining} == {min(keys)[1]}
 
 
 # -- r3
@@ -139,24 +143,26 @@ def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 3), SEEDS)
 def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups, new_groups, number, seed):
-    buffer, fresh = stored(games(0, *past_groups)), games(1000, *new_groups)
-    plan = r3(ask(fresh, buffer, seed=seed), number=number)
+    buffer, fresh = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
+    plan = r3(request_of(fresh, buffer, seed=seed), number=number)
     payoffs = {1000 + index: group_payoffs for index, group_payoffs in enumerate(new_groups)}
     for entry, group in plan.joining:
         assert len(set(payoffs[group])) == 1
         assert succeeds(entry.episode) != (payoffs[group][0] > 0)
     for outcome in (True, False):
-        stock = sum((payoff > 0) == outcome for group_payoffs in past_groups for payoff in group_payoffs)
+        num_stored = sum((payoff > 0) == outcome for group_payoffs in past_groups for payoff in group_payoffs)
         num_lacking = sum(
             len(set(group_payoffs)) == 1 and (group_payoffs[0] > 0) != outcome for group_payoffs in new_groups
         )
-        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.joining) == min(number * num_lacking, stock)
+        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.joining) == min(
+            number * num_lacking, num_stored
+        )
 
 
 @settings(max_examples=50)
 @given(GROUPS, GROUPS, st.integers(1, 4))
 def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past_groups, new_groups, capacity):
-    plan = r3(ask(games(1000, *new_groups), stored_by_r3(past_groups)), capacity=capacity)
+    plan = r3(request_of(games(1000, *new_groups), stored_by_r3(past_groups)), capacity=capacity)
     order = [(payoff, 0) for group_payoffs in past_groups for payoff in group_payoffs] + [
         (payoff, 1) for group_payoffs in new_groups for payoff in group_payoffs
     ]
@@ -178,7 +184,7 @@ def stored_by_r3(groups):
 
 @pytest.mark.parametrize("rule", [ssb, prioritised_replay])
 def test_groups_without_differences_are_not_stored_and_large_payoffs_are(rule):
-    plan = rule(ask(games(0, [5], [1, 1, 1], [1e6, 1e6 + 1], [0.1 + 0.2, 0.3])))
+    plan = rule(request_of(games(0, [5], [1, 1, 1], [1e6, 1e6 + 1], [0.1 + 0.2, 0.3])))
     assert [entry.episode.returns[0] for entry in plan.buffer] == [1e6, 1e6 + 1]
     assert [entry.priority for entry in plan.buffer] == pytest.approx([0.5, 0.5])
 
@@ -186,7 +192,7 @@ def test_groups_without_differences_are_not_stored_and_large_payoffs_are(rule):
 @pytest.mark.parametrize("rule", [ssb, prioritised_replay, r3])
 def test_a_reward_that_is_not_finite_is_refused(rule):
     with pytest.raises(CreditError, match="not finite"):
-        rule(ask(games(0, [1.0, float("nan")])))
+        rule(request_of(games(0, [1.0, float("nan")])))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def games(first, *groups, step=0, **options):
     return tuple(episodes)
 
 
-def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
+def request_of(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
     arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
     return ReplayRequest(
         fresh=tuple(fresh),
@@ -67,13 +67,13 @@ def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
     )
 
 
-def stored(fresh, *, step=0, arm="g"):
+def stored_entries(fresh, *, step=0, arm="g"):
     """Return the buffer's games after a step in which a rule stored them all."""
     sizes = mean_advantage_sizes(fresh)
     return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
 
 
-def numbers(plan):
+def joined_numbers(plan):
     return sorted(entry.episode.episode_id for entry, _ in plan.joining)
 
 
@@ -87,7 +87,7 @@ def numbers(plan):
     new_groups=st.lists(st.lists(st.integers(-1, 1), min_size=1, max_size=3), max_size=5),
     seed=st.integers(0, 999),
 )
-def test_joined_games_were_stored_join_once_and_survive_serialisation(name, past_groups, new_groups, seed):
+def test_joined_games_were_stored_and_join_once(name, past_groups, new_groups, seed):
     rule = bind("selection.replay", name)
     stored_games, fresh = games(0, *past_groups), games(1000, *new_groups)
     buffer = ReplayBuffer()
@@ -101,10 +101,10 @@ def test_joined_games_were_stored_join_once_and_survive_serialisation(name, past
         progress=0.0,
     )
     assert first == list(stored_games)
-    request = ask(fresh, buffer.stored, seed=seed)
-    plan, plan_of_restored = rule(request, progress=0.5), rule(request, progress=0.5)
-    assert plan == plan_of_restored
-    assert len(set(numbers(plan))) == len(numbers(plan))
+    request = request_of(fresh, buffer.stored, seed=seed)
+    plan, second_plan = rule(request, progress=0.5), rule(request, progress=0.5)
+    assert plan == second_plan
+    assert len(set(joined_numbers(plan))) == len(joined_numbers(plan))
     assert all(entry in buffer.stored for entry, _ in plan.joining)
     known_ids = {e.episode_id for e in (*stored_games, *fresh)}
     assert {entry.episode.episode_id for entry in plan.buffer} <= known_ids
@@ -143,14 +143,16 @@ def test_buffers_are_bounded_and_drop_old_games(name):
 
 
 def test_a_saved_buffer_is_restored_exactly(tmp_path):
-    buffer = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
+    buffer = ReplayBuffer(
+        stored_entries(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored_entries(games(50, [1, -1]), step=1, arm="g#1")
+    )
     buffer.save(tmp_path)
     restored = ReplayBuffer.restored(tmp_path)
     assert restored.stored == buffer.stored
-    for folder in (twice := tmp_path / "twice", empty := tmp_path / "empty"):
+    for folder in (second_folder := tmp_path / "second", empty := tmp_path / "empty"):
         folder.mkdir()
-    restored.save(twice)
-    assert all((twice / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
+    restored.save(second_folder)
+    assert all((second_folder / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
     ReplayBuffer().save(empty)
     assert list(empty.iterdir()) == []
     assert ReplayBuffer.restored(tmp_path / "no").stored == ()
@@ -173,15 +175,15 @@ def test_priorities_by_hand():
 
 
 def test_ssb_fills_the_batch_with_whole_groups():
-    buffer = stored(games(0, [1, -1], [2, -2], [3, -3]))
-    assert numbers(ssb(ask(games(100, [1, -1], [0, 1]), buffer))) == []
-    assert len(numbers(ssb(ask(games(100, [1, -1], [1, 1]), buffer)))) == 2
-    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), buffer)))) == 4
-    assert len(numbers(ssb(ask(games(100, [0, 0], [1, 1]), buffer), fill=0.5))) == 2
-    assert numbers(ssb(ask((), buffer, num_episodes=99))) == [0, 1, 2, 3, 4, 5]
-    assert numbers(ssb(ask((), buffer, step=11))) == []
-    assert len(numbers(ssb(ask((), buffer, step=10)))) == 4
-    for entry, group in ssb(ask((), buffer, num_episodes=99)).joining:
+    buffer = stored_entries(games(0, [1, -1], [2, -2], [3, -3]))
+    assert joined_numbers(ssb(request_of(games(100, [1, -1], [0, 1]), buffer))) == []
+    assert len(joined_numbers(ssb(request_of(games(100, [1, -1], [1, 1]), buffer)))) == 2
+    assert len(joined_numbers(ssb(request_of(games(100, [0, 0], [1, 1]), buffer)))) == 4
+    assert len(joined_numbers(ssb(request_of(games(100, [0, 0], [1, 1]), buffer), fill=0.5))) == 2
+    assert joined_numbers(ssb(request_of((), buffer, num_episodes=99))) == [0, 1, 2, 3, 4, 5]
+    assert joined_numbers(ssb(request_of((), buffer, step=11))) == []
+    assert len(joined_numbers(ssb(request_of((), buffer, step=10)))) == 4
+    for entry, group in ssb(request_of((), buffer, num_episodes=99)).joining:
         assert group == entry.episode.group_id
 
 
@@ -189,35 +191,37 @@ def test_ssb_fills_the_batch_with_whole_groups():
 
 
 def test_the_share_and_the_importance_weight_can_be_turned_off():
-    buffer = stored(games(0, [1, -1], [3, -3]))
-    assert prioritised_replay(ask((), buffer, num_episodes=8), beta=0.0).metrics["replay_weight"] == 1.0
-    assert prioritised_replay(ask((), buffer, num_episodes=8), share=0.0).joining == ()
-    assert len(prioritised_replay(ask((), buffer, num_episodes=8), share=0.5).joining) == 4
+    buffer = stored_entries(games(0, [1, -1], [3, -3]))
+    assert prioritised_replay(request_of((), buffer, num_episodes=8), beta=0.0).metrics["replay_weight"] == 1.0
+    assert prioritised_replay(request_of((), buffer, num_episodes=8), share=0.0).joining == ()
+    assert len(prioritised_replay(request_of((), buffer, num_episodes=8), share=0.5).joining) == 4
 
 
 # -- r3
 
 
 def test_r3_adds_the_missing_outcome_to_each_group():
-    buffer = stored(games(0, [1, -1], [1, -1]))
+    buffer = stored_entries(games(0, [1, -1], [1, -1]))
     fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
-    plan = r3(ask(fresh, buffer))
+    plan = r3(request_of(fresh, buffer))
     joined_payoffs = {}
     for entry, group in plan.joining:
         joined_payoffs.setdefault(group, []).append(entry.episode.returns[0])
     assert joined_payoffs == {100: [1], 101: [-1], 103: [1]}  # none for the group with both outcomes
-    assert len(numbers(r3(ask(fresh, buffer), number=2))) == 4  # two successes and two failures, each once
-    assert len({numbers(r3(ask(games(100, [-1, -1]), buffer, seed=seed)))[0] for seed in range(20)}) == 2
+    assert (
+        len(joined_numbers(r3(request_of(fresh, buffer), number=2))) == 4
+    )  # two successes and two failures, each once
+    assert len({joined_numbers(r3(request_of(games(100, [-1, -1]), buffer, seed=seed)))[0] for seed in range(20)}) == 2
 
 
 def test_r3_adds_only_recent_games_of_the_same_arm_and_seats():
     fresh = games(100, [-1, -1])
     stored_wins = games(0, [1, -1])
-    assert len(r3(ask(fresh, stored(stored_wins))).joining) == 1
-    assert r3(ask(fresh, stored(stored_wins, arm="other"))).joining == ()
-    assert r3(ask(fresh, stored(games(0, [1, -1], trained=(False, True))))).joining == ()
-    assert r3(ask(fresh, stored(stored_wins), step=11)).joining == ()
-    assert r3(ask(fresh, ())).joining == ()
+    assert len(r3(request_of(fresh, stored_entries(stored_wins))).joining) == 1
+    assert r3(request_of(fresh, stored_entries(stored_wins, arm="other"))).joining == ()
+    assert r3(request_of(fresh, stored_entries(games(0, [1, -1], trained=(False, True))))).joining == ()
+    assert r3(request_of(fresh, stored_entries(stored_wins), step=11)).joining == ()
+    assert r3(request_of(fresh, ())).joining == ()
 
 
 # -- in a step
@@ -258,8 +262,8 @@ def test_a_step_trains_on_joined_games_and_reports_them():
     assert (turn_tables[1].episode < 16).sum() > 0
     assert len(outcomes[1].episodes) == 16
     assert (np.diff(turn_tables[1].episode) >= 0).all()
-    ratios = outcomes[1].metrics
-    assert ratios["buffer_size"] == len(
+    metrics = outcomes[1].metrics
+    assert metrics["buffer_size"] == len(
         [e for o in outcomes[:2] for e in o.episodes if mean_advantage_sizes(o.episodes)[e.group_id] > 0]
     )
 

@@ -71,7 +71,7 @@ def test_replies_are_played_to_the_end_and_an_illegal_reply_changes_nothing(lobb
 def test_seats_that_move_at_once_do_not_see_each_others_replies(lobby):
     prompts = []
 
-    class Watching:
+    class RecordingPlayer:
         name, renderer = "watching", None
 
         def act(self, turns):
@@ -79,14 +79,14 @@ def test_seats_that_move_at_once_do_not_see_each_others_replies(lobby):
             return [Reply(text="rock") for _ in turns]
 
     game = lobby.game("rock_paper_scissors")
-    session = InteractiveSession(game, 1, Opponent("bot-watching", "watching", Watching()), 0)
+    session = InteractiveSession(game, 1, Opponent("bot-watching", "watching", RecordingPlayer()), 0)
     assert len(prompts) == 1 and session.pending.seat == 1
     assert session.submit_reply("paper") == ""
     assert session.episode.returns == (-1.0, 1.0)
     assert {turn.moment for turn in session.episode.turns} == {0}
 
 
-def test_free_text_is_stored_unchanged_and_unparsable_text_is_asked_again(lobby):
+def test_free_text_is_stored_unchanged_and_unparsable_text_gets_a_correction_prompt(lobby):
     session = new_session(lobby, "talk")
     assert session.legal is None
     assert session.submit_reply(HOSTILE) == ""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.api import measurement as adapting
+from sparring.api import measurement
 from sparring.api.measurement import adaptations_of, opponents_of, pool_of
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
@@ -16,9 +16,9 @@ from sparring.play.players.kuhn_bot import kuhn_bot
 STYLES = ("passive", "station", "loose")
 
 
-def rows(*others, policy=None, trials=2, limit=0, **options):
+def rows(*opponent_texts, policy=None, trials=2, limit=0, **options):
     game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
-    opponents = [parse_agent(text) for text in others]
+    opponents = [parse_agent(text) for text in opponent_texts]
     agent = policy or parse_agent("scripted preference=[bet]").make()
     return adaptations_of(
         agent,
@@ -93,9 +93,9 @@ def test_a_row_is_exact_or_states_the_reason_why_not(monkeypatch):
 
 
 def test_exact_figures_are_computed_once_per_role_and_pool(monkeypatch):
-    requests, original = [], adapting.ceiling_or_reason
+    requests, original = [], measurement.ceiling_or_reason
     monkeypatch.setattr(
-        adapting,
+        measurement,
         "ceiling_or_reason",
         lambda *args, **named: requests.append((named["role"], [*named["opponents"]])) or original(*args, **named),
     )
@@ -146,8 +146,8 @@ def config_with(bots, held_out):
     return resolve(apply_overrides(load_recipe("mage/rock-tiny"), overrides))
 
 
-def opponents_in(bots, held_out, *others):
-    opponents = opponents_of(config_with(bots, held_out), [parse_agent(text) for text in others])
+def opponents_in(bots, held_out, *opponent_texts):
+    opponents = opponents_of(config_with(bots, held_out), [parse_agent(text) for text in opponent_texts])
     return {name: (opponent.weight, opponent.trained) for name, opponent in opponents.items()}
 
 

@@ -1,10 +1,10 @@
 """Simulated GPUs: tensors report a GPU as their device but lie in CPU memory.
 
-Torch's ``FakeTensorMode`` says of every operation on which device its results are, and raises where devices are
-mixed. It has no values, so that nothing that asks for one can run under it (``float(loss)``, a draw, numpy). And
-autograd ends the process over a fake tensor of a GPU where torch was built without one: it asks for the device's
-guard. So each operation is done twice here. It is done on fake tensors of the pretended devices, for torch's rules,
-and on the tensors themselves, which are on the CPU, for the values. A tensor is on the GPU if its storage is noted.
+Torch's ``FakeTensorMode`` computes the device of every result and raises an error if devices are mixed. Fake tensors
+have no values, so code that reads a value (``float(loss)``, a random draw, numpy) cannot run with them. In a torch
+without GPU support, autograd also ends the process for a fake GPU tensor, because it needs the device's guard. So each
+operation runs twice here: on fake tensors of the simulated devices, to apply torch's rules, and on the real CPU
+tensors, to compute the values. A tensor counts as a GPU tensor if its storage is registered in ``TensorDevices``.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 CPU, GPU, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
 GPUS = (GPU, SECOND)  # all simulated GPUs; "cuda" means the first
 MOVES = {Tensor.cpu: CPU, Tensor.cuda: GPU}
-RULES = {}  # cached result devices of operations; operations that raise are not cached
+RESULT_DEVICES = {}  # cached result devices of operations; operations that raise are not cached
 IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # functions that read the memory of a tensor
 
 
@@ -36,7 +36,7 @@ def device_of(name):
     return GPUS[device.index or 0] if device.type == "cuda" else CPU
 
 
-def of_all(devices):
+def common_gpu_or_cpu(devices):
     gpus = {device for device in devices if device in GPUS}
     if len(gpus) > 1:
         raise RuntimeError("found two different devices, cuda:0 and cuda:1")
@@ -53,22 +53,22 @@ def leaves_of(nested):
 
 
 class TensorDevices:
-    """The device of each tensor, by the storages that are on a GPU."""
+    """The device of each tensor, from the storages registered as GPU memory."""
 
     def __init__(self):
-        self._noted = {}  # weak references, so that a reused address is not mistaken
+        self._devices_by_storage = {}  # weak references keep an address from being confused with a later storage
 
     def of(self, tensor):
         with DisableTorchFunction():
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
                 return tensor.device
-            return self._noted.get(tensor.untyped_storage()._cdata, (None, CPU))[1]
+            return self._devices_by_storage.get(tensor.untyped_storage()._cdata, (None, CPU))[1]
 
     def note(self, tensor, device):
         with DisableTorchFunction():
             storage = tensor.untyped_storage()
-            if device.type == "cuda" and storage._cdata not in self._noted:
-                self._noted[storage._cdata] = StorageWeakRef(storage), device
+            if device.type == "cuda" and storage._cdata not in self._devices_by_storage:
+                self._devices_by_storage[storage._cdata] = StorageWeakRef(storage), device
         return tensor
 
 
@@ -94,7 +94,7 @@ class FunctionCalls(TorchFunctionMode):
         ):
             raise RuntimeError("assigned grad has data located on a different device")
         if function in MOVES:
-            return self._moved(args[0], MOVES[function])
+            return self._move(args[0], MOVES[function])
         if function is Tensor.to:
             return self._to(*args, **kwargs)
         device = kwargs.get("device")
@@ -103,8 +103,8 @@ class FunctionCalls(TorchFunctionMode):
             kwargs["device"] = CPU if device in GPUS else device
         else:
             devices = (self.places.of(tensor) for tensor in leaves_of((args, kwargs)) if isinstance(tensor, Tensor))
-            device = of_all(devices)
-        with self._inside(device):
+            device = common_gpu_or_cpu(devices)
+        with self._default_device(device):
             result = function(*args, **kwargs)
         if function is torch.tensor:  # torch.tensor dispatches no operation
             self.places.note(result, device)
@@ -120,21 +120,21 @@ class FunctionCalls(TorchFunctionMode):
             args = args[1:]
         kwargs.pop("non_blocking", None)
         args = tuple(argument for argument in args if not isinstance(argument, bool))
-        before = self.places.of(tensor)
-        with self._inside(before):
+        source_device = self.places.of(tensor)
+        with self._default_device(source_device):
             converted = tensor.to(*args, **kwargs) if args or kwargs else tensor
-        return converted if device is None else self._moved(converted, device_of(device))
+        return converted if device is None else self._move(converted, device_of(device))
 
-    def _moved(self, tensor, device):
+    def _move(self, tensor, device):
         if self.places.of(tensor) == device:
             return tensor
         if device.type == "meta":
             return tensor.to(device)
-        with self._inside(device):
+        with self._default_device(device):
             return self.places.note(_Copy.apply(tensor, device, self.places), device)
 
     @contextlib.contextmanager
-    def _inside(self, device):
+    def _default_device(self, device):
         """Return a context in which torch creates tensors on this device by default."""
         self.calls.append(device)
         try:
@@ -173,7 +173,7 @@ class DispatchCheck(TorchDispatchMode):
         with DisableTorchFunction():
             flat = leaves_of((args, kwargs))
             tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
-            gpu = of_all(self.places.of(leaf) for leaf in tensors)
+            gpu = common_gpu_or_cpu(self.places.of(leaf) for leaf in tensors)
             on_gpu = gpu in GPUS
             device = (
                 self.functions.calls[-1]
@@ -189,13 +189,15 @@ class DispatchCheck(TorchDispatchMode):
                 raise RuntimeError(f"{operation}: Expected a 'cuda' device type for generator but found 'cpu'")
             result = operation(*args, **kwargs)
             results = [leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor)]
-            for leaf, where in zip(results, rule if isinstance(rule, list) else [rule] * len(results), strict=True):
-                self.places.note(leaf, where)
-                self.operations += where in GPUS
+            for leaf, result_device in zip(
+                results, rule if isinstance(rule, list) else [rule] * len(results), strict=True
+            ):
+                self.places.note(leaf, result_device)
+                self.operations += result_device in GPUS
             return result
 
     def _devices(self, operation, args, kwargs, flat, device):
-        """Return the device of each tensor that an operation returns, or one for all; raise if devices are mixed."""
+        """Return one device per result tensor, or one device for all results; raise an error if devices are mixed."""
         tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
         kwargs = {**kwargs, "device": device} if kwargs.get("device") is not None else kwargs
         if not tensors and kwargs.get("device") is None and device in GPUS:
@@ -206,37 +208,40 @@ class DispatchCheck(TorchDispatchMode):
             device,
             *((self.places.of(leaf), leaf.dim() > 0) if isinstance(leaf, Tensor) else type(leaf) for leaf in flat),
         )
-        if cache_key not in RULES:
-            RULES[cache_key] = self._devices_by_torch(operation, args, kwargs, tensors)
-        return RULES[cache_key]
+        if cache_key not in RESULT_DEVICES:
+            RESULT_DEVICES[cache_key] = self._devices_by_torch(operation, args, kwargs, tensors)
+        return RESULT_DEVICES[cache_key]
 
     def _devices_by_torch(self, operation, args, kwargs, tensors):
         fakes = {}
 
-        def faked(tensor):
+        def fake_copy(tensor):
             if id(tensor) not in fakes:
-                where = self.places.of(tensor)
-                fakes[id(tensor)] = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=where)
+                result_device = self.places.of(tensor)
+                fakes[id(tensor)] = torch.empty_strided(
+                    tensor.shape, tensor.stride(), dtype=tensor.dtype, device=result_device
+                )
             return fakes[id(tensor)]
 
         with self.fake:
-            fake_arguments = tree_map_only(Tensor, faked, (args, kwargs))
+            fake_arguments = tree_map_only(Tensor, fake_copy, (args, kwargs))
             try:
                 result = operation(*fake_arguments[0], **fake_arguments[1])
             except Exception as error:
                 if "different devices" in str(error) or "same device" in str(error):
                     raise RuntimeError(f"{operation}: {error}") from error
-                return self._common(operation, tensors)  # the operation needs values or has no fake rule
+                # the operation needs values, or torch has no rule for fake tensors
+                return self._common_device(operation, tensors)
         devices = [leaf.device for leaf in leaves_of(result) if isinstance(leaf, FakeTensor)]
         return devices[0] if len(set(devices)) == 1 else devices  # one device for all results
 
-    def _common(self, operation, tensors):
+    def _common_device(self, operation, tensors):
         devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {
             self.places.of(tensor) for tensor in tensors
         }
         if len(devices) > 1 and "index" not in str(operation):
             raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")
-        return of_all(devices)
+        return common_gpu_or_cpu(devices)
 
 
 @contextlib.contextmanager
@@ -247,7 +252,7 @@ def pretended_gpu(monkeypatch):
     checked = DispatchCheck(places, functions)
     run_backward = torch.autograd._engine_run_backward
 
-    def backward(*args, **kwargs):  # torch calls backward without the mode, which recomputation needs
+    def backward(*args, **kwargs):  # torch calls backward outside the mode, but recomputation needs the mode
         with functions:
             return run_backward(*args, **kwargs)
 

@@ -61,15 +61,15 @@ LOSSES = [
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """The pretended GPU, on whose memory compiled code for the CPU is never called; at loading a model is in the machine's own."""
+    """Simulate GPUs; fail if code compiled for the CPU gets a GPU tensor (a model is loaded into CPU memory first)."""
     call = CompiledPass.__call__
 
-    def guarded(compiled, *arguments):
+    def call_on_cpu(compiled, *arguments):
         assert compiled.parts.tokens.device.type == "cpu", "compiled code reads a GPU's memory"
         return call(compiled, *arguments)
 
     with pretended_gpu(monkeypatch) as checked:
-        monkeypatch.setattr(CompiledPass, "__call__", guarded)
+        monkeypatch.setattr(CompiledPass, "__call__", call_on_cpu)
         yield checked
 
 
@@ -81,7 +81,7 @@ def engine(folder, **changes):
     return LocalEngine(resolve({**KUHN, **parts, "model": model}))
 
 
-def tensors(run):
+def named_tensors(run):
     for name, policy in run.policies.items():
         models = [policy.model, *(copied.model for copied in policy.snapshots)]
         for index, model in enumerate(models):
@@ -95,7 +95,7 @@ def tensors(run):
                 yield from ((f"{name}.optimizer.{index}.{key}", tensor) for key, tensor in state.items())
 
 
-def plays(run, step, others=()):
+def play_episodes(run, step, other_players=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
     specs = step_specs(
         step,
@@ -107,8 +107,9 @@ def plays(run, step, others=()):
         progress=0.0,
     )
     game = run.environments[0][0]
-    for index, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
-        root = run.root.child("against").child(index)  # both move first, so both are sampled in one call
+    for index, (other, seat_order) in enumerate(itertools.product(other_players, (1, -1)), len(specs)):
+        # each player has the first seat once, so both are sampled in one call
+        root = run.root.child("against").child(index)
         specs.append(
             EpisodeSpec(
                 game=game,
@@ -116,8 +117,8 @@ def plays(run, step, others=()):
                 group_id=index,
                 deal=root,
                 stream=root.child("play"),
-                seats=(LEARNER, other)[::place],
-                trained=(True, False)[::place],
+                seats=(LEARNER, other)[::seat_order],
+                trained=(True, False)[::seat_order],
             )
         )
     return run.play(specs).episodes
@@ -137,24 +138,24 @@ def learn_step(run, episodes, step):
 
 
 def run_all_stages(run, resumed_run, folder, device=GPU):
-    """Do everything that a run does with its models; a second engine continues from the checkpoint."""
-    episodes = plays(run, 0)
+    """Play, learn, save, restore, restart and score; a second engine continues from the checkpoint."""
+    episodes = play_episodes(run, 0)
     run.imitate(episodes)
     run.take_member(snapshot(1))
     learn_step(run, episodes, 1)
-    against = (snapshot(1), POLICY) if not run.config.policies else ()
-    episodes = plays(run, 1, against)
+    other_players_of_run = (snapshot(1), POLICY) if not run.config.policies else ()
+    episodes = play_episodes(run, 1, other_players_of_run)
     run.save(folder)
     resumed_run.restore(folder)
-    for tensor in (run, resumed_run):
-        learn_step(tensor, episodes, 2)
-    misplaced = {
+    for either_run in (run, resumed_run):
+        learn_step(either_run, episodes, 2)
+    tensors_elsewhere = {
         name: tensor.device
-        for one_run in (run, resumed_run)
-        for name, tensor in tensors(one_run)
+        for either_run in (run, resumed_run)
+        for name, tensor in named_tensors(either_run)
         if tensor.device != device
     }
-    assert not misplaced
+    assert not tensors_elsewhere
     for name in run.learners:
         assert fingerprint(run.policies[name].model) == fingerprint(resumed_run.policies[name].model)
     run.restart(snapshot(1))
@@ -222,12 +223,12 @@ def test_a_learner_uses_its_assigned_gpu(gpu, chat_folder, tmp_path):
 
 def test_learners_sum_gradients_on_the_cpu_and_copy_them_to_the_gpu(gpu):
     sums = GradientSums.__new__(GradientSums)
-    sums.rank, sums.num_ranks, sums._group = 0, 2, Group()
+    sums.rank, sums.num_ranks, sums._group = 0, 2, StubGroup()
     gradient = torch.ones(3, device="cuda")
     assert sums.sum_over_ranks(gradient).device == GPU and sums.sum_over_ranks(gradient).tolist() == [2.0, 2.0, 2.0]
 
 
-class Group:
+class StubGroup:
     """Two learners with equal tensors: each receives what it sends."""
 
     def send(self, tensors, partner, tag):

@@ -15,31 +15,31 @@ def gpu(monkeypatch):
 
 def test_tensors_and_results_are_on_the_requested_device(gpu):
     with torch.device("cuda"):
-        cpu_tensor = torch.zeros(3)
-    assert cpu_tensor.device == GPU and (cpu_tensor + 1).device == GPU and torch.ones_like(cpu_tensor).device == GPU
+        gpu_tensor = torch.zeros(3)
+    assert gpu_tensor.device == GPU and (gpu_tensor + 1).device == GPU and torch.ones_like(gpu_tensor).device == GPU
     assert (
-        cpu_tensor[1:].device
-        == cpu_tensor.new_zeros(2).device
-        == torch.arange(3, device=cpu_tensor.device).device
+        gpu_tensor[1:].device
+        == gpu_tensor.new_zeros(2).device
+        == torch.arange(3, device=gpu_tensor.device).device
         == GPU
     )
     assert (
         torch.zeros(3).device
         == torch.from_numpy(np.ones(3)).device
-        == torch.ones_like(cpu_tensor, device="cpu").device
+        == torch.ones_like(gpu_tensor, device="cpu").device
         == CPU
     )
-    assert cpu_tensor.to("cpu").device == cpu_tensor.cpu().device == CPU
+    assert gpu_tensor.to("cpu").device == gpu_tensor.cpu().device == CPU
     assert (
-        torch.ones(3).to(cpu_tensor).device
+        torch.ones(3).to(gpu_tensor).device
         == torch.ones(3).to(torch.device("cuda"), torch.float64).device
         == torch.ones(3).to(device="cuda").device
         == GPU
     )
-    assert cpu_tensor.to(torch.float64).device == GPU and cpu_tensor.to("cuda") is cpu_tensor
+    assert gpu_tensor.to(torch.float64).device == GPU and gpu_tensor.to("cuda") is gpu_tensor
     assert torch.tensor([1.0], device="cuda").device == GPU and torch.tensor([1.0]).device == CPU
-    assert cpu_tensor.cpu().untyped_storage().data_ptr() != cpu_tensor.untyped_storage().data_ptr()
-    assert cpu_tensor.nonzero().device == GPU
+    assert gpu_tensor.cpu().untyped_storage().data_ptr() != gpu_tensor.untyped_storage().data_ptr()
+    assert gpu_tensor.nonzero().device == GPU
 
 
 def test_mixed_devices_are_refused(gpu):
@@ -54,7 +54,7 @@ def test_mixed_devices_are_refused(gpu):
         with pytest.raises(RuntimeError, match="device"):
             operation()
     assert (gpu_tensor + torch.tensor(2.0)).tolist() == [3.0] * 3  # a scalar may be on any device
-    assert gpu_tensor[torch.tensor([0, 1])].device == GPU  # and so may indices, which torch copies
+    assert gpu_tensor[torch.tensor([0, 1])].device == GPU  # indices may be on the CPU too, because torch copies them
     gpu_tensor.copy_(cpu_tensor)
     for read_memory in (lambda: gpu_tensor.numpy(), lambda: np.asarray(gpu_tensor)):
         with pytest.raises(TypeError, match=r"Use Tensor\.cpu"):

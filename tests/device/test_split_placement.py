@@ -1,6 +1,6 @@
 """Split learners keep their tensors on their GPU; tested with simulated GPUs and without torch's ``fully_shard``.
 
-One learner stands for several, so its shard is the whole tensor. Not tested here: ``fully_shard`` and nccl.
+The tests have one learner, so its shard is the complete tensor. Not tested here: ``fully_shard`` and nccl.
 """
 
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.engine.ranks import shard_process as room
+from sparring.engine.ranks import shard_process
 from sparring.engine.ranks.shard_process import ShardedLearner
 from sparring.learn import master_weights, split
 from sparring.learn.master_weights import SplitAdamW, SplitMasterAdamW
@@ -17,9 +17,9 @@ from sparring.learn.split import TreeReduceScatter
 from sparring.learn.weight_files import fingerprint, load_optimizer
 from sparring.methods.credit.base import Credit
 from tests.device.pretended import CPU, GPU, pretended_gpu
-from tests.device.test_placement import engine, plays, tensors
+from tests.device.test_placement import engine, named_tensors, play_episodes
 
-TOLD = (
+FULLY_SHARD_METHODS = (
     "set_gradient_divide_factor",
     "set_force_sum_reduction_for_comms",
     "set_custom_reduce_scatter",
@@ -30,30 +30,30 @@ TOLD = (
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Simulate GPUs and a ``fully_shard`` that leaves all weights to one learner."""
+    """Simulate GPUs, and a ``fully_shard`` that leaves all weights on the one learner."""
 
-    def whole(module, mesh):
+    def unsharded(module, mesh):
         assert mesh == "mesh of cuda"
-        for name in TOLD:
+        for name in FULLY_SHARD_METHODS:
             setattr(module, name, lambda *_: None)
         return module
 
     for name in ("to_local", "full_tensor"):
         monkeypatch.setattr(torch.Tensor, name, lambda self: self, raising=False)
     monkeypatch.setattr(torch.Tensor, "device_mesh", SimpleNamespace(size=lambda: 1), raising=False)
-    monkeypatch.setattr(split, "fully_shard", whole)
+    monkeypatch.setattr(split, "fully_shard", unsharded)
     with pretended_gpu(monkeypatch) as checked:
         yield checked
 
 
 def shard_of(run, monkeypatch, folder):
-    """Return a connected learner and its connection."""
+    """Return a connected learner and the options of its process group."""
     options = {}
     monkeypatch.setattr(torch.distributed, "FileStore", lambda path, ranks: path, raising=False)
     monkeypatch.setattr(
-        torch.distributed, "init_process_group", lambda backend, **how: options.update(how, backend=backend)
+        torch.distributed, "init_process_group", lambda backend, **settings: options.update(settings, backend=backend)
     )
-    monkeypatch.setattr(room, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
+    monkeypatch.setattr(shard_process, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
     shard = ShardedLearner.__new__(ShardedLearner)
     shard.rank, shard.num_ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
     shard.connect()
@@ -70,7 +70,7 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
         else {"learner": learner}
     )
     run, unsplit_run = engine(chat_folder, **changes), engine(chat_folder, **changes)
-    episodes = plays(unsplit_run, 0)
+    episodes = play_episodes(unsplit_run, 0)
     shard, options = shard_of(run, monkeypatch, tmp_path)
     assert options["backend"] == "cpu:gloo,cuda:nccl" and options["world_size"] == 1
     policy = run.policies["main"]
@@ -78,25 +78,29 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
     for step in (1, 2):
         batch = run.batch(episodes, progress=0.0)
         credit = Credit(advantages=np.linspace(-1, 1, len(batch.turns.reward)))
-        for engine_of in (policy, unsplit_run.policies["main"]):
-            engine_of.learn(batch, credit, step=step, progress=0.0)
+        for either_policy in (policy, unsplit_run.policies["main"]):
+            either_policy.learn(batch, credit, step=step, progress=0.0)
         policy.imitate(episodes)
         unsplit_run.imitate(episodes)
-    misplaced = {
-        name: tensor.device for name, tensor in tensors(run) if tensor.device != GPU and not name.endswith(".step")
+    tensors_elsewhere = {
+        name: tensor.device
+        for name, tensor in named_tensors(run)
+        if tensor.device != GPU and not name.endswith(".step")
     }
-    assert not misplaced, "steps are counted in the machine's memory"
+    assert not tensors_elsewhere, "only the step counts are in CPU memory"
     assert fingerprint(policy.model) == fingerprint(unsplit_run.policies["main"].model)
     shard._save_all_weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
     shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
     load_optimizer(unsplit_run.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
     resumed_run = engine(chat_folder, **changes)
-    second, _ = shard_of(resumed_run, monkeypatch, tmp_path)
-    second._take_weights(resumed_run.policies["main"], tmp_path, policy.model.version)
+    resumed_shard, _ = shard_of(resumed_run, monkeypatch, tmp_path)
+    resumed_shard._take_weights(resumed_run.policies["main"], tmp_path, policy.model.version)
     assert fingerprint(resumed_run.policies["main"].model) == fingerprint(policy.model)
-    assert not {name for name, tensor in tensors(resumed_run) if tensor.device != GPU and not name.endswith(".step")}
-    for engine_of in (policy, resumed_run.policies["main"]):
-        engine_of.learn(batch, credit, step=3, progress=0.0)
+    assert not {
+        name for name, tensor in named_tensors(resumed_run) if tensor.device != GPU and not name.endswith(".step")
+    }
+    for either_policy in (policy, resumed_run.policies["main"]):
+        either_policy.learn(batch, credit, step=3, progress=0.0)
     assert fingerprint(resumed_run.policies["main"].model) == fingerprint(policy.model)
 
 
@@ -116,8 +120,8 @@ def test_the_optimizer_kernel_gets_the_update_count_on_the_gpu(gpu, monkeypatch)
     monkeypatch.setattr(
         master_weights, "adamw", lambda weights, gradients, means, squares, none, steps, **_: devices.extend(steps)
     )
-    four, step = tuple(torch.ones(3, device="cuda") for _ in range(4)), torch.zeros(())
-    master_weights.update([master_weights.OptimizerRows(four, 0, 3, step)], lr=0.1)
+    weight_state, step = tuple(torch.ones(3, device="cuda") for _ in range(4)), torch.zeros(())
+    master_weights.update([master_weights.OptimizerRows(weight_state, 0, 3, step)], lr=0.1)
     assert [count.device for count in devices] == [GPU] and step.device == CPU and devices[0] is not step
 
 
@@ -130,7 +134,7 @@ def test_rows_are_summed_along_the_tree_on_the_gpu(gpu, monkeypatch):
 
 
 def test_learners_on_the_cpu_use_only_gloo(monkeypatch, chat_folder, tmp_path):
-    monkeypatch.setattr(room, "split_learner", lambda learner, mesh, others, each_pass: None)
+    monkeypatch.setattr(shard_process, "split_learner", lambda learner, mesh, other_ranks, each_pass: None)
     run = engine(chat_folder, model={"device": "cpu"})
     _, options = shard_of(run, monkeypatch, tmp_path)
     assert options["backend"] == "gloo" and run.model.device == CPU

@@ -1,4 +1,4 @@
-"""Gradients summed over leaves: a fixed order, equal bits for any number of learners, and the gradient of one pass."""
+"""Gradients summed over leaves: fixed order, equal bits for any number of learners, equal to the gradient of one pass."""
 
 import math
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ def gradients_of(**changes):
     return engine.learner.update(data, advantages, None, turns=turn_table(episodes), progress=0.0, stream=engine.root)
 
 
-class Data:
+class StubBatch:
     def __init__(self, sequences, distinct):
         self.sequences, self.distinct = sequences, np.array(distinct)
 
@@ -51,9 +51,9 @@ class RankExchange:
         return total
 
 
-def sum_over_ranks(gradients, ranks=1):
+def tree_sum(gradients, ranks=1):
     count = len(gradients)
-    data = Data([(index,) for index in range(count)], range(count))
+    data = StubBatch([(index,) for index in range(count)], range(count))
     sums = []
     for rank in range(ranks):
         parameter = torch.nn.Parameter(torch.zeros_like(gradients[0]))
@@ -68,16 +68,16 @@ def sum_over_ranks(gradients, ranks=1):
 
 
 def test_leaves_are_summed_in_pairs_and_not_sequentially():
-    total = sum_over_ranks([torch.tensor([value]) for value in (1e8, 1.0, -1e8, 1.0)])
+    total = tree_sum([torch.tensor([value]) for value in (1e8, 1.0, -1e8, 1.0)])
     assert total.item() == 0.0  # (1e8 + 1) + (-1e8 + 1) rounds to 0 in float32; a sequential sum gives 1
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=8, max_size=8))
 def test_one_two_four_and_eight_learners_have_the_same_bits(values):
     gradients = [torch.tensor(row) for row in values]
-    single_learner_sum = sum_over_ranks(gradients)
+    single_learner_sum = tree_sum(gradients)
     for ranks in (2, 4, 8):
-        assert sum_over_ranks(gradients, ranks).equal(single_learner_sum)
+        assert tree_sum(gradients, ranks).equal(single_learner_sum)
 
 
 @given(
@@ -87,14 +87,14 @@ def test_one_two_four_and_eight_learners_have_the_same_bits(values):
 )
 def test_equal_sequences_are_in_one_leaf(sequences, count, data):
     distinct = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
-    chosen_tokens = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
-    leaf_indices = leaves(Data(sequences, distinct), chosen_tokens, count)
+    rows = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
+    leaf_indices = leaves(StubBatch(sequences, distinct), rows, count)
     assert len(leaf_indices) == count
-    assert sorted(np.concatenate(leaf_indices).tolist()) == chosen_tokens.tolist()
-    homes = {}
+    assert sorted(np.concatenate(leaf_indices).tolist()) == rows.tolist()
+    leaf_of_sequence = {}
     for number, leaf in enumerate(leaf_indices):
         for row in leaf.tolist():
-            assert homes.setdefault(distinct[row], number) == number
+            assert leaf_of_sequence.setdefault(distinct[row], number) == number
     order = [
         sequences[index]
         for number in range(count)
@@ -105,7 +105,7 @@ def test_equal_sequences_are_in_one_leaf(sequences, count, data):
 
 def test_leaves_have_similar_numbers_of_distinct_prefixes():
     sequences = [(0, index, *range(index % 5)) for index in range(400)]
-    leaf_indices = leaves(Data(sequences, range(400)), np.arange(400), 8)
+    leaf_indices = leaves(StubBatch(sequences, range(400)), np.arange(400), 8)
     sizes = [sum(len(sequences[row]) - 1 for row in leaf) for leaf in leaf_indices]
     assert max(sizes) - min(sizes) <= 6
 
@@ -113,7 +113,7 @@ def test_leaves_have_similar_numbers_of_distinct_prefixes():
 def test_a_parameter_used_in_no_leaf_has_no_gradient():
     used, unused, late = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
     tree = GradientTree([used, unused, late], 2)
-    data = Data([(0,), (1,)], [0, 1])
+    data = StubBatch([(0,), (1,)], [0, 1])
     for index, _ in enumerate(tree.leaves(data, np.arange(2))):
         used.grad = torch.ones(2)
         late.grad = torch.full((2,), 3.0) if index else None
@@ -146,7 +146,7 @@ def test_the_number_of_leaves_must_be_a_power_of_two():
         resolve({"learner": {"leaves": 6}, "environments": [{"name": "kuhn_poker"}]})
 
 
-# values that are not finite reach neither weights nor checkpoints: the run stops with the place, the cause and the last checkpoint
+# NaN or infinity reaches neither weights nor checkpoints: the run stops and names the step, the cause and the last checkpoint
 CONFIG = {
     "steps": 6,
     "threads": 1,
@@ -199,7 +199,7 @@ def test_warm_up_is_checked_too(tmp_path):
     assert "This happened in the warm-up. No checkpoint had been saved." in message
 
 
-def test_an_overflowing_sum_is_distinguished_from_a_large_loss(tmp_path):
+def test_an_overflowing_sum_of_finite_losses_is_reported(tmp_path):
     message = train_until_error(
         tmp_path / "run", losses=[{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": schedule(0.01, 3.3e38)}]
     )
@@ -245,12 +245,12 @@ def test_a_gradient_that_is_not_finite_changes_nothing(saved):
         assert saved(engine) == saved_before
 
 
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_weights_that_are_not_finite_are_not_saved(wrong, saved):
+@pytest.mark.parametrize("bad_value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_not_saved(bad_value, saved):
     engine = LocalEngine(resolve({**CONFIG, "learner": {"average": 0.9}}))
     saved(engine)
     with torch.no_grad():
-        engine.learner.average.model.parameters()[0].view(-1)[-1] = wrong
+        engine.learner.average.model.parameters()[0].view(-1)[-1] = bad_value
     with pytest.raises(DivergedError, match="is not saved"):
         saved(engine)
 

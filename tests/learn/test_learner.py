@@ -1,4 +1,4 @@
-"""The learner with deduplicated sequences, compared with one row per game."""
+"""The learner deduplicates sequences; its updates equal those with one row per game."""
 
 import logging
 from dataclasses import replace
@@ -55,17 +55,17 @@ def naive_gradient(model, episodes, advantages, temperature=1.0):
     for row, (episode, turn) in enumerate(rows):
         sequences.setdefault((episode.episode_id, turn.seat), []).append((row, turn))
     for turns in sequences.values():
-        ids, picks = [], []
+        ids, samples = [], []
         for row, turn in turns:
             for segment in turn.segments:
                 if segment.kind == "sampled":
-                    picks += [(len(ids) + i, token, row) for i, token in enumerate(segment.ids)]
+                    samples += [(len(ids) + i, token, row) for i, token in enumerate(segment.ids)]
                 ids += segment.ids
         tokens = torch.tensor([ids])
         log_p = (
             hugging_face(model.network)(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature
         ).log_softmax(-1)
-        for position, token, row in picks:
+        for position, token, row in samples:
             total = total - advantages[row] * log_p[position - 1, token]
             count += 1
     (total / count).backward()
@@ -92,18 +92,20 @@ def test_update_equals_one_row_per_game(micro_tokens):
     assert metrics["logprob_difference_max"] < 1e-5
 
 
-def test_equal_games_keep_the_token_sets_they_were_sampled_from():
+def test_logprobs_use_the_token_sets_of_each_episode():
     engine = make_engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
     episodes = episodes_of(engine)
-    full_sets = [with_token_sets(episode, 100 + episode.episode_id, lambda token: ()) for episode in episodes]
-    last = [with_token_sets(episode, 200 + episode.episode_id, lambda token: ((token,),)) for episode in episodes]
-    data = pack([*episodes, *full_sets, *last])
+    unlimited_sets = [with_token_sets(episode, 100 + episode.episode_id, lambda token: ()) for episode in episodes]
+    single_token_sets = [
+        with_token_sets(episode, 200 + episode.episode_id, lambda token: ((token,),)) for episode in episodes
+    ]
+    data = pack([*episodes, *unlimited_sets, *single_token_sets])
     logprobs, count = engine.learner._logprobs(data, engine.model), len(data.turn_of) // 3
     assert logprobs[:count] == pytest.approx(data.logprobs[:count], abs=1e-5)
-    assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # one token to choose from
-    full_logprobs = engine.learner._logprobs(pack(full_sets), engine.model)
-    assert logprobs[count : 2 * count] == pytest.approx(full_logprobs, abs=1e-6)
-    assert (logprobs[:count] - full_logprobs).min() > 0.01  # a smaller set to choose from
+    assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # each set has one token
+    unlimited_logprobs = engine.learner._logprobs(pack(unlimited_sets), engine.model)
+    assert logprobs[count : 2 * count] == pytest.approx(unlimited_logprobs, abs=1e-6)
+    assert (logprobs[:count] - unlimited_logprobs).min() > 0.01  # a smaller set raises log-probabilities
 
 
 def with_token_sets(episode, number, sets):
@@ -133,7 +135,7 @@ def test_fresh_games_beside_older_ones_keep_the_samplers_log_probs():
     assert np.abs(logprobs - data.logprobs)[~is_fresh].max() > 0.1  # the weights have moved
 
 
-def test_minibatches_and_epochs_take_as_many_updates():
+def test_the_number_of_updates_is_minibatches_times_epochs():
     engine = make_engine(learner={"minibatches": 3, "epochs": 2})
     data = pack(episodes_of(engine))
     update(engine, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
@@ -202,10 +204,10 @@ def test_a_vocabulary_feature_is_read_at_the_sampled_token():
 
 
 def test_ratio_tails_by_hand():
-    """Of 200 ratios, three are out of [0.5, 2]; 2 itself is not. The 99th percentile lies between the third largest and the second."""
-    sizes = np.zeros(200)
-    sizes[:4] = np.log([2.0, 3.0, 4.0, 5.0])
-    tails = ratio_tails(sizes)
+    """Of 200 ratios, 3, 4 and 5 are outside [0.5, 2]; the 99th percentile lies between 3 and 4."""
+    log_ratios = np.zeros(200)
+    log_ratios[:4] = np.log([2.0, 3.0, 4.0, 5.0])
+    tails = ratio_tails(log_ratios)
     assert tails["ratio_tail"] == 3 / 200
     assert 3.0 <= tails["ratio_p99"] <= 4.0
     assert ratio_tails(np.full(3, 900.0)) == {"ratio_tail": 1.0, "ratio_p99": pytest.approx(np.exp(20.0))}
@@ -215,8 +217,8 @@ def test_ratio_tails_cover_all_updates_and_both_directions():
     one_update = play_round((engine := make_engine()).config, engine, Methods.of(engine.config), RunState()).metrics
     assert one_update["ratio_tail"] == 0.0 and one_update["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
     engine = make_engine(learner={"epochs": 4, "learning_rate": 0.05})
-    often = play_round(engine.config, engine, Methods.of(engine.config), RunState()).metrics
-    assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
+    several_epochs = play_round(engine.config, engine, Methods.of(engine.config), RunState()).metrics
+    assert 0.0 < several_epochs["ratio_tail"] < 1.0 and several_epochs["ratio_p99"] > 2.0
 
 
 def test_without_shared_prefixes_padded_chunks_stay_within_the_limit():
@@ -230,7 +232,7 @@ def test_without_shared_prefixes_padded_chunks_stay_within_the_limit():
     assert run.learner._max_padding == 1
 
 
-def masked(run, data, advantages, is_trained):
+def update_with_mask(run, data, advantages, is_trained):
     stream = run.root.child("update").child(0)
     return run.learner.update(data, advantages, None, trained=is_trained, progress=0.0, stream=stream)
 
@@ -244,8 +246,8 @@ def test_masked_tokens_are_in_no_gradient_and_in_no_mean(reduction):
     rng = np.random.default_rng(0)
     advantages = rng.normal(size=len(data.turn_of))
     is_trained = rng.random(len(advantages)) < 0.5
-    masked_metrics = masked(runs[0], data, advantages, is_trained)
-    other_metrics = masked(runs[1], data, np.where(is_trained, advantages, 1e3), is_trained)
+    masked_metrics = update_with_mask(runs[0], data, advantages, is_trained)
+    other_metrics = update_with_mask(runs[1], data, np.where(is_trained, advantages, 1e3), is_trained)
     assert masked_metrics == other_metrics  # advantages of masked tokens have no effect
     weights, other_weights = runs[0].model.tensors(), runs[1].model.tensors()
     assert all(weights[name].equal(other_weights[name]) for name in weights)
@@ -259,7 +261,7 @@ def test_the_mean_of_the_loss_is_over_unmasked_tokens():
     rng = np.random.default_rng(1)
     advantages, is_trained = rng.normal(size=len(data.turn_of)), rng.random(len(data.turn_of)) < 0.3
     sums = -(advantages * data.logprobs)[is_trained].mean()
-    assert masked(engine, data, advantages, is_trained)["loss"] == pytest.approx(sums, abs=1e-4)
+    assert update_with_mask(engine, data, advantages, is_trained)["loss"] == pytest.approx(sums, abs=1e-4)
 
 
 def test_masking_whole_games_equals_removing_them():
@@ -270,14 +272,14 @@ def test_masking_whole_games_equals_removing_them():
     remaining = [episode for episode in episodes if episode.episode_id % 3]
     number = np.array([episode.episode_id for episode, _ in ordered_turns(episodes)])
     is_trained = (number % 3 > 0)[data.turn_of]
-    masked(runs[0], data, advantages, is_trained)
+    update_with_mask(runs[0], data, advantages, is_trained)
     update(runs[1], pack(remaining), advantages[is_trained], step=0, progress=0.0)
     masked_weights, weights_without = runs[0].model.tensors(), runs[1].model.tensors()
     assert all(torch.allclose(masked_weights[name], weights_without[name], atol=1e-6) for name in masked_weights)
 
 
-# at the first update every trained parameter needs a gradient, or the run stops and names those without one
-SETTING = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
+# a run stops at the first update if a trained parameter has no gradient, and names the parameter
+SMALL_RUN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
 LORA = {"rank": 2, "targets": ["c_attn"]}
 TINY = {"hidden_size": 16, "heads": 2}
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss", "weight": 0.5}]}
@@ -286,13 +288,13 @@ CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "
 @pytest.fixture(scope="module")
 def gpt2_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny") / "model"
-    LocalEngine(resolve({**SETTING, "model": TINY})).learner.policy.save(folder)
+    LocalEngine(resolve({**SMALL_RUN, "model": TINY})).learner.policy.save(folder)
     return folder
 
 
-def make_exact_engine(folder, **changes):
+def make_engine_with_adapters(folder, **changes):
     model = {"name": str(folder), "device": "cpu", "lora": LORA, **changes.pop("model", {})}
-    return LocalEngine(resolve({**SETTING, "model": model, "renderer": {"name": "plain"}, **changes}))
+    return LocalEngine(resolve({**SMALL_RUN, "model": model, "renderer": {"name": "plain"}, **changes}))
 
 
 def one_step(run):
@@ -301,7 +303,7 @@ def one_step(run):
 
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
 def test_adapters_on_an_exported_gpt2_learn(gpt2_folder, changes):
-    run = make_exact_engine(gpt2_folder, learner={"learning_rate": 0.01, "epochs": 2}, **changes)
+    run = make_engine_with_adapters(gpt2_folder, learner={"learning_rate": 0.01, "epochs": 2}, **changes)
     tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     warm_up(run.config, run)
     one_step(run)
@@ -311,9 +313,9 @@ def test_adapters_on_an_exported_gpt2_learn(gpt2_folder, changes):
 
 
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])
-def test_adapters_that_the_forward_pass_does_not_call_are_refused(gpt2_folder, monkeypatch, changes):
+def test_adapters_that_the_forward_pass_ignores_are_refused(gpt2_folder, monkeypatch, changes):
     monkeypatch.setattr(language_model, "architecture", Gpt2)  # a forward pass that uses only the base weights
-    run = make_exact_engine(gpt2_folder, **changes)
+    run = make_engine_with_adapters(gpt2_folder, **changes)
     tensors_before = {name: tensor.clone() for name, tensor in run.model.tensors().items()}
     with pytest.raises(ModelError, match=r"4 of [46] trained.*c_attn\.lora_A.*and 1 more.*model\.lora\.targets"):
         warm_up(run.config, run)
@@ -322,7 +324,7 @@ def test_adapters_that_the_forward_pass_does_not_call_are_refused(gpt2_folder, m
 
 
 def test_a_parameter_without_gradient_is_named():
-    engine = LocalEngine(resolve({**SETTING, "model": TINY}))
+    engine = LocalEngine(resolve({**SMALL_RUN, "model": TINY}))
     engine.model.network.register_parameter("spare", nn.Parameter(torch.zeros(3)))
     with pytest.raises(ModelError, match=r"1 of \d+ trained parameters.*network\.spare\. Train adapters"):
         one_step(engine)
@@ -330,7 +332,7 @@ def test_a_parameter_without_gradient_is_named():
 
 def test_an_unused_value_head_is_reported_once_and_the_run_continues(caplog, monkeypatch):
     monkeypatch.setattr("sparring.methods.credit.gae.REQUIRES", {})  # an external estimator may omit it
-    engine = LocalEngine(resolve({**SETTING, "model": TINY, "credit": {"name": "gae"}}))
+    engine = LocalEngine(resolve({**SMALL_RUN, "model": TINY, "credit": {"name": "gae"}}))
     with caplog.at_level(logging.WARNING):
         one_step(engine)
         one_step(engine)
@@ -350,7 +352,7 @@ def test_a_value_head_without_targets_is_named():
 
 
 def test_losses_that_depend_on_no_parameter_are_refused():
-    run = LocalEngine(resolve({**SETTING, "model": TINY}))
+    run = LocalEngine(resolve({**SMALL_RUN, "model": TINY}))
     run.learner.losses = [
         WeightedLoss(bound=bind("losses", "truncated_is"), weight=parse(1.0))
     ]  # resolve refuses such a list
@@ -359,7 +361,7 @@ def test_losses_that_depend_on_no_parameter_are_refused():
 
 
 def test_frozen_parameters_need_no_gradient():
-    engine = LocalEngine(resolve({**SETTING, "model": TINY}))
+    engine = LocalEngine(resolve({**SMALL_RUN, "model": TINY}))
     engine.model.network.transformer.wpe.weight.requires_grad_(False)
     assert isinstance(engine.model, LanguageModel)
     one_step(engine)

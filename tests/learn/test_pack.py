@@ -1,4 +1,4 @@
-"""The layout of training arrays: one row per turn, whatever a turn holds."""
+"""The layout of training arrays: one row per turn, for any segments of a turn."""
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ def episode(*turns, number=0):
     )
 
 
-def test_a_turn_of_several_sampled_runs_is_one_row():
-    """Think, the tool's answer, answer; then a turn whose reply is empty; then a plain one."""
+def test_a_turn_of_several_sampled_segments_is_one_row():
+    """Three turns: a thought, a tool result and a reply; an empty reply; one plain reply."""
     episode_of_three = episode(
         turn(0, "prompt:3", "sampled:2", "context:4", "sampled:3", "boundary:1", start=0),
         turn(1, "context:2", "sampled:0", start=13),
@@ -56,12 +56,12 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
     assert data.turn_of.tolist() == [0, 0, 0, 0, 0, 2, 2]
     assert [data.sequences[0][position] for position in data.position_of] == [3, 4, 9, 10, 11, 16, 17]
     assert turns.n_tokens.tolist() == [5, 0, 2]
-    ask_ids, after_ids, token_ids = (
+    before_ids, after_ids, token_ids = (
         critic_positions(data, key, np.arange(n))[1].tolist() for key, n in (("before", 3), ("after", 3), ("token", 7))
     )
-    assert ask_ids == [2, 14, 15]
+    assert before_ids == [2, 14, 15]
     assert after_ids == [11, 14, 17]  # the last sampled id of the turn; an empty reply adds nothing to the prompt
-    assert token_ids == [2, 3, 8, 9, 10, 15, 16]  # the id before each sampled one, the tool's answer included
+    assert token_ids == [2, 3, 8, 9, 10, 15, 16]  # the id before each sampled id, also after the tool result
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
     [(("sampled:1", "sampled:2"), ("sampled:3",)), (("sampled:3", "context:1", "sampled:3"), None)],
 )
 def test_legal_replies_are_compared_with_the_complete_reply(segments, expected_ids):
-    """A reply continues after a change of weights; a new one begins after a tool result."""
+    """A reply continues over a change of weights; after a tool result a new reply begins."""
     replies = LegalReplies(lambda action: (1, 2, 3))
     legal = pack([episode(turn(0, *segments, start=1))], replies).legal[0]
     if expected_ids is not None:
@@ -86,23 +86,23 @@ def test_legal_replies_are_compared_with_the_complete_reply(segments, expected_i
     st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3), min_size=1, max_size=5),
     st.booleans(),
 )
-def test_rows_and_positions_equal_a_plain_loop(turns, anew):
-    """Each turn is a list of (context, sampled) lengths; ``anew`` begins a new conversation in every turn."""
-    recorded_turns, next_id = [], 0
+def test_rows_and_positions_equal_a_plain_loop(turns, new_conversations):
+    """Each turn is a list of (context, sampled) lengths; with ``new_conversations`` every turn begins a new conversation."""
+    packed_turns, next_id = [], 0
     for index, runs in enumerate(turns):
-        next_id = 0 if anew else next_id
+        next_id = 0 if new_conversations else next_id
         kinds = [
             f"{kind}:{length}"
             for num_context, num_sampled in runs
             for kind, length in (("context", num_context), ("sampled", num_sampled))
         ]
-        recorded_turns.append(turn(index, *kinds, conversation=index if anew else 0, start=next_id))
+        packed_turns.append(turn(index, *kinds, conversation=index if new_conversations else 0, start=next_id))
         next_id += sum(num_context + num_sampled for num_context, num_sampled in runs)
-    data = pack([episode(*recorded_turns)])
+    data = pack([episode(*packed_turns)])
     assert len(data.prompt_ends) == len(turns)
     expected, rows, position = [], [], 0
     for row, runs in enumerate(turns):
-        position = 0 if anew else position
+        position = 0 if new_conversations else position
         for num_context, num_sampled in runs:
             position += num_context
             expected += range(position, position + num_sampled)
@@ -112,18 +112,20 @@ def test_rows_and_positions_equal_a_plain_loop(turns, anew):
     for row, (_, next_id) in enumerate(data.prompt_ends.tolist()):
         num_context = turns[row][0][0]
         begin = (
-            0 if anew else sum(num_context + num_sampled for runs in turns[:row] for num_context, num_sampled in runs)
+            0
+            if new_conversations
+            else sum(num_context + num_sampled for runs in turns[:row] for num_context, num_sampled in runs)
         )
         assert next_id == begin + num_context - 1
 
 
 def test_a_trained_turn_without_tokens_is_refused():
-    silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
+    turn_without_tokens = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
     with pytest.raises(
         RolloutError,
         match=r"Turn 1 of seat 0 in episode 7 of 'g' was not sampled by a model.*'random' returns no tokens",
     ):
-        pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])
+        pack([episode(turn(0, "prompt:2", "sampled:1"), turn_without_tokens, number=7)])
 
 
 MASKS = st.lists(st.booleans(), min_size=9, max_size=9)
@@ -143,8 +145,8 @@ def test_a_pack_of_some_tokens_keeps_their_context(mask):
         subset.turn_of.tolist() == data.turn_of[mask].tolist()
         and subset.logprobs.tolist() == data.logprobs[mask].tolist()
     )
-    owner = np.repeat(np.arange(3), data.tokens)
-    assert subset.tokens.tolist() == [int((mask & (owner == number)).sum()) for number in range(3)]
+    episode_of_token = np.repeat(np.arange(3), data.tokens)
+    assert subset.tokens.tolist() == [int((mask & (episode_of_token == number)).sum()) for number in range(3)]
     assert subset.with_replies.tolist() == [number for number in range(3) if subset.tokens[number]]
     index = 0
     for number in range(3):
@@ -157,7 +159,7 @@ def test_a_pack_of_some_tokens_keeps_their_context(mask):
         index += len(positions)
     assert len(subset.sequences) == len(
         set(zip(subset.sequences, subset.positions, strict=True))
-    )  # each distinct pair occurs once
+    )  # no pair occurs twice
     for (old_sequence, position), (new_sequence, new_position) in zip(
         data.prompt_ends, subset.prompt_ends, strict=True
     ):  # the positions that a critic reads stay the same

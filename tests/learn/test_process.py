@@ -1,4 +1,4 @@
-"""The process reward model: its loss and gradient by hand, its separation from the policy, and what it learns."""
+"""The process reward model: loss and gradient by hand, separation from the policy, and learned rewards."""
 
 import math
 import types
@@ -60,16 +60,16 @@ def test_the_loss_of_a_pair_by_hand():
 def test_the_gradient_is_that_of_the_loss_for_any_order_of_pairs(seed, order):
     generator = np.random.Generator(np.random.Philox(seed))
     turns = rows_of(np.repeat(np.arange(5), [1, 3, 2, 1, 4]), generator.normal(size=11))
-    better, worse, leaf = (
+    better, worse, logprobs = (
         generator.integers(0, 5, 6),
         generator.integers(0, 5, 6),
         torch.tensor(generator.normal(size=11)),
     )
-    leaf.requires_grad_(True)
-    scores = 0.3 * (leaf - torch.tensor(turns.old_logprob))
+    logprobs.requires_grad_(True)
+    scores = 0.3 * (logprobs - torch.tensor(turns.old_logprob))
     means = torch.stack([scores[torch.tensor(turns.trajectory == index)].mean() for index in range(5)])
-    (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), leaf)
-    mean = mean_scores(leaf.detach().numpy(), turns, 0.3)
+    (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), logprobs)
+    mean = mean_scores(logprobs.detach().numpy(), turns, 0.3)
     assert mean == pytest.approx(means.detach().numpy())
     order = list(order)
     for a, b in ((better, worse), (better[order], worse[order])):
@@ -85,17 +85,17 @@ def test_extreme_margins_stay_finite():
 
 @pytest.mark.parametrize("pairs", ["one_to_one", "all"])
 def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
-    micro = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
-    run = make_engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
+    learner_options = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
+    run = make_engine(learner=learner_options, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
     with torch.no_grad():
         for parameter in run.policies["main"].process.model.parameters():
             parameter.mul_(1.1)  # otherwise all Q are 0
     episodes = episodes_of(run)
     batch = run.batch(episodes, progress=0.0)  # with learning rate 0 no weight changes
     data, turns = batch.pack, batch.turns
-    spoken, scores_of = {}, {}
+    ids_of_player, scores_of = {}, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
-        ids, score = spoken.setdefault((episode.episode_id, turn.seat), []), 0.0
+        ids, score = ids_of_player.setdefault((episode.episode_id, turn.seat), []), 0.0
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
@@ -112,9 +112,10 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
         compared_pairs = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
     else:
         compared_pairs = []
-        for start in set(key.values()):
+        for group_and_role in set(key.values()):
             members = sorted(
-                (number for number in key if key[number] == start), key=lambda number: (returns[number], number)
+                (number for number in key if key[number] == group_and_role),
+                key=lambda number: (returns[number], number),
             )
             compared_pairs += [
                 (members[-1 - k], members[k])
@@ -150,7 +151,7 @@ def test_before_training_it_equals_the_policy_and_adds_nothing():
     assert np.array_equal(bind("credit", "oprl")(turns, {}).advantages, rloo(turns).advantages)
 
 
-def test_training_it_keeps_the_policy_and_raises_winning_games():
+def test_training_it_keeps_the_policy_and_ranks_won_games_higher():
     engine = make_engine()
     episodes = episodes_of(engine)
     weights_before = weights(engine.model).clone()
@@ -180,7 +181,7 @@ def test_without_pairs_it_does_not_change():
 
 def test_it_has_separate_updates_and_learning_rate():
     schedule = {"schedule": "linear", "start": 0.002, "end": 0.0}
-    change = {}
+    changes_by_name = {}
     for name, process in {
         "plain": {},
         "same": {"learning_rate": 0.01},
@@ -192,11 +193,11 @@ def test_it_has_separate_updates_and_learning_rate():
         episodes = episodes_of(engine)
         weights_before = weights(engine.policies["main"].process.model).clone()
         engine.batch(episodes, progress=0.5)
-        change[name] = (weights(engine.policies["main"].process.model) - weights_before).norm().item()
-    assert change["plain"] == change["same"]
-    assert change["twice"] > 1.2 * change["plain"]
-    assert change["slow"] == pytest.approx(change["schedule"], rel=1e-3)
-    assert change["slow"] == pytest.approx(change["plain"] / 10, rel=1e-2)
+        changes_by_name[name] = (weights(engine.policies["main"].process.model) - weights_before).norm().item()
+    assert changes_by_name["plain"] == changes_by_name["same"]
+    assert changes_by_name["twice"] > 1.2 * changes_by_name["plain"]
+    assert changes_by_name["slow"] == pytest.approx(changes_by_name["schedule"], rel=1e-3)
+    assert changes_by_name["slow"] == pytest.approx(changes_by_name["plain"] / 10, rel=1e-2)
 
 
 def test_estimators_without_it_have_no_process_model(saved):
@@ -238,12 +239,12 @@ def test_with_adapters_it_is_a_second_set_that_checkpoints_restore(chat_folder, 
     restored = make_engine(**changes)
     restored.restore(tmp_path)
     assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
-    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (engine, restored))
+    first, second = (play_round(either.config, either, methods, RunState(step=1)) for either in (engine, restored))
     assert first.metrics == second.metrics
     assert torch.equal(weights(restored.policies["main"].process.model), weights(engine.policies["main"].process.model))
 
 
-def test_in_a_chain_it_learns_which_step_decides():
+def test_in_a_chain_it_learns_which_step_is_decisive():
     engine = make_engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
     warm_up(engine.config, engine)
     for step in range(8):
@@ -253,11 +254,11 @@ def test_in_a_chain_it_learns_which_step_decides():
     is_won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
     rewards_by_step = np.array(
-        [[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (is_won, ~is_won)]
+        [[reward[mask & (turns.turn_index == step)].mean() for step in range(4)] for mask in (is_won, ~is_won)]
     )
     assert (rewards_by_step[0].argmax(), rewards_by_step[1].argmin()) == (1, 1), (
         rewards_by_step
-    )  # the decisive step (needle) is step 2
+    )  # the decisive step has index 1 (needle=2 counts from 1)
     gap = rewards_by_step[0] - rewards_by_step[1]
     assert gap[1] > 3 * np.abs(gap[[0, 2, 3]]).max(), rewards_by_step
     assert metrics["process/accuracy"] > 0.8

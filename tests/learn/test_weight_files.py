@@ -26,7 +26,7 @@ BASE = {
     "environments": [{"name": "kuhn_poker"}],
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
 }
-ALL = {
+ALL_COPIES = {
     "credit": {"name": "oprl"},
     "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}],
     "rollout": {"group_size": 8},
@@ -39,8 +39,8 @@ def make_engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
-def test_a_snapshot_is_a_copy_that_follows_on_request():
-    """An average of decay 0.75 goes a quarter of the way: from 0 to 1 that is 0.25, then 0.4375."""
+def test_a_snapshot_changes_only_by_follow():
+    """An EMA with decay 0.75 moves a quarter of the distance: from 0 towards 1 to 0.25, then to 0.4375."""
     model = make_engine().model
     snapshot = Snapshot.of(model, "average")
     with torch.no_grad():
@@ -72,7 +72,7 @@ def test_only_saved_snapshots_are_restored(tmp_path):
 
 
 def test_the_plan_counts_the_weights_of_the_engine():
-    config = resolve({**BASE, **ALL})
+    config = resolve({**BASE, **ALL_COPIES})
     engine = LocalEngine(config)
     for step in (1, 2):
         engine.take_member(snapshot(step))
@@ -89,7 +89,7 @@ def test_the_plan_counts_the_weights_of_the_engine():
     assert planned_copies(resolve(BASE)) == 0
 
 
-AVERAGED = {"rollout": {"games_per_step": 8}, "learner": {"average": 0.998, "minibatches": 4, "learning_rate": 0.01}}
+WITH_EMA = {"rollout": {"games_per_step": 8}, "learner": {"average": 0.998, "minibatches": 4, "learning_rate": 0.01}}
 
 
 def learn(run, step):
@@ -98,16 +98,16 @@ def learn(run, step):
 
 def test_ema_weights_contain_almost_no_initial_weights():
     """With a constant decay, 0.998 ** 8 = 98 % of the EMA weights would be the random initial weights."""
-    run = make_engine(**AVERAGED)
+    run = make_engine(**WITH_EMA)
     start, weights_by_update = weights(run.model), []
     apply = run.learner._apply
 
-    def applied():
+    def record_weights():
         norm = apply()
         weights_by_update.append(weights(run.model))
         return norm
 
-    run.learner._apply = applied
+    run.learner._apply = record_weights
     for step in range(2):
         learn(run, step)
     assert len(weights_by_update) == num_updates(run.learner.optimizer) == 8
@@ -124,18 +124,18 @@ def test_the_decay_warms_up_to_the_configured_value():
     assert ema_decay(0.0, 10) == 0.0
 
 
-def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
-    engine = make_engine(**AVERAGED)
+def test_ema_weights_have_the_version_of_the_policy_also_when_restored(tmp_path):
+    engine = make_engine(**WITH_EMA)
     for step in range(2):
         learn(engine, step)
     assert engine.learner.average.model.version == engine.model.version == 2
     tmp_path.joinpath("saved").mkdir()
     engine.save(tmp_path / "saved")
-    resumed = make_engine(**AVERAGED)
+    resumed = make_engine(**WITH_EMA)
     resumed.restore(tmp_path / "saved")
-    for each_run in (engine, resumed):
-        learn(each_run, 2)
-        assert each_run.learner.average.model.version == each_run.model.version == 3
+    for either in (engine, resumed):
+        learn(either, 2)
+        assert either.learner.average.model.version == either.model.version == 3
     assert torch.equal(weights(engine.learner.average.model), weights(resumed.learner.average.model))
     engine.learner.restart(Snapshot.of(engine.model, "past"))
     assert engine.learner.average.model.version == engine.model.version == 4

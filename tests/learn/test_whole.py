@@ -60,7 +60,7 @@ def update(learner, run_and_episodes, advantages=None):
 @pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"minibatches": 3, "epochs": 2, "micro_tokens": 60}])
 def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
     run, data, turns = run_and_episodes
-    minibatches_seen = []
+    recorded_minibatches = []
 
     def probe(batch):
         minibatch, index = batch.whole, batch.index
@@ -72,19 +72,19 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
         assert torch.allclose(minibatch.entropy[index], batch.entropy, atol=1e-6)
         assert torch.allclose(minibatch.reference_logprobs[index], batch.reference_logprobs, atol=1e-6)
         assert not minibatch.logprobs.requires_grad
-        minibatches_seen.append(minibatch)
+        recorded_minibatches.append(minibatch)
         return LossTerm(values=batch.logprobs)
 
     update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), run_and_episodes)
     returns, first = trajectory_returns(turns)
     groups = start_groups(turns)[0]
-    for minibatch in minibatches_seen:
+    for minibatch in recorded_minibatches:
         assert len(minibatch.outcome) == len(torch.unique(minibatch.trajectory)) == len(minibatch.group)
         assert set(minibatch.outcome.tolist()) <= set(returns.astype(np.float32).tolist())
         assert set(minibatch.group.tolist()) <= set(groups[first].tolist())
         assert ((minibatch.uniform >= 0) & (minibatch.uniform < 1)).all()
     if not config:  # one pass over everything, in the order of the table
-        (minibatch,) = minibatches_seen
+        (minibatch,) = recorded_minibatches
         assert minibatch.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
         assert minibatch.turn_index.tolist() == turns.turn_index[data.turn_of].tolist()
         assert minibatch.outcome.tolist() == pytest.approx(returns.tolist())
@@ -92,10 +92,10 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
 
 
 @pytest.mark.parametrize(
-    ("requirements", "config", "passes", "of_reference"),
+    ("requirements", "config", "passes", "passes_of_reference"),
     [
         ((), {}, 1, 0),
-        (("whole",), {}, 1, 0),  # one pass is the whole minibatch: it is read once
+        (("whole",), {}, 1, 0),  # one pass contains the whole minibatch, so it is computed once
         (("whole", "reference_logprobs"), {}, 1, 1),
         (("reference_logprobs",), {"micro_tokens": 40}, 1, 1),
         (("whole",), {"micro_tokens": 40}, 2, 0),
@@ -103,19 +103,19 @@ def test_every_forward_pass_sees_the_whole_minibatch(run_and_episodes, config):
         (("whole", "reference_logprobs"), {"leaves": 2}, 2, 1),
     ],
 )
-def test_a_minibatch_is_read_only_as_often_as_needed(
-    run_and_episodes, monkeypatch, requirements, config, passes, of_reference
+def test_a_minibatch_needs_no_unnecessary_forward_passes(
+    run_and_episodes, monkeypatch, requirements, config, passes, passes_of_reference
 ):
     learner = learner_with(run_and_episodes[0], lambda batch: LossTerm(values=batch.logprobs), requirements, **config)
-    reads, forward = [], learner._forward
+    forward_calls, forward = [], learner._forward
     monkeypatch.setattr(
-        learner, "_forward", lambda model, part: reads.append((model, len(part.tokens))) or forward(model, part)
+        learner, "_forward", lambda model, part: forward_calls.append((model, len(part.tokens))) or forward(model, part)
     )
     update(learner, run_and_episodes)
     tokens = len(run_and_episodes[1].turn_of)
-    num_reads = sum(count for model, count in reads if model is learner.model)
+    num_reads = sum(count for model, count in forward_calls if model is learner.model)
     assert num_reads == tokens * passes
-    assert sum(count for _, count in reads) - num_reads == tokens * of_reference
+    assert sum(count for _, count in forward_calls) - num_reads == tokens * passes_of_reference
 
 
 def test_a_sum_does_not_depend_on_the_split_of_the_minibatch(run_and_episodes):
@@ -149,13 +149,13 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
         learner.update(data, advantages, None, turns=run_and_episodes[2], progress=0.0, stream=Stream.from_seed(0))
         return norms
 
-    of_token = np.repeat(np.arange(len(data.tokens)), data.tokens)
+    sequence_of_token = np.repeat(np.arange(len(data.tokens)), data.tokens)
 
-    def by_hand(batch):
-        sequences = np.unique(of_token[tokens_of(batch)])
-        plays = data.episode[sequences]
-        weight = {s: 1 / (len(set(plays)) * (plays == data.episode[s]).sum() * data.tokens[s]) for s in sequences}
-        weights_of_tokens = of_token[tokens_of(batch)][batch.index.numpy()]
+    def agent_mean_by_hand(batch):
+        sequences = np.unique(sequence_of_token[tokens_of(batch)])
+        episodes = data.episode[sequences]
+        weight = {s: 1 / (len(set(episodes)) * (episodes == data.episode[s]).sum() * data.tokens[s]) for s in sequences}
+        weights_of_tokens = sequence_of_token[tokens_of(batch)][batch.index.numpy()]
         return LossTerm(
             values=batch.logprobs * batch.advantages * torch.tensor([weight[s] for s in weights_of_tokens]), level="sum"
         )
@@ -166,7 +166,7 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
     agent_mean_gradients = gradients(
         lambda batch: LossTerm(values=batch.logprobs * batch.advantages), reduction="agent_mean"
     )
-    expected = gradients(by_hand)
+    expected = gradients(agent_mean_by_hand)
     assert len(agent_mean_gradients) == config.get("minibatches", 1)
     assert (
         all(torch.allclose(a, b, atol=1e-5) for a, b in zip(agent_mean_gradients, expected, strict=True))
@@ -181,7 +181,7 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
 @pytest.mark.parametrize(
     "name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs]
 )
-def test_every_loss_gets_its_requirements_and_trains(run_and_episodes, name):
+def test_every_loss_gets_its_columns_and_changes_weights(run_and_episodes, name):
     run = run_and_episodes[0]
     loss_names = {"policy_gradient", name}  # some losses only provide weights
     bound = [
@@ -197,15 +197,15 @@ def test_every_loss_gets_its_requirements_and_trains(run_and_episodes, name):
 
 def test_the_reverse_order_updates_the_last_turns_first(run_and_episodes):
     run, data, turns = run_and_episodes
-    turns_seen = []
+    recorded_turns = []
 
     def probe(batch):
-        turns_seen.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
+        recorded_turns.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
         return LossTerm(values=-batch.advantages * batch.logprobs)
 
     learner = learner_with(run, probe, order="reverse_turns", epochs=2)
     update(learner, run_and_episodes, np.ones(len(data.turn_of)))
-    assert [set(indices) for indices in turns_seen] == [{1}, {0}, {1}, {0}]
+    assert [set(indices) for indices in recorded_turns] == [{1}, {0}, {1}, {0}]
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
 
 
@@ -215,14 +215,14 @@ def test_seeupos_first_update_is_the_policy_gradient_of_last_turns(run_and_episo
         return Learner(run_and_episodes[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
 
     seeupo_learner, plain_learner = learner("gspo", "seeupo"), learner("policy_gradient")
-    steps = []
+    gradients = []
     for each_learner in (seeupo_learner, plain_learner):
         each_learner._apply = lambda each_learner=each_learner: (
-            steps.append([p.grad.clone() for p in each_learner.model.parameters()]) or 0.0
+            gradients.append([p.grad.clone() for p in each_learner.model.parameters()]) or 0.0
         )
         update(each_learner, run_and_episodes, np.ones(len(run_and_episodes[1].turn_of)))
-    assert len(steps) == 4
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(steps[0], steps[2], strict=True))
+    assert len(gradients) == 4
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(gradients[0], gradients[2], strict=True))
 
 
 def test_the_weights_of_the_reverse_order_by_hand():
@@ -231,7 +231,8 @@ def test_the_weights_of_the_reverse_order_by_hand():
     order = ReverseTurns(table, np.arange(4), np.array([0, 0, 0, 1]))
     advantages_of_tokens = np.array([2.0, 2.0, 2.0, 3.0])
     assert order.indices == [1, 0]
-    assert order.advantages(advantages_of_tokens, 1).tolist() == [0, 0, 8.0, 0]  # one of four tokens
+    # one of four tokens is in this turn, so its weight is 4
+    assert order.advantages(advantages_of_tokens, 1).tolist() == [0, 0, 8.0, 0]
     order.record_shift(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the probability of the last turn rose by half
     assert order.advantages(advantages_of_tokens, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
     order.record_shift(0, np.full(4, 500.0))
@@ -272,11 +273,11 @@ def weights_of(advantages, sequence, reduction, episode):
 @given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "agent_mean", "constant"]))
 def test_an_update_reduces_over_the_tokens_of_its_turn(seed, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
-    sizes = [
+    turn_sizes = [
         generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)
     ]  # tokens of each turn of each sequence
-    sequence = np.repeat(np.arange(4), [is_in_turn.sum() for is_in_turn in sizes])
-    index = np.concatenate([np.repeat(np.arange(len(is_in_turn)), is_in_turn) for is_in_turn in sizes])
+    sequence = np.repeat(np.arange(4), [sizes.sum() for sizes in turn_sizes])
+    index = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) for sizes in turn_sizes])
     episode = np.array([5, 2, 2, 2])
     table = types.SimpleNamespace(turn_index=index, trajectory=sequence)
     order = ReverseTurns(table, np.arange(len(index)), sequence, reduction, episode)
@@ -291,7 +292,7 @@ def test_an_update_reduces_over_the_tokens_of_its_turn(seed, reduction):
         assert not weights[~is_in_turn].any()
 
 
-def test_for_one_turn_games_the_order_has_no_effect():
+def test_the_order_has_no_effect_in_games_of_one_turn():
     config = {
         "environments": [{"name": "kuhn_poker"}],
         "rollout": {"games_per_step": 16},
@@ -354,20 +355,20 @@ def test_the_learner_keeps_games_in_one_minibatch_by_default(run_and_episodes, r
     turns = run_and_episodes[2]
 
     def episodes_of_minibatches(**config):
-        minibatches_seen = []
+        recorded_minibatches = []
         column = getattr(turns, together)
         learner = learner_with(
             run_and_episodes[0],
             lambda batch: (
-                minibatches_seen.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs)
+                recorded_minibatches.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs)
             ),
             requirements,
             minibatches=3,
             **config,
         )
         update(learner, run_and_episodes)
-        assert len(minibatches_seen) == 3
-        return minibatches_seen
+        assert len(recorded_minibatches) == 3
+        return recorded_minibatches
 
     assert all(not a & b for a, b in itertools.combinations(episodes_of_minibatches(), 2))
     parted = [a & b for a, b in itertools.combinations(episodes_of_minibatches(split="sequences"), 2)]

@@ -37,7 +37,7 @@ from sparring.play.team import play_teams
 
 MOVES = ("rock", "paper", "scissors")
 BEATS = {"rock": "paper", "paper": "scissors", "scissors": "rock"}
-LIKES = {move: biased(weights={move: 8}) for move in MOVES}
+OPPONENTS_BY_MOVE = {move: biased(weights={move: 8}) for move in MOVES}
 KUHN = {"environment": {"name": "kuhn_poker"}, "carry": ["first", "second"], "reveal": True}
 
 
@@ -56,7 +56,7 @@ class Policy:
             return [np.log([self.shares(query)[action] for action in query.legal_actions]) for query in queries]
 
 
-def fixed(**shares):
+def constant_policy(**shares):
     return Policy(lambda query: shares)
 
 
@@ -70,8 +70,10 @@ def random_policy(seed):
 
 
 def test_one_policy_for_all_attempts_by_hand():
-    exact = attempt_returns(trial(), fixed(rock=0.5, paper=0.2, scissors=0.2), role="left", opponents=LIKES)
-    # five ninths rock, two ninths each other move, against 0.8, 0.1, 0.1
+    exact = attempt_returns(
+        trial(), constant_policy(rock=0.5, paper=0.2, scissors=0.2), role="left", opponents=OPPONENTS_BY_MOVE
+    )
+    # legal moves only: rock 5/9, paper and scissors 2/9 each; an opponent plays its move with 0.8 and each other one with 0.1
     assert exact.returns == pytest.approx(np.array([[0.0, -0.7 / 3, 0.7 / 3]] * 3))
     assert exact.illegal == pytest.approx(np.full((3, 3), 0.1))
     assert exact.decisions == 1 + 9 + 81
@@ -79,7 +81,7 @@ def test_one_policy_for_all_attempts_by_hand():
 
 def test_illegal_mass_is_counted_in_its_attempt():
     first = Policy(lambda query: dict.fromkeys(MOVES, 1 / 3 if len(query.observations) == 1 else 0.2))
-    exact = attempt_returns(trial(), first, role="right", opponents={"rock": LIKES["rock"]})
+    exact = attempt_returns(trial(), first, role="right", opponents={"rock": OPPONENTS_BY_MOVE["rock"]})
     assert exact.illegal[:, 0] == pytest.approx([0.0, 0.4, 0.4], abs=1e-12)
 
 
@@ -91,16 +93,16 @@ def test_illegal_mass_is_weighted_by_the_reach_of_a_decision():
     assert exact.illegal[0] == pytest.approx([0.5 * 0.4 / 1.5, 0.0, 0.25 * 0.4 / 1.25], abs=1e-12)
 
 
-def test_beating_the_observed_preference_reaches_the_two_attempt_ceiling():
-    def answer(query):
+def test_beating_the_observed_move_reaches_the_two_attempt_ceiling():
+    def beat_observed_move(query):
         if len(query.observations) == 1:
             return {"rock": 1.0, "paper": 0.0, "scissors": 0.0}
-        seen = query.observations[1].split()[3]  # you rock they scissors plus left choose
-        return {move: float(BEATS[seen] == move) for move in MOVES}
+        opponent_move = query.observations[1].split()[3]  # you rock they scissors plus left choose
+        return {move: float(BEATS[opponent_move] == move) for move in MOVES}
 
     game = trial(attempts=2)
-    exact = attempt_returns(game, Policy(answer), role="left", opponents=LIKES)
-    ceiling = adaptation_ceiling(game.inner, role="left", opponents=LIKES, attempts=2)
+    exact = attempt_returns(game, Policy(beat_observed_move), role="left", opponents=OPPONENTS_BY_MOVE)
+    ceiling = adaptation_ceiling(game.inner, role="left", opponents=OPPONENTS_BY_MOVE, attempts=2)
     assert exact.returns.mean(axis=1)[1] == pytest.approx(ceiling.most[1]) == pytest.approx(0.7 * 0.7)
 
 
@@ -140,7 +142,7 @@ def nodes(game):
 
 
 def returns_by_enumeration(game, scorer, seat, opponent):
-    """Return returns and illegal mass by attempt, by stepping the trial through all pairs of replies; the game has no chance."""
+    """Return the mean return of each attempt, by playing all pairs of replies; the game must have no chance."""
     count = game.attempts
     reach_by_attempt, return_by_attempt = np.zeros(count), np.zeros(count)
 
@@ -157,11 +159,11 @@ def returns_by_enumeration(game, scorer, seat, opponent):
         ):
             next_play = play.clone()
             next_play.step({seat: action, 1 - seat: reply})
-            weighed = share * chance * weight
-            if weighed:
-                return_by_attempt[play.attempt] += weighed * (next_play.returns[seat] - play.returns[seat])
+            path_probability = share * chance * weight
+            if path_probability:
+                return_by_attempt[play.attempt] += path_probability * (next_play.returns[seat] - play.returns[seat])
                 if not next_play.done:
-                    visit(next_play, weighed, observations, (*actions, action))
+                    visit(next_play, path_probability, observations, (*actions, action))
 
     visit(game.reset(Stream.from_seed(5)), 1.0, (), ())
     return return_by_attempt / reach_by_attempt
@@ -178,7 +180,7 @@ def returns_by_enumeration(game, scorer, seat, opponent):
 )
 def test_figures_equal_the_mean_over_all_episodes_of_the_trial(seed, weights, seat, stop, memory, attempts):
     game = trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
-    bots = {"drawn": biased(weights=dict(zip(MOVES, weights, strict=True))), "rock": LIKES["rock"]}
+    bots = {"drawn": biased(weights=dict(zip(MOVES, weights, strict=True))), "rock": OPPONENTS_BY_MOVE["rock"]}
     result = attempt_returns(game, random_policy(seed), role=game.roles[seat], opponents=bots)
     for column, bot in enumerate(bots.values()):
         assert result.returns[:, column] == pytest.approx(
@@ -186,8 +188,8 @@ def test_figures_equal_the_mean_over_all_episodes_of_the_trial(seed, weights, se
         )
 
 
-class Gift:
-    """Seat 0 stays, which costs 1, or goes; then chance decides if seat 1 wins. Seat 0 sees only its own result."""
+class StayOrGoPlay:
+    """Seat 0 stays (return -1) or goes; after go, chance decides if seat 1 wins. Seat 0 sees only its own return."""
 
     def __init__(self, lucky, reply=""):
         self.lucky, self.reply = lucky, reply
@@ -206,25 +208,25 @@ class Gift:
         self.__init__(self.lucky, replies[0])
 
     def clone(self):
-        return Gift(self.lucky, self.reply)
+        return StayOrGoPlay(self.lucky, self.reply)
 
 
-class Gifts:
+class StayOrGoGame:
     name, roles, num_seats, max_turns, style, brief = "gifts", ("left", "right"), 2, 1, "brief", True
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, None, False
 
     def reset(self, stream):
-        return Gift(bool(stream.integer(0, 2)))
+        return StayOrGoPlay(bool(stream.integer(0, 2)))
 
     def openings(self):
-        return ((0.5, Gift(True)), (0.5, Gift(False)))
+        return ((0.5, StayOrGoPlay(True)), (0.5, StayOrGoPlay(False)))
 
 
 @pytest.mark.parametrize(("stop", "later_returns"), [(True, -2 / 3), (False, -0.5)])
 def test_a_win_of_the_other_remembering_seat_ends_the_trial(stop, later_returns):
-    """Half go, and half of these have a second attempt; all others have one. The first action is repeated."""
+    """Half go, and seat 1 wins half of these, which ends the trial; all others repeat their first action in a second attempt."""
 
-    def again(query):
+    def repeat_first_action(query):
         return (
             {"go": 0.5, "stay": 0.5}
             if len(query.observations) == 1
@@ -232,13 +234,13 @@ def test_a_win_of_the_other_remembering_seat_ends_the_trial(stop, later_returns)
         )
 
     rules = Trial(
-        environment=complete_environment("gifts", Gifts()),
+        environment=complete_environment("gifts", StayOrGoGame()),
         attempts=2,
         carry=("left", "right"),
         reflect=False,
         stop_on_win=stop,
     )
-    exact = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
+    exact = attempt_returns(rules, Policy(repeat_first_action), role="left", opponents={"any": biased()})
     assert exact.returns[:, 0] == pytest.approx([-0.5, later_returns])
 
 
@@ -246,7 +248,7 @@ def test_an_attempt_that_never_begins_has_no_return():
     game = trial(attempts=2, stop_on_win=True)
     exact = attempt_returns(
         game,
-        fixed(rock=0.0, paper=1.0, scissors=0.0),
+        constant_policy(rock=0.0, paper=1.0, scissors=0.0),
         role="left",
         opponents={"rock": biased(weights={"rock": 1, "paper": 0, "scissors": 0})},
     )
@@ -307,31 +309,31 @@ def test_the_policy_is_queried_in_the_conversations_of_rollouts(options, monkeyp
 )
 def test_trials_without_separate_attempts_are_refused(options, message):
     with pytest.raises(GameError, match=message):
-        attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)
+        attempt_returns(trial(**options), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE)
 
 
 def test_opponents_without_chances_and_too_large_trees_are_refused():
     with pytest.raises(GameError, match="cannot be measured exactly"):
         attempt_returns(trial(), UniformScorer(), role="left", opponents={"mcts": mcts()})
-    assert attempt_returns(trial(), UniformScorer(), role="left", opponents=LIKES, limit=91).decisions == 91
+    assert attempt_returns(trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=91).decisions == 91
     with pytest.raises(TooLargeError, match="over 90 conversations"):
-        attempt_returns(trial(), UniformScorer(), role="left", opponents=LIKES, limit=90)
+        attempt_returns(trial(), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=90)
     with pytest.raises(TooLargeError, match="over 500 conversations"):
-        attempt_returns(trial(attempts=100), UniformScorer(), role="left", opponents=LIKES, limit=500)
+        attempt_returns(trial(attempts=100), UniformScorer(), role="left", opponents=OPPONENTS_BY_MOVE, limit=500)
 
 
-KUHN_CEILING, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
+KUHN_GAME, RPS = make_game("kuhn_poker"), make_game("rock_paper_scissors")
 TRAINED = dict(zip(("conservative", "aggressive", "intermediate"), (0.3, 0.3, 0.4), strict=True))
 HELD_OUT = dict.fromkeys(("passive", "station", "loose"), 1.0)
 
 
-def of_styles(shares, role, **options):
+def ceiling_against_styles(shares, role, **options):
     return adaptation_ceiling(
-        KUHN_CEILING, role=role, opponents={style: kuhn_bot(style=style) for style in shares}, shares=shares, **options
+        KUHN_GAME, role=role, opponents={style: kuhn_bot(style=style) for style in shares}, shares=shares, **options
     )
 
 
-def against_moves(moves, **options):
+def ceiling_against_moves(moves, **options):
     """Return the ceiling in rock, paper, scissors against opponents with these weights."""
     return adaptation_ceiling(
         RPS, role="left", opponents={str(index): biased(weights=w) for index, w in enumerate(moves)}, **options
@@ -343,7 +345,7 @@ def against_moves(moves, **options):
     [("first", 0.2833, 0.0833, (1 / 6, 1 / 3, 1 / 3), 0.80), ("second", 0.2667, 0.1667, (1 / 3, 1 / 3, 1 / 6), 0.67)],
 )
 def test_ceilings_of_mages_opponent_pool_in_kuhn_poker(role, best, fixed, best_by, share):
-    ceiling = of_styles(TRAINED, role, attempts=3, reveal=True)
+    ceiling = ceiling_against_styles(TRAINED, role, attempts=3, reveal=True)
     assert (ceiling.best, ceiling.fixed) == (pytest.approx(best, abs=5e-5), pytest.approx(fixed, abs=5e-5))
     assert tuple(ceiling.best_by.values()) == pytest.approx(best_by) and [*ceiling.best_by] == [*TRAINED]
     assert ceiling.closed_share(ceiling.last[2]) == pytest.approx(
@@ -366,22 +368,22 @@ def test_ceilings_of_mages_opponent_pool_in_kuhn_poker(role, best, fixed, best_b
         (HELD_OUT, "second", True, (0, 0.9792, 0.9965), (0, 0.9792, 0.9957)),
     ],
 )
-def test_shares_of_the_headroom_by_attempt_equal_those_of_the_page(shares, role, reveal, best_share, total):
-    ceiling = of_styles(shares, role, reveal=reveal)
+def test_shares_of_the_headroom_by_attempt_equal_those_of_the_documentation(shares, role, reveal, best_share, total):
+    ceiling = ceiling_against_styles(shares, role, reveal=reveal)
     assert [ceiling.closed_share(value) for value in ceiling.most] == pytest.approx(best_share, abs=5e-5)
     assert [ceiling.closed_share(value) for value in ceiling.total] == pytest.approx(total, abs=5e-5)
 
 
 def test_biased_rock_paper_scissors_by_hand():
-    ceiling = against_moves([{"rock": 3}, {"paper": 3}, {"scissors": 3}], attempts=3)
-    # known opponent: .6 - .2 = .4; unknown opponent: all moves are equal. After one rock the beliefs are .6 .2 .2, so that
-    # the next is rock with .44 and each other with .28: paper earns .16
+    ceiling = ceiling_against_moves([{"rock": 3}, {"paper": 3}, {"scissors": 3}], attempts=3)
+    # known opponent: .6 - .2 = .4; unknown opponent: all moves are equal. After one rock the beliefs are .6 .2 .2, so the
+    # next move is rock with .44 and each other move with .28, and paper earns .16
     assert ceiling.best == pytest.approx(0.4) and ceiling.fixed == pytest.approx(0)
     assert ceiling.most == pytest.approx((0, 0.16, 0.192)) and ceiling.total == pytest.approx(ceiling.last)
 
 
-def test_recognisable_opponents_are_known_from_the_second_attempt_on():
-    ceiling = against_moves(
+def test_opponents_that_differ_in_every_move_are_known_from_the_second_attempt():
+    ceiling = ceiling_against_moves(
         [{"paper": 0, "scissors": 0}, {"rock": 0, "scissors": 0}], attempts=3, shares={"0": 3, "1": 1}
     )
     assert ceiling.best == pytest.approx(1) and ceiling.fixed == pytest.approx(0.75)
@@ -390,8 +392,8 @@ def test_recognisable_opponents_are_known_from_the_second_attempt_on():
     assert ceiling.last_by["1"] == pytest.approx((0, 1, 1))
 
 
-def test_with_one_opponent_there_is_no_headroom_and_closed_is_none():
-    ceiling = against_moves([{"rock": 3}], attempts=2)
+def test_with_one_opponent_headroom_is_zero_and_closed_share_is_none():
+    ceiling = ceiling_against_moves([{"rock": 3}], attempts=2)
     assert (
         ceiling.headroom == pytest.approx(0)
         and ceiling.closed_share(0.3) is None
@@ -403,32 +405,32 @@ DEALS = list(itertools.permutations(range(3), 2))
 POLICIES = list(itertools.product((False, True), repeat=6))  # bets with J, Q, K; calls with J, Q, K
 
 
-def chosen_action(policy, card, faced):
-    return bool(policy[card + 3 * faced])
+def chosen_action(policy, card, facing_bet):
+    return bool(policy[card + 3 * facing_bet])
 
 
-def one_play(cards, policies):
-    """Return one game of Kuhn poker, implemented independently: (actions, first seat's return, whether cards are shown)."""
-    low = 1 if cards[0] > cards[1] else -1
+def play_kuhn(cards, policies):
+    """Play Kuhn poker, implemented independently; return the actions, the first seat's return and whether cards are shown."""
+    first_sign = 1 if cards[0] > cards[1] else -1
     if chosen_action(policies[0], cards[0], False):
-        return ("bb", 2 * low, True) if chosen_action(policies[1], cards[1], True) else ("bp", 1, False)
+        return ("bb", 2 * first_sign, True) if chosen_action(policies[1], cards[1], True) else ("bp", 1, False)
     if not chosen_action(policies[1], cards[1], False):
-        return "pp", low, True
-    return ("pbb", 2 * low, True) if chosen_action(policies[0], cards[0], True) else ("pbp", -1, False)
+        return "pp", first_sign, True
+    return ("pbb", 2 * first_sign, True) if chosen_action(policies[0], cards[0], True) else ("pbp", -1, False)
 
 
 def brute_force_ceiling(seat, pool, reveal):
     results = []
     for plan in POLICIES:
-        earned, weights = np.zeros(len(pool)), {}
+        returns_by_style, weights = np.zeros(len(pool)), {}
         for index, style in enumerate(pool):
             bot = [*STYLES[style][0], *STYLES[style][1]]
             for cards in DEALS:
-                acts, first, open_cards = one_play(cards, (plan, bot) if seat == 0 else (bot, plan))
-                earned[index] += (first if seat == 0 else -first) / 6
-                observation = (cards[seat], acts, first, cards[1 - seat] if open_cards and reveal else None)
+                action_text, first, open_cards = play_kuhn(cards, (plan, bot) if seat == 0 else (bot, plan))
+                returns_by_style[index] += (first if seat == 0 else -first) / 6
+                observation = (cards[seat], action_text, first, cards[1 - seat] if open_cards and reveal else None)
                 weights.setdefault(observation, np.zeros(len(pool)))[index] += 1 / 6
-        results.append((earned, weights))
+        results.append((returns_by_style, weights))
     return results
 
 
@@ -439,18 +441,23 @@ def brute_force_ceiling(seat, pool, reveal):
 )
 def test_ceilings_of_two_kuhn_attempts_equal_brute_force(seat, reveal, shares):
     prior, policies = np.array([*shares.values()]), brute_force_ceiling(seat, shares, reveal)
-    expected_returns = np.array([earned for earned, _ in policies])  # [64, K]
-    ceiling = of_styles(shares, KUHN_CEILING.roles[seat], attempts=2, reveal=reveal)
+    expected_returns = np.array([returns_by_style for returns_by_style, _ in policies])  # [64, K]
+    ceiling = ceiling_against_styles(shares, KUHN_GAME.roles[seat], attempts=2, reveal=reveal)
     assert ceiling.fixed == pytest.approx((expected_returns @ prior).max())
     assert [*ceiling.best_by.values()] == pytest.approx(expected_returns.max(axis=0).tolist())
-    second = [
+    second_returns = [
         sum((expected_returns @ (prior * weights)).max() for weights in groups.values()) for _, groups in policies
     ]
-    assert ceiling.last[1] == pytest.approx(max(second))
-    sums = [earned @ prior + second_return for (earned, _), second_return in zip(policies, second, strict=True)]
+    assert ceiling.last[1] == pytest.approx(max(second_returns))
+    sums = [
+        returns_by_style @ prior + second_return
+        for (returns_by_style, _), second_return in zip(policies, second_returns, strict=True)
+    ]
     assert sum(ceiling.total) == pytest.approx(max(sums))
     best_totals = [
-        total for total, second_return in zip(sums, second, strict=True) if second_return > max(second) - 1e-9
+        total
+        for total, second_return in zip(sums, second_returns, strict=True)
+        if second_return > max(second_returns) - 1e-9
     ]
     assert sum(ceiling.last) == pytest.approx(
         max(best_totals)
@@ -458,11 +465,15 @@ def test_ceilings_of_two_kuhn_attempts_equal_brute_force(seat, reveal, shares):
 
 
 def test_no_policy_exceeds_the_ceiling_of_any_attempt():
-    for role, shares in itertools.product(KUHN_CEILING.roles, (TRAINED, HELD_OUT)):
-        ceiling = of_styles(shares, role, attempts=4)
+    for role, shares in itertools.product(KUHN_GAME.roles, (TRAINED, HELD_OUT)):
+        ceiling = ceiling_against_styles(shares, role, attempts=4)
         assert [*ceiling.most] == sorted(ceiling.most) and ceiling.most[-1] <= ceiling.best + 1e-12
-        assert all(value <= top + 1e-12 for value, top in zip(ceiling.last, ceiling.most, strict=True))
-        assert all(value <= top + 1e-12 for value, top in zip(ceiling.total, ceiling.most, strict=True))
+        assert all(
+            value <= ceiling_value + 1e-12 for value, ceiling_value in zip(ceiling.last, ceiling.most, strict=True)
+        )
+        assert all(
+            value <= ceiling_value + 1e-12 for value, ceiling_value in zip(ceiling.total, ceiling.most, strict=True)
+        )
         assert sum(ceiling.total) >= sum(ceiling.last) - 1e-12
         for row, by_opponent in ((ceiling.last, ceiling.last_by), (ceiling.total, ceiling.total_by)):
             assert row == pytest.approx(
@@ -497,10 +508,10 @@ def test_final_observations_equal_those_of_a_trial(name, style, reveal):
     rules = make_game("trial", options={"environment": inner, "reveal": reveal, "reflect": False, "attempts": 40})
     agent = random()
     tree = attempt_tree.attempt_tree(rules.inner, 0, {"random": agent}, reveal=reveal)
-    ends, branches = set(), [tree.root]
+    end_texts, branches = set(), [tree.root]
     while branches:
         branch = branches.pop()
-        ends |= {text for text, _ in branch.ends_by_text}
+        end_texts |= {text for text, _ in branch.ends_by_text}
         branches += [next_branch for decision in branch.decisions.values() for next_branch in decision.after.values()]
     trial_play, final_observations, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not trial_play.done:
@@ -509,7 +520,7 @@ def test_final_observations_equal_those_of_a_trial(name, style, reveal):
         )
         final_observations |= {trial_play.news[0]} if 0 in trial_play.news else set()
         count += 1
-    assert final_observations <= ends and len(final_observations) > len(ends) / 3
+    assert final_observations <= end_texts and len(final_observations) > len(end_texts) / 3
 
 
 @pytest.mark.parametrize(
@@ -541,24 +552,24 @@ def test_without_a_ceiling_the_reason_is_given(game, options, role, opponent, me
 
 def test_too_large_trees_give_a_reason(monkeypatch):
     monkeypatch.setattr(attempt_tree, "MAX_HISTORIES", 30)
-    assert "over 30 histories" in ceiling_or_reason(KUHN_CEILING, role="first", opponents={"it": random()})[1]
+    assert "over 30 histories" in ceiling_or_reason(KUHN_GAME, role="first", opponents={"it": random()})[1]
     monkeypatch.undo()
     monkeypatch.setattr(attempt_tree, "MAX_BELIEFS", 5)
     with pytest.raises(TooLargeError, match="More than 5 beliefs"):
-        of_styles(TRAINED, "first")
+        ceiling_against_styles(TRAINED, "first")
 
 
 def test_a_role_or_pool_without_players_is_refused():
     with pytest.raises(UnknownNameError, match="role of kuhn_poker 'third'"):
-        ceiling_or_reason(KUHN_CEILING, role="third", opponents={"it": random()})
+        ceiling_or_reason(KUHN_GAME, role="third", opponents={"it": random()})
     with pytest.raises(UnknownNameError, match="opponent 'other'"):
-        adaptation_ceiling(KUHN_CEILING, role="first", opponents={"it": random()}, shares={"other": 1})
+        adaptation_ceiling(KUHN_GAME, role="first", opponents={"it": random()}, shares={"other": 1})
     for shares in ({}, {"it": 0}, {"it": -1}):
         with pytest.raises(GameError, match="a weight above 0"):
-            adaptation_ceiling(KUHN_CEILING, role="first", opponents={"it": random()}, shares=shares)
+            adaptation_ceiling(KUHN_GAME, role="first", opponents={"it": random()}, shares=shares)
     with pytest.raises(GameError, match="must give each of the opponents"):
-        adaptation_ceiling(KUHN_CEILING, role="first", opponents={"a": random(), "b": random()}, shares={"a": 1})
+        adaptation_ceiling(KUHN_GAME, role="first", opponents={"a": random(), "b": random()}, shares={"a": 1})
     with pytest.raises(GameError, match="no opponents"):
-        adaptation_ceiling(KUHN_CEILING, role="first", opponents={})
+        adaptation_ceiling(KUHN_GAME, role="first", opponents={})
     with pytest.raises(GameError, match="attempts=0"):
-        of_styles(TRAINED, "first", attempts=0)
+        ceiling_against_styles(TRAINED, "first", attempts=0)

@@ -57,7 +57,7 @@ def outcome(turns, state):
     return bind_estimator("outcome")(turns, state)
 
 
-def flipped(turns, state):
+def negated_outcome(turns, state):
     credit = outcome(turns, state)
     return replace(credit, advantages=-credit.advantages)
 
@@ -74,7 +74,7 @@ def test_unbiased_estimators_are_measured_as_unbiased(game, name, request):
 
 
 @pytest.mark.parametrize("group_size", [2, 4])
-def test_dr_grpo_is_measured_as_short_by_one_over_the_group_size(group_size):
+def test_measured_bias_of_dr_grpo_is_one_over_the_group_size(group_size):
     figures = lab_of(group_size=group_size, batch_size=16, episodes=2000).row("grpo:dr_grpo").gradient
     assert figures.bias.mean == pytest.approx(1 / group_size)
     assert figures.bias_unpaired.low <= 1 / group_size <= figures.bias_unpaired.high
@@ -90,13 +90,13 @@ def test_the_bias_of_mars_is_measured_and_falls_with_the_batch():
 
 
 def test_a_flipped_sign_is_detected(kuhn):
-    right_row, wrong_row = kuhn.measure("right", outcome), kuhn.measure("wrong", flipped)
-    assert wrong_row.gradient.cosine.mean == pytest.approx(-1.0)
-    assert wrong_row.gradient.cosine.high < -0.99
-    assert wrong_row.gradient.bias.mean == pytest.approx(2.0)
-    assert wrong_row.gradient.bias_scaled.mean == 1.0
-    assert wrong_row.gradient.variance == right_row.gradient.variance
-    assert wrong_row.right_sign == pytest.approx(1 - right_row.right_sign)
+    outcome_row, negated_row = kuhn.measure("right", outcome), kuhn.measure("wrong", negated_outcome)
+    assert negated_row.gradient.cosine.mean == pytest.approx(-1.0)
+    assert negated_row.gradient.cosine.high < -0.99
+    assert negated_row.gradient.bias.mean == pytest.approx(2.0)
+    assert negated_row.gradient.bias_scaled.mean == 1.0
+    assert negated_row.gradient.variance == outcome_row.gradient.variance
+    assert negated_row.right_sign == pytest.approx(1 - outcome_row.right_sign)
 
 
 def test_constant_and_zero_advantages_are_detected(kuhn):
@@ -128,7 +128,7 @@ def test_exact_advantages_have_the_lowest_variance(game, request):
     assert 0.5 < outcome_row.right_sign < 1.0
 
 
-def test_a_scale_changes_only_length_dependent_figures(kuhn):
+def test_a_scale_changes_only_figures_that_depend_on_gradient_length(kuhn):
     full_scale, half_scale = (
         kuhn.measure("scaled", lambda t, s, f=f: Credit(advantages=f * outcome(t, s).advantages)) for f in (1.0, 0.5)
     )
@@ -162,7 +162,7 @@ def test_the_report_depends_only_on_the_seed():
 
 
 def test_refused_estimators_have_rows(kuhn):
-    assert "needs the column" in replace_column(kuhn, "value").row("gae").refused
+    assert "needs the column" in without_column(kuhn, "value").row("gae").refused
     assert kuhn.row("grpo").refused is None
     with pytest.raises(SparringError, match="returned the advantage nan in turn 3"):
         kuhn.measure(
@@ -170,16 +170,16 @@ def test_refused_estimators_have_rows(kuhn):
         )
 
 
-def replace_column(lab, name):
-    poor = object.__new__(CreditLab)
-    poor.__dict__.update(lab.__dict__, tables=[replace(table, **{name: None}) for table in lab.tables])
-    return poor
+def without_column(lab, name):
+    changed_lab = object.__new__(CreditLab)
+    changed_lab.__dict__.update(lab.__dict__, tables=[replace(table, **{name: None}) for table in lab.tables])
+    return changed_lab
 
 
 def test_batches_are_in_order_with_state_and_without_the_burn_in():
     batch_numbers = []
 
-    def counting(turns, state):
+    def count_calls(turns, state):
         calls = state.get("calls", 0)
         batch_numbers.append((calls, int(turns.episode.min()), int(turns.episode.max())))
         assert turns.trajectory[0] == 0
@@ -187,14 +187,14 @@ def test_batches_are_in_order_with_state_and_without_the_burn_in():
 
     lab = lab_of(episodes=320, batch_size=32, burn_in=0.3)
     assert (lab.played.num_batches, lab.plan.batches) == (7, 10)
-    row = lab.measure("counting", counting)
+    row = lab.measure("counting", count_calls)
     assert batch_numbers == [(k, 32 * k, 32 * k + 31) for k in range(10)]
     assert row.zeros == 0.0  # the first call's advantages are 0 and do not count
-    advantages = lab.advantages("counting", counting)[lab.first_counted_turn :]
+    advantages = lab.advantages("counting", count_calls)[lab.first_counted_turn :]
     assert sorted(set(advantages)) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_columns_hold_exact_values():
+def test_turn_columns_have_exact_values():
     lab = lab_of("leduc_poker", episodes=512)
     turns, lab_episodes = lab.played.turns, lab.played
     assert all(
@@ -235,7 +235,7 @@ def test_columns_hold_exact_values():
 
 
 def test_a_critic_predicts_future_rewards_not_earlier_ones():
-    """Each round of the dilemma pays at once: in round two the exact V contains the first payoff, the critic does not."""
+    """Each round of the dilemma pays at once: in round 2 the exact value includes the payoff of round 1, the critic's does not."""
     game = make_game("repeated_dilemma")
     policy = random_table(enumerate_info_states(game), Stream.from_seed(0))
     lab = CreditLab(game, policy, LabPlan(episodes=640, timed=False))
@@ -280,15 +280,15 @@ def test_critics_have_the_configured_error():
 
 def test_slicing_and_tiling_keep_trajectories_separate():
     turns = lab_of(episodes=256).played.turns
-    twice = repeat_table(turns, len(turns.reward) + 1)
-    assert len(twice.reward) == 2 * len(turns.reward)
+    repeated_turns = repeat_table(turns, len(turns.reward) + 1)
+    assert len(repeated_turns.reward) == 2 * len(turns.reward)
     for name in ("episode", "group", "trajectory"):
-        column = getattr(twice, name)
+        column = getattr(repeated_turns, name)
         assert len(set(column)) == 2 * len(set(getattr(turns, name)))
-    assert np.array_equal(slice_turns(twice, 0, len(turns.reward)).reward, turns.reward)
-    half = slice_turns(twice, len(turns.reward), 2 * len(turns.reward))
-    assert np.array_equal(half.trajectory, turns.trajectory)
-    assert (np.diff(twice.trajectory) >= 0).all()
+    assert np.array_equal(slice_turns(repeated_turns, 0, len(turns.reward)).reward, turns.reward)
+    second_half = slice_turns(repeated_turns, len(turns.reward), 2 * len(turns.reward))
+    assert np.array_equal(second_half.trajectory, turns.trajectory)
+    assert (np.diff(repeated_turns.trajectory) >= 0).all()
 
 
 def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
@@ -342,7 +342,7 @@ def test_a_policy_without_a_gradient_is_refused():
 def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
     tables = []
 
-    def watching(turns, state):
+    def record_table(turns, state):
         tables.append(turns)
         return outcome(turns, state)
 
@@ -353,7 +353,7 @@ def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
         tables.clear()
         kuhn.advantages(
             name,
-            replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: watching(turns, state))),
+            replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: record_table(turns, state))),
         )
         table = tables[0]
         best = table.components["best_action"]
@@ -393,7 +393,7 @@ def generator(seed):
 
 
 def dense_layout(batches, parameters):
-    """Return a layout in which every batch touches every parameter, for gradients [batches * parameters]."""
+    """Return a layout in which every batch has a gradient for every parameter, for gradients [batches * parameters]."""
     empty = np.zeros(0, dtype=np.int64)
     return GradientLayout(
         num_batches=batches,
@@ -425,18 +425,18 @@ def naive_moments(gradients, exact):
 
 
 def test_moments_and_leave_one_out_values_equal_plain_loops():
-    draws = generator(0)
-    gradients, exact = draws.normal(size=(6, 4)), draws.normal(size=4)
-    estimates, left_out = products(gradients, exact).estimates()
+    rng = generator(0)
+    gradients, exact = rng.normal(size=(6, 4)), rng.normal(size=4)
+    estimates, leave_one_out = products(gradients, exact).estimates()
     for name, value in naive_moments(gradients, exact).items():
         assert getattr(estimates, name) == pytest.approx(value)
-        expected_left_out = [naive_moments(np.delete(gradients, k, axis=0), exact)[name] for k in range(6)]
-        assert getattr(left_out, name) == pytest.approx(np.array(expected_left_out))
+        expected_leave_one_out = [naive_moments(np.delete(gradients, k, axis=0), exact)[name] for k in range(6)]
+        assert getattr(leave_one_out, name) == pytest.approx(np.array(expected_leave_one_out))
 
 
 def test_a_shift_equals_shifted_gradients():
-    draws = generator(1)
-    gradients, exact = draws.normal(size=(5, 3)), draws.normal(size=3)
+    rng = generator(1)
+    gradients, exact = rng.normal(size=(5, 3)), rng.normal(size=3)
     shifted = GradientProducts.of(dense_layout(5, 3), gradients.ravel(), exact, shift=0.7)
     direct = products(gradients + 0.7 * exact, exact)
     for name in ("squares", "with_sum", "along"):
@@ -444,14 +444,14 @@ def test_a_shift_equals_shifted_gradients():
 
 
 def test_gradients_of_batches_equal_plain_loops():
-    draws = generator(2)
+    rng = generator(2)
     states = SimpleNamespace(queries=[SimpleNamespace(seat=0)] * 3)
     policy = TablePolicy.of(states, [np.array([0.2, 0.8]), np.array([0.1, 0.3, 0.6]), np.array([1.0])])
-    state, batch = draws.integers(0, 3, 40), np.sort(draws.integers(0, 4, 40))
-    choice = np.array([draws.integers(0, len(policy.rows[index])) for index in state])
+    state, batch = rng.integers(0, 3, 40), np.sort(rng.integers(0, 4, 40))
+    choice = np.array([rng.integers(0, len(policy.rows[index])) for index in state])
     lab_episodes = SimpleNamespace(state=state, choice=choice, batch=batch, num_batches=4, batch_size=5)
     layout = GradientLayout.of(lab_episodes, policy)
-    advantages = draws.normal(size=40)
+    advantages = rng.normal(size=40)
     expected = np.zeros((4, 6))
     for index, action, number, advantage in zip(state, choice, batch, advantages, strict=True):
         for action_index, probability in enumerate(policy.rows[index]):
@@ -475,10 +475,10 @@ def test_estimates_are_unbiased_and_intervals_cover_exact_values():
         "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact) ** 2,
     }
     exact_values["bias_scaled"] = np.sqrt(1 - exact_values["cosine"] ** 2)
-    draws = generator(3)
+    rng = generator(3)
     squares, num_covered = [], dict.fromkeys(exact_values, 0)
     for _ in range(300):
-        sample = products(mean + 2.0 * draws.normal(size=(40, 6)), exact)
+        sample = products(mean + 2.0 * rng.normal(size=(40, 6)), exact)
         squares.append(float(sample.estimates()[0].bias))
         estimates = figures(sample, sample)
         for name, value in exact_values.items():
@@ -489,27 +489,29 @@ def test_estimates_are_unbiased_and_intervals_cover_exact_values():
 
 
 def test_control_variates_keep_the_mean_and_reduce_the_noise():
-    draws, exact = generator(5), np.array([1.0, -0.5, 0.25])
-    noise, residual = draws.normal(size=(50, 3)), 0.1 * draws.normal(size=(50, 3))
-    control, unrelated = exact + noise, draws.normal(size=(50, 3))
+    rng, exact = generator(5), np.array([1.0, -0.5, 0.25])
+    noise, residual = rng.normal(size=(50, 3)), 0.1 * rng.normal(size=(50, 3))
+    control, unrelated = exact + noise, rng.normal(size=(50, 3))
     gradients = 1.3 * exact + 2.0 * noise + residual
     layout = dense_layout(50, 3)
     paired = paired_products(
         layout, gradients.ravel(), exact, np.array([control.ravel(), unrelated.ravel()]), np.array([1.0, 0.0])
     )
     without_control = products(gradients, exact)
-    fine, rough = figures(without_control, paired), figures(without_control, without_control)
-    assert fine.bias.low <= 0.3 <= fine.bias.high
-    assert fine.bias.high - fine.bias.low < 0.3 * (rough.bias.high - rough.bias.low)
-    assert fine.bias_unpaired == rough.bias
-    assert fine.variance == rough.variance
+    paired_figures, unpaired_figures = figures(without_control, paired), figures(without_control, without_control)
+    assert paired_figures.bias.low <= 0.3 <= paired_figures.bias.high
+    assert paired_figures.bias.high - paired_figures.bias.low < 0.3 * (
+        unpaired_figures.bias.high - unpaired_figures.bias.low
+    )
+    assert paired_figures.bias_unpaired == unpaired_figures.bias
+    assert paired_figures.variance == unpaired_figures.variance
 
 
 def test_opposite_and_vanishing_gradients():
-    draws, exact = generator(6), np.array([1.0, 2.0])
-    gradients = exact + 0.1 * draws.normal(size=(30, 2))
-    against = products(-gradients, exact)
-    scaled = figures(against, against)
+    rng, exact = generator(6), np.array([1.0, 2.0])
+    gradients = exact + 0.1 * rng.normal(size=(30, 2))
+    opposite = products(-gradients, exact)
+    scaled = figures(opposite, opposite)
     assert (scaled.bias_scaled.low, scaled.bias_scaled.high, scaled.variance_scaled.mean) == (1.0, 1.0, np.inf)
     zero_gradients = products(0.0 * gradients, exact)
     zero = figures(zero_gradients, zero_gradients)
@@ -519,10 +521,10 @@ def test_opposite_and_vanishing_gradients():
 
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
 def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
-    """The jackknife alone misses 0.1 in 20 % of these draws, as noise and bias can cancel."""
-    exact, draws, num_covered = np.array([1.0, 0.0]), generator(7), 0
+    """The jackknife alone would miss a bias of 0.1 in 20% of these samples, because noise and bias can cancel."""
+    exact, rng, num_covered = np.array([1.0, 0.0]), generator(7), 0
     for _ in range(300):
-        sample = products(np.array([1.0, bias]) + np.outer(draws.normal(size=50), [0.0, 1.0]), exact)
+        sample = products(np.array([1.0, bias]) + np.outer(rng.normal(size=50), [0.0, 1.0]), exact)
         estimates = figures(sample, sample)
         num_covered += all(
             interval.low <= value <= interval.high
@@ -537,8 +539,8 @@ def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
 
 
 def test_the_error_of_products_is_that_of_normal_noise():
-    draws, scale = generator(8), np.array([1.0, 2.0, 0.5])
-    error = np.mean([products(draws.normal(size=(60, 3)) * scale, np.ones(3)).pair_error for _ in range(20)])
+    rng, scale = generator(8), np.array([1.0, 2.0, 0.5])
+    error = np.mean([products(rng.normal(size=(60, 3)) * scale, np.ones(3)).pair_error for _ in range(20)])
     assert error == pytest.approx(np.sqrt(2 * (scale**4).sum() / (60 * 59)), rel=0.15)
 
 
@@ -571,9 +573,9 @@ def value_of_history(lab, history, seat):
 
 @pytest.mark.slow
 def test_playout_values_equal_values_of_histories():
-    """Playouts start from a history with both cards, so their mean does not depend on the observing seat."""
+    """Playouts start from a history with both cards, so their mean is the value of the history, not of an information state."""
     lab = lab_of(episodes=256, playouts=400)
-    turns, errors, hidden = lab.playout_episodes.turns, [], []
+    turns, errors, value_differences = lab.playout_episodes.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
         begin = next(k for k, other_turn in enumerate(episode.turns) if other_turn is turn)
         state = GAMES["kuhn_poker"].reset(Stream(episode.seed))
@@ -585,11 +587,11 @@ def test_playout_values_equal_values_of_histories():
             turns.playout_before[row] - exact_value,
             turns.playout[row] - value_of_history(lab, state.spiel, turn.seat),
         ]
-        hidden.append(exact_value - turns.state_value[row])
+        value_differences.append(exact_value - turns.state_value[row])
     errors = np.array(errors)
     assert abs(errors.mean()) < 0.02
-    assert errors.std() < 0.12  # a return deviates by at most 2, so the mean of 400 by 0.1
-    assert np.std(hidden) > 0.3  # the value of an information state is different
+    assert errors.std() < 0.12  # a return deviates by at most 2, so the mean of 400 has a standard error of at most 0.1
+    assert np.std(value_differences) > 0.3  # the value of an information state averages over hidden cards
 
 
 def test_the_last_playout_value_is_the_return_and_turns_share_playouts(kuhn_columns):
@@ -620,8 +622,10 @@ def test_differences_of_histories_are_unbiased_and_whitening_is_not():
 
 @pytest.mark.slow
 def test_more_playouts_reduce_the_noise():
-    few, many = (lab_of(playouts=count, episodes=2000).row("vine_ppo:unbiased").gradient.variance for count in (1, 16))
-    assert few.mean > many.high and many.mean < few.low
+    few_playouts, many_playouts = (
+        lab_of(playouts=count, episodes=2000).row("vine_ppo:unbiased").gradient.variance for count in (1, 16)
+    )
+    assert few_playouts.mean > many_playouts.high and many_playouts.mean < few_playouts.low
 
 
 def test_only_estimators_that_read_playout_values_get_them(kuhn_columns):
@@ -651,11 +655,11 @@ def team():
 
 
 def test_difference_rewards_keep_the_team_gradient_with_less_noise(team):
-    shared, difference, by_own = (team[rule].row("outcome").gradient for rule in ("", "difference", "own"))
+    shared, difference, own_reward = (team[rule].row("outcome").gradient for rule in ("", "difference", "own"))
     for bias in (difference.bias, difference.bias_unpaired):
         assert bias.low == 0.0 and bias.high < 0.2
     assert difference.variance.high < shared.variance.mean and difference.variance.mean < shared.variance.low
-    assert by_own.bias.low > 0.1 and by_own.cosine.high < 0.995
+    assert own_reward.bias.low > 0.1 and own_reward.cosine.high < 0.995
 
 
 def test_exact_values_are_of_the_games_return_for_any_reward(team):
@@ -665,14 +669,14 @@ def test_exact_values_are_of_the_games_return_for_any_reward(team):
     inputs = team["own"].input_episodes.turns
     assert np.array_equal(inputs.reward, inputs.components["contribution"]) and not inputs.components["game"].any()
     assert not np.array_equal(inputs.reward, team[""].input_episodes.turns.reward)
-    assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values stay those of the game
+    assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values use the game's return
 
 
 def test_an_improved_table_earns_more_and_zero_steps_change_nothing():
     table = random_table(STATES["wide_search"], Stream.from_seed(0))
     unchanged, improved = improved_table(table, steps=0), improved_table(table)
-    earned = [exact_values(table.states, policy.rows).returns[0] for policy in (table, improved)]
-    assert unchanged is table and earned[1] > earned[0] + 0.3
+    returns = [exact_values(table.states, policy.rows).returns[0] for policy in (table, improved)]
+    assert unchanged is table and returns[1] > returns[0] + 0.3
     assert all(row.sum() == pytest.approx(1.0) and (row > 0).all() for row in improved.rows)
     first = improved_table(table, steps=1, rate=2.0)
     q = exact_values(table.states, table.rows).action[0]

@@ -25,7 +25,7 @@ ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # probability of the first cho
 
 
 def table(chances, legal=1.0):
-    """Return a policy in which each seat takes its first choice with this probability; two values serve both teams."""
+    """Return a policy in which each seat takes its first choice with these probabilities; two values apply to both teams."""
     rows = {}
     for query, first in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
         rows[query.seat, query.key] = dict(zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True))
@@ -43,31 +43,37 @@ def figures_of_teams(policy):
     return exact_figures_of(GAME, STATES, policy)
 
 
-def test_teams_that_draw_rock_or_paper_by_hand():
-    """Against half rock and half paper, paper earns 1/2; a seat whose team drew rock can turn it into paper."""
-    figures_of_mixture = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
-    assert figures_of_mixture.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert figures_of_mixture.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
+def test_a_team_mixture_of_rock_and_paper_by_hand():
+    """Against half rock and half paper, paper earns 1/2; one seat can change its team's rock into paper."""
+    mixture_figures = figures_of_teams(mixture([table(ROCK), table(PAPER)], [0.5, 0.5]))
+    assert mixture_figures.figures["team_exploitability/team_matrix"] == pytest.approx(0.5)
+    assert mixture_figures.figures["one_seat_exploitability/team_matrix"] == pytest.approx(0.5)
     assert (
-        figures_of_mixture.values == pytest.approx((0, 0, 0, 0))
-        and "nash_conv/team_matrix" not in figures_of_mixture.figures
+        mixture_figures.values == pytest.approx((0, 0, 0, 0)) and "nash_conv/team_matrix" not in mixture_figures.figures
     )
-    assert "share its draw" in figures_of_mixture.note
+    assert "share its draw" in mixture_figures.note
     thirds = figures_of_teams(mixture([table(ROCK), table(PAPER), table(SCISSORS)], [1 / 3] * 3))
     assert thirds.figures["team_exploitability/team_matrix"] == pytest.approx(0.0)
-    # a draw per seat instead of per team would be another policy, which is no equilibrium
+    # drawing members per seat instead of per team would be another policy, and not an equilibrium
     mean = nash_conv(GAME, STATES, table([2 / 3, 1 / 3])).teams
     assert mean.team_exploitability > 0.1
 
 
 def test_a_mixture_of_one_member_equals_the_member():
     member = table([0.3, 0.8], legal=0.9)
-    report, single = nash_conv(GAME, STATES, member), figures_of_teams(mixture([member, table(ROCK)], [1.0, 0.0]))
-    assert single.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
-    assert single.figures["one_seat_exploitability/team_matrix"] == pytest.approx(report.teams.one_seat_exploitability)
-    assert single.figures["illegal_mass/team_matrix"] == pytest.approx(report.illegal_mass) == pytest.approx(0.1)
-    assert single.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
-    assert single.values == pytest.approx(report.values)
+    report, mixture_of_one = (
+        nash_conv(GAME, STATES, member),
+        figures_of_teams(mixture([member, table(ROCK)], [1.0, 0.0])),
+    )
+    assert mixture_of_one.figures["team_exploitability/team_matrix"] == pytest.approx(report.teams.team_exploitability)
+    assert mixture_of_one.figures["one_seat_exploitability/team_matrix"] == pytest.approx(
+        report.teams.one_seat_exploitability
+    )
+    assert (
+        mixture_of_one.figures["illegal_mass/team_matrix"] == pytest.approx(report.illegal_mass) == pytest.approx(0.1)
+    )
+    assert mixture_of_one.figures["illegal_mass_reached/team_matrix"] == pytest.approx(report.illegal_mass_reached)
+    assert mixture_of_one.values == pytest.approx(report.values)
     member_figures = figures_of_teams(member)
     assert member_figures.note == "" and member_figures.figures["nash_conv/team_matrix"] == report.nash_conv
 
@@ -80,17 +86,19 @@ def test_a_mixture_of_one_member_equals_the_member():
 def test_values_are_means_over_draws_and_equal_members_are_merged(chances, weights):
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
-    figures_of_mixture = figures_of_teams(mixture(scorers, shares.tolist()))
+    mixture_figures = figures_of_teams(mixture(scorers, shares.tolist()))
     profiles, mean = [query_policy(scorer, STATES)[0] for scorer in scorers], np.zeros(4)
     for i, j in itertools.product(range(3), repeat=2):
         rows = [profiles[i if query.seat < 2 else j][index] for index, query in enumerate(STATES.queries)]
         reach_of_draw = history_reach(STATES, rows)
         mean += shares[i] * shares[j] * (reach_of_draw[STATES.tree.terminal] @ STATES.tree.returns)
-    assert figures_of_mixture.values == pytest.approx(tuple(mean), abs=1e-9)
-    split = figures_of_teams(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
-    assert split.figures == pytest.approx(figures_of_mixture.figures, abs=1e-9) and split.values == pytest.approx(
-        figures_of_mixture.values, abs=1e-9
+    assert mixture_figures.values == pytest.approx(tuple(mean), abs=1e-9)
+    split_figures = figures_of_teams(
+        mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2])
     )
+    assert split_figures.figures == pytest.approx(
+        mixture_figures.figures, abs=1e-9
+    ) and split_figures.values == pytest.approx(mixture_figures.values, abs=1e-9)
 
 
 def test_if_each_seat_is_a_team_nash_conv_is_reported():
@@ -118,8 +126,8 @@ def test_runs_and_evaluations_report_figures_and_name_missing_ones_once():
 def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MAX_HISTORIES_TIMES_PLANS", 1)
-    few = figures_of_teams(agent)
-    assert "too many plans" in few.note and set(few.figures) == {
+    partial_figures = figures_of_teams(agent)
+    assert "too many plans" in partial_figures.note and set(partial_figures.figures) == {
         "illegal_mass/team_matrix",
         "illegal_mass_reached/team_matrix",
     }
@@ -130,7 +138,7 @@ def test_too_many_draws_are_refused_and_too_many_plans_are_skipped(monkeypatch):
         exact_figures_of(make_game("team_matrix", options={"members": 3}), STATES, agent)
 
 
-FIVE = ("rock", "paper", "scissors", "spock", "lizard")
+FIVE_MOVES = ("rock", "paper", "scissors", "spock", "lizard")
 
 
 def game_of(name="rps_spock_lizard", **options):
@@ -138,8 +146,8 @@ def game_of(name="rps_spock_lizard", **options):
 
 
 class ChooserByMemory:
-    def __init__(self, lost=0.0):
-        self.lost = lost
+    def __init__(self, illegal_mass=0.0):
+        self.lost = illegal_mass
 
     def action_logprobs(self, queries):
         rows = []
@@ -169,9 +177,11 @@ def figures(game, policy):
     return exact_figures_of(game, enumerate_info_states(base_game(game)), policy)
 
 
-@pytest.mark.parametrize(("words", "expected"), [(FIVE[:3], 1 / 3), (FIVE[:4], 1 / 4), (FIVE, 0.0), (None, 0.0)])
+@pytest.mark.parametrize(
+    ("words", "expected"), [(FIVE_MOVES[:3], 1 / 3), (FIVE_MOVES[:4], 1 / 4), (FIVE_MOVES, 0.0), (None, 0.0)]
+)
 def test_an_equilibrium_over_candidates_can_be_exploited_in_the_game(words, expected):
-    """With three of four words shown, uniform choice is uniform over four: paper beats rock and spock, scissors beat paper."""
+    """With 4 words and 3 candidates, uniform choice plays all 4 equally: paper beats rock and spock, scissors beat paper."""
     game = game_of(proposals=None if words is None else dict.fromkeys(words, 1.0))
     exact = figures(game, UniformScorer()).figures
     assert exact["exploitability/choose/left"] == pytest.approx(expected)
@@ -187,15 +197,15 @@ def test_in_rock_paper_scissors_uniform_choice_is_an_equilibrium():
     assert figures(fixed, ConstantChooser(number="1")).figures["nash_conv/choose"] == pytest.approx(2, abs=1e-5)
 
 
-def test_a_biased_proposers_bias_is_played_with_one_candidate():
+def test_with_one_candidate_the_policy_has_the_proposers_bias():
     game = game_of("rock_paper_scissors", count=1, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
     states = enumerate_info_states(base_game(game))
     rows, _ = query_policy(on_base_game(game, UniformScorer()), states)
     assert rows[0] == pytest.approx([0.6, 0.3, 0.1])
     two_candidates = game_of("rock_paper_scissors", count=2, proposals={"rock": 0.6, "paper": 0.3, "scissors": 0.1})
     rows, _ = query_policy(on_base_game(two_candidates, ConstantChooser(action="scissors")), states)
-    none = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown, then the first of a random order
-    assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
+    not_shown = 0.6 * 3 / 4 + 0.3 * 6 / 7  # scissors are not shown, then the first of a random order
+    assert rows[1] == pytest.approx([not_shown / 2, not_shown / 2, 1 - not_shown], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -217,25 +227,25 @@ def test_values_equal_enumeration_of_games_with_candidates(options):
     assert figures(game, policy).values == pytest.approx(expected, abs=1e-9)
 
 
-def expected_returns_by_enumeration(game, policy, node, past):
-    """Return expected returns by enumerating chance, candidates and choices; `past` holds each seat's decisions."""
+def expected_returns_by_enumeration(game, policy, node, decisions_by_seat):
+    """Return expected returns by enumerating chance, candidates and choices; `decisions_by_seat` has each seat's decisions."""
     if node.is_terminal():
         return np.array(node.returns())
     if node.is_chance_node():
         return sum(
-            share * expected_returns_by_enumeration(game, policy, node.child(index), past)
+            share * expected_returns_by_enumeration(game, policy, node.child(index), decisions_by_seat)
             for index, share in node.chance_outcomes()
         )
     state, seat = game.inner.state_of(node), node.current_player()
     legal, total = state.legal_actions(), np.zeros(2)
-    plies = past[seat][-1][2] if past[seat] else 0
+    plies = decisions_by_seat[seat][-1][2] if decisions_by_seat[seat] else 0
     chooses = seat in game.choosers
-    for share, offer in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
+    for share, candidates in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
         observation, replies = state.observe(seat, plies), legal
         if chooses:
-            prefix = "".join(f"{'/'.join(earlier_candidates)}|" for *_, earlier_candidates in past[seat])
-            observation, replies = game.add_candidates(observation, offer, prefix), tuple("12"[: len(offer)])
-        texts, actions = [*zip(*past[seat], strict=True)][:2] or ((), ())
+            prefix = "".join(f"{'/'.join(earlier_candidates)}|" for *_, earlier_candidates in decisions_by_seat[seat])
+            observation, replies = game.add_candidates(observation, candidates, prefix), tuple("12"[: len(candidates)])
+        texts, actions = [*zip(*decisions_by_seat[seat], strict=True)][:2] or ((), ())
         observations = (*texts, observation.text)
         query = Query(
             game="choose",
@@ -246,16 +256,16 @@ def expected_returns_by_enumeration(game, policy, node, past):
             legal_actions=replies,
         )
         for choice, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
-            next_past = [*past]
-            next_past[seat] = (
-                *past[seat],
-                (observation.text, replies[choice], state.plies + 1, offer if chooses else ()),
+            next_decisions = [*decisions_by_seat]
+            next_decisions[seat] = (
+                *decisions_by_seat[seat],
+                (observation.text, replies[choice], state.plies + 1, candidates if chooses else ()),
             )
             total += (
                 share
                 * chance
                 * expected_returns_by_enumeration(
-                    game, policy, node.child(state.action_index(offer[choice])), next_past
+                    game, policy, node.child(state.action_index(candidates[choice])), next_decisions
                 )
             )
     return total
@@ -263,11 +273,14 @@ def expected_returns_by_enumeration(game, policy, node, past):
 
 def test_replies_that_are_no_number_are_illegal_mass():
     game = game_of("kuhn_poker")
-    without_loss, with_loss = figures(game, ChooserByMemory()), figures(game, ChooserByMemory(lost=0.2))
-    assert with_loss.figures["illegal_mass/choose"] == pytest.approx(0.2) and without_loss.figures[
+    without_illegal_mass, with_illegal_mass = (
+        figures(game, ChooserByMemory()),
+        figures(game, ChooserByMemory(illegal_mass=0.2)),
+    )
+    assert with_illegal_mass.figures["illegal_mass/choose"] == pytest.approx(0.2) and without_illegal_mass.figures[
         "illegal_mass/choose"
     ] == pytest.approx(0)
-    assert with_loss.values == pytest.approx(without_loss.values)
+    assert with_illegal_mass.values == pytest.approx(without_illegal_mass.values)
 
 
 def test_actions_never_proposed_are_never_played():
@@ -295,7 +308,7 @@ def test_earlier_decisions_must_exist_and_be_few_enough(monkeypatch):
 
 
 def test_runs_and_evaluations_measure_the_base_game():
-    game = game_of(proposals=dict.fromkeys(FIVE[:3], 1.0))
+    game = game_of(proposals=dict.fromkeys(FIVE_MOVES[:3], 1.0))
     run_metrics = Evaluator([game], EvaluationConfig(exact=True, opponents=[])).measure(
         UniformScorer(), Stream.from_seed(0)
     )

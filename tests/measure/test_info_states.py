@@ -74,7 +74,7 @@ def test_three_seats_observe_what_happened_since_their_turn():
     assert (query.observations, query.actions) == (("kuhn first A", "second bet third bet"), ("pass",))
 
 
-class _Leak(KuhnPoker):
+class _LeakingKuhnPoker(KuhnPoker):
     def tell_seat(self, state, seat, since):
         text, question = super().tell_seat(state, seat, since)
         return text + (f" {state.trail[0].action}" if seat == 1 else ""), question
@@ -82,7 +82,7 @@ class _Leak(KuhnPoker):
 
 def test_a_wording_that_breaks_perfect_recall_is_refused():
     with pytest.raises(GameError, match="breaks perfect recall: seat 1"):
-        enumerate_info_states(_Leak(players=2))
+        enumerate_info_states(_LeakingKuhnPoker(players=2))
 
 
 def test_too_many_information_states_report_progress_and_the_fix():
@@ -120,7 +120,7 @@ def test_the_estimate_of_the_number_of_histories_is_unbiased():
     assert estimate_histories(game, probes=4000) == pytest.approx(30, abs=0.6)  # standard error 0.16
 
 
-class _Letters:
+class _CodePointRenderer:
     """A renderer whose ids are code points, so that segments can be read back."""
 
     prefix_stable, exact_answers, stop_ids = True, False, ()
@@ -137,12 +137,14 @@ class _Letters:
         return ()
 
 
-class _Walker:
-    name, renderer = "walker", _Letters()
+class _RandomWalker:
+    name, renderer = "walker", _CodePointRenderer()
 
     def act(self, turns):
-        chosen = [turn.state.legal_actions()[turn.stream.integer(0, len(turn.state.legal_actions()))] for turn in turns]
-        return [Reply(text=text, ids=tuple(map(ord, text)), logprobs=(0.0,) * len(text)) for text in chosen]
+        actions = [
+            turn.state.legal_actions()[turn.stream.integer(0, len(turn.state.legal_actions()))] for turn in turns
+        ]
+        return [Reply(text=text, ids=tuple(map(ord, text)), logprobs=(0.0,) * len(text)) for text in actions]
 
 
 def conversations_of(episode, seat):
@@ -167,7 +169,7 @@ def test_queries_equal_the_conversations_of_rollouts(label):
     @settings(max_examples=20, deadline=None)
     @given(st.integers(0, 2**32))
     def check(seed):
-        for episode in play(make_specs(game, 20, seed, "walker"), {"walker": _Walker()}):
+        for episode in play(make_specs(game, 20, seed, "walker"), {"walker": _RandomWalker()}):
             for seat in range(game.num_seats):
                 for conversation in conversations_of(episode, seat):
                     assert query_by_key[seat, conversation[0]] == conversation
@@ -206,7 +208,7 @@ def test_renormalising_a_scaled_policy_gives_the_policy_and_the_missing_mass(pol
         ([-np.inf, -np.inf], [0.5, 0.5], 1.0),
         ([-1000.0, -1000.0 + np.log(3.0)], [0.25, 0.75], 1.0),  # both round to probability 0
         ([-np.inf, 0.0], [0.0, 1.0], 0.0),
-        ([np.log(0.5) + 1e-7, np.log(0.5) + 1e-7], [0.5, 0.5], 0.0),  # float32 noise is no negative mass
+        ([np.log(0.5) + 1e-7, np.log(0.5) + 1e-7], [0.5, 0.5], 0.0),  # float32 noise gives no negative illegal mass
     ],
 )
 def test_renormalising_rows_with_tiny_or_noisy_mass(logprobs, policy, illegal):
@@ -217,7 +219,7 @@ def test_renormalising_rows_with_tiny_or_noisy_mass(logprobs, policy, illegal):
 
 
 @pytest.mark.parametrize("logprobs", [[np.nan, 0.0], [np.inf, 0.0], [0.0, np.log(0.1)], [5000.0, 0.0]])
-def test_values_that_are_no_log_probabilities_are_refused(logprobs):
+def test_values_that_cannot_be_log_probabilities_are_refused(logprobs):
     with pytest.raises(SparringError, match="og-probabilities"):
         renormalise(np.array(logprobs))
 
@@ -232,7 +234,7 @@ def softmax_table(states, logits):
     return TablePolicy.of(states, [np.exp(row) / np.exp(row).sum() for row in rows])
 
 
-# two actions, zero-sum; three actions, cooperative; general-sum; of variable length; one seat
+# in this order: zero-sum with 2 actions, cooperative with 3 actions, general-sum, variable length, one seat
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "repeated_dilemma", "signalling", "needle_chain"])
 def test_the_exact_gradient_equals_finite_differences(name):
     _, policy = table_of(name)
@@ -288,12 +290,12 @@ def random_policy(states, seed):
     return [generator.dirichlet(np.ones(len(query.legal_actions))) for query in states.queries]
 
 
-def uniform(states):
+def uniform_policy(states):
     return [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
 
 
-def naive(game, states, policy):
-    """Q and V by a recursion over OpenSpiel's states that sums, per information state, over its histories."""
+def values_by_recursion(game, states, policy):
+    """Return Q and V by a recursion over OpenSpiel's states; each information state sums over its histories."""
     number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
     sums = [np.zeros((len(row), 2)) for row in policy]
 
@@ -326,7 +328,7 @@ def test_values_equal_a_plain_recursion(name, seed):
     states = enumerate_info_states(game)
     policy = random_policy(states, seed)
     values = exact_values(states, policy)
-    action, returns = naive(game, states, policy)
+    action, returns = values_by_recursion(game, states, policy)
     for values_of_row, expected_values in zip(values.action, action, strict=True):
         assert values_of_row == pytest.approx(expected_values)
     assert values.returns == pytest.approx(returns)
@@ -335,7 +337,7 @@ def test_values_equal_a_plain_recursion(name, seed):
 
 
 def test_values_of_uniform_kuhn_by_hand():
-    values = exact_values(STATES, uniform(STATES))
+    values = exact_values(STATES, uniform_policy(STATES))
     number = {(query.seat, query.key): index for index, query in enumerate(STATES.queries)}
     facing_bet = number[1, "2b"]  # the king faces a bet: folding loses the ante, calling wins 2
     assert values.action[facing_bet].tolist() == pytest.approx([-1.0, 2.0])
@@ -344,14 +346,14 @@ def test_values_of_uniform_kuhn_by_hand():
 
 
 def test_unreached_states_have_values_from_the_other_seats_reach():
-    policy = uniform(STATES)
+    policy = uniform_policy(STATES)
     for index, query in enumerate(STATES.queries):
         if query.seat == 0 and len(query.actions) == 0:
             policy[index] = np.array([0.0, 1.0])  # the first player always bets, so it never acts a second time
     values = exact_values(STATES, policy)
-    second = [index for index, query in enumerate(STATES.queries) if query.seat == 0 and query.actions]
-    assert values.reach[second] == pytest.approx(np.zeros(3))
-    assert values.action[second[0]].tolist() == pytest.approx([-1.0, -2.0])  # the jack that faces a bet
+    second_decisions = [index for index, query in enumerate(STATES.queries) if query.seat == 0 and query.actions]
+    assert values.reach[second_decisions] == pytest.approx(np.zeros(3))
+    assert values.action[second_decisions[0]].tolist() == pytest.approx([-1.0, -2.0])  # the jack that faces a bet
 
 
 class AlwaysPasses(TextAgent):
@@ -374,7 +376,7 @@ def untrained(game, *, seed=3, **params):
 
 
 @pytest.mark.always
-@pytest.mark.parametrize("temperature", [1.0, 0.2])  # the weights of seed 186 say "bet" often when sharpened
+@pytest.mark.parametrize("temperature", [1.0, 0.2])  # with seed 186 and temperature 0.2 the model often plays "bet"
 def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
     game = make_game("kuhn_poker")
     agent = untrained(game, seed=186, temperature=temperature)
@@ -397,7 +399,7 @@ def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
 
 
 def test_a_match_plays_as_few_games_at_once_as_the_run():
-    """With 200 games at once a small KV cache would evict every game before its next turn; results are equal."""
+    """With 200 games at once a small KV cache evicts every game before its next turn; the results must be equal."""
     model = {"hidden_size": 16, "layers": 1, "heads": 1}
     changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
     engine = LocalEngine(

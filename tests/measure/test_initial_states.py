@@ -35,7 +35,7 @@ def initial_states_of(*games, **changes):
     return SeenInitialStates(*run(*games, **changes))
 
 
-def starts_of(column, count=60, seed=0):
+def sampled_starts(column, count=60, seed=0):
     root, game = Stream.from_seed(seed), column.game
     return [game.start_of(game.reset(column.deal(root.child(index), index))) for index in range(count)]
 
@@ -52,8 +52,8 @@ def test_no_unseen_initial_state_occurs_in_training(name, bank, seed):
         game.start_of(game.reset(Stream.from_seed(seed).child("own").child(index))) for index in range(300)
     }
     assert training_states <= game.starts()
-    assert not game.starts() & set(starts_of(columns[0], seed=seed))
-    assert set(starts_of(columns[1], seed=seed)) <= game.starts()
+    assert not game.starts() & set(sampled_starts(columns[0], seed=seed))
+    assert set(sampled_starts(columns[1], seed=seed)) <= game.starts()
 
 
 def test_initial_states_are_compared_by_content_not_by_number():
@@ -72,7 +72,7 @@ def test_initial_states_are_compared_by_content_not_by_number():
         {"name": "tic_tac_toe"},
         {"name": "kuhn_poker"},
         {"name": "mastermind"},  # all codes
-        {"name": "urn", "options": {"sets": 1}},  # not observed, so it can only be memorised
+        {"name": "urn", "options": {"sets": 1}},  # the player never observes this state, so it could only memorise it
         {"name": "sudoku", "options": {"puzzle": "1.3. 34.. 21.. .3.1"}},
         {
             "name": "minesweeper",
@@ -88,31 +88,36 @@ def test_without_unseen_initial_states_all_are_measured(section):
     ]
 
 
-def test_an_untrained_bank_is_unseen_except_for_shared_puzzles():
+def test_a_bank_without_training_is_unseen_except_for_shared_puzzles():
     section = {
         "name": "sudoku",
         "options": {"blanks": 1, "puzzles": 4000, "wrong": "continues"},
-    }  # of 4,608 puzzles with one blank
+    }  # 4,000 of the 4,608 puzzles with one blank
     training = initial_states_of(section)
     other_bank = make_game("sudoku", options={**section["options"], "puzzles": 50, "bank": 1})
     shared = training.states_of(other_bank) & other_bank.starts()
     assert shared
     unseen, seen_column = measured_starts(other_bank, training)
     assert (unseen.label, seen_column.label) == ("unseen", "seen")
-    assert not set(starts_of(unseen)) & training.states_of(other_bank)
-    assert seen_column.game.starts() == training.states_of(other_bank)  # the second column is of the training bank
+    assert not set(sampled_starts(unseen)) & training.states_of(other_bank)
+    assert seen_column.game.starts() == training.states_of(other_bank)  # the seen column has the shared puzzles only
     assert [column.label for column in measured_starts(make_game("zebra"), training)] == ["unseen"]
     assert [column.label for column in measured_starts(make_game("tic_tac_toe"), SeenInitialStates(None))] == ["all"]
 
 
 def test_a_game_of_weight_0_is_seen_only_if_used_in_warm_up():
     section = {"name": "sudoku", "label": "held", "options": {"blanks": 3, "puzzles": 8}, "weight": 0}
-    cold, warm = (
+    without_warm_up, with_warm_up = (
         run({"name": "kuhn_poker"}, section, warmup={"updates": 0}),
         run({"name": "kuhn_poker"}, section, warmup={"updates": 1}),
     )
-    assert [column.label for column in measured_starts(cold[1][1], SeenInitialStates(*cold))] == ["unseen"]
-    assert [column.label for column in measured_starts(warm[1][1], SeenInitialStates(*warm))] == ["unseen", "seen"]
+    assert [column.label for column in measured_starts(without_warm_up[1][1], SeenInitialStates(*without_warm_up))] == [
+        "unseen"
+    ]
+    assert [column.label for column in measured_starts(with_warm_up[1][1], SeenInitialStates(*with_warm_up))] == [
+        "unseen",
+        "seen",
+    ]
 
 
 @pytest.mark.parametrize("updates", [0, 1])
@@ -135,12 +140,12 @@ def test_fixed_deals_and_warm_up_deals_are_not_unseen(updates):
         "root": engine.root,
     }
     specs = [spec for step in range(8) for spec in step_specs(step, games=engine.environments, progress=0.0, **request)]
-    dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
+    training_starts = {game.start_of(game.reset(spec.deal)) for spec in specs}
     assert len(make_arms(engine.environments, 5)) == 5
-    assert set(starts_of(seen_column)) == dealt
-    assert dealt <= training.states_of(game)
-    assert (dealt < training.states_of(game)) == (updates > 0)
-    assert not set(starts_of(unseen)) & training.states_of(game)
+    assert set(sampled_starts(seen_column)) == training_starts
+    assert training_starts <= training.states_of(game)
+    assert (training_starts < training.states_of(game)) == (updates > 0)
+    assert not set(sampled_starts(unseen)) & training.states_of(game)
 
 
 def test_without_held_out_states_deals_do_not_change():
@@ -150,24 +155,24 @@ def test_without_held_out_states_deals_do_not_change():
     assert column.deal(stream, 0).uniform(0) == stream.child("deal").uniform(0)
 
 
-def test_a_bank_larger_than_all_initial_states_stops_when_complete(monkeypatch):
+def test_a_bank_larger_than_the_number_of_initial_states_stops_early(monkeypatch):
     keys = []
     monkeypatch.setattr(minesweeper, "order_of", lambda *key, of=minesweeper.order_of: keys.append(key) or of(*key))
     game = make_game("minesweeper", options={"rows": 3, "columns": 3, "mines": 1, "layouts": 100_000})
-    assert len(game.starts()) == 9 * 8  # the mine's cell, and its cell if the first reveal hits it
+    assert len(game.starts()) == 9 * 8  # 9 cells of the mine, and 8 cells where it moves if the first reveal hits it
     assert len(keys) < 2000
 
 
 class MemorisingPlayer(TextAgent):
     def __init__(self, bank):
-        super().__init__("by heart")
+        super().__init__("memorising")
         self.bank = bank
 
     def choose(self, state, seat, stream):
         table = state.spiel.table
-        right = reference(state) if table.start in self.bank else ()
+        solution = reference(state) if table.start in self.bank else ()
         wrong_actions = (word for word in state.legal_actions() if word not in reference(state))
-        return next((word for word in right if word in state.legal_actions()), None) or next(wrong_actions)
+        return next((word for word in solution if word in state.legal_actions()), None) or next(wrong_actions)
 
 
 def test_memorised_puzzles_do_not_count_as_unseen_success():

@@ -14,13 +14,13 @@ from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.play.players.base import TextAgent
 
 
-class Uniform(TextAgent):
+class UniformPlayer(TextAgent):
     def choose(self, state, seat, stream):
         legal = state.legal_actions()
         return legal[stream.integer(0, len(legal))]
 
 
-class Always(TextAgent):
+class ConstantPlayer(TextAgent):
     def __init__(self, word):
         super().__init__(word)
         self.word = word
@@ -78,7 +78,7 @@ def test_intervals_narrow_with_games_and_widen_with_the_level():
         return row.rating.high - row.rating.low
 
     assert width(100) < width(10) < width(10, level=0.99)
-    # half the width of s_a - s_b, since ratings are around their mean: 1.96 * ELO * sqrt(1/wins + 1/losses) / 2 to each side
+    # ratings are relative to their mean, so the half width is half of that of s_a - s_b: 1.96 * ELO * sqrt(1/wins + 1/losses) / 2
     assert width(1000) == pytest.approx(1.95996 * ELO * (1 / 6000 + 1 / 3000) ** 0.5, rel=1e-3)
 
 
@@ -91,7 +91,7 @@ def test_players_that_only_win_are_marked():
 def test_two_seats_play_each_pair_once_in_a_fixed_order():
     game = make_game("tic_tac_toe")
     finished_pairs = []
-    players = {"u": Uniform("u"), "mute": Always("zzz"), "v": Uniform("v")}
+    players = {"u": UniformPlayer("u"), "mute": ConstantPlayer("zzz"), "v": UniformPlayer("v")}
     table = league_table(
         game,
         players,
@@ -109,31 +109,33 @@ def test_two_seats_play_each_pair_once_in_a_fixed_order():
 
 def test_a_pairs_games_do_not_depend_on_other_players():
     game = make_game("tic_tac_toe")
-    players = {"u": Uniform("u"), "v": Uniform("v"), "mute": Always("zzz")}
+    players = {"u": UniformPlayer("u"), "v": UniformPlayer("v"), "mute": ConstantPlayer("zzz")}
     two_player_table = league_table(
         game, {"u": players["u"], "v": players["v"]}, games_per_seat=10, stream=Stream.from_seed(0)
     )
-    large = league_table(game, players, games_per_seat=10, stream=Stream.from_seed(0))
-    assert two_player_table.matches[0] in large.matches
+    three_player_table = league_table(game, players, games_per_seat=10, stream=Stream.from_seed(0))
+    assert two_player_table.matches[0] in three_player_table.matches
 
 
 def test_three_seats_play_each_pair_in_both_arrangements():
     game = make_game("kuhn_poker", options={"players": 3})
-    table = league_table(game, {"u": Uniform("u"), "v": Uniform("v")}, games_per_seat=400, stream=Stream.from_seed(0))
+    table = league_table(
+        game, {"u": UniformPlayer("u"), "v": UniformPlayer("v")}, games_per_seat=400, stream=Stream.from_seed(0)
+    )
     assert len(table.matches) == 2
     assert [match.overall.games for match in table.matches] == [1200, 1200]
     assert all(row.rating.low < 0.0 < row.rating.high for row in table.rows)
 
 
-def test_with_three_seats_a_return_is_of_matches_with_the_player_alone():
+def test_with_three_seats_payoffs_are_of_matches_with_one_seat_of_the_player():
     table = build_table("g", {("a", "b"): report("a", "b", 30, 0, 10), ("b", "a"): report("b", "a", 10, 0, 30)})
     assert table.payoffs == ((0.0, 0.5), (-0.5, 0.0))
-    uneven = build_table("g", {("a", "b"): report("a", "b", 30, 0, 10), ("b", "a"): report("b", "a", 20, 0, 20)})
-    assert uneven.payoffs == ((0.0, 0.5), (0.0, 0.0))
+    unequal_table = build_table("g", {("a", "b"): report("a", "b", 30, 0, 10), ("b", "a"): report("b", "a", 20, 0, 20)})
+    assert unequal_table.payoffs == ((0.0, 0.5), (0.0, 0.0))
 
 
 def test_agents_may_have_equal_names():
-    players = {"one": Uniform("same"), "two": Always("pass")}
+    players = {"one": UniformPlayer("same"), "two": ConstantPlayer("pass")}
     table = league_table(make_game("kuhn_poker"), players, games_per_seat=50, stream=Stream.from_seed(0))
     assert {row.player for row in table.rows} == {"one", "two"}
     assert {(match.agent, match.opponent) for match in table.matches} <= set(itertools.permutations(("one", "two")))
@@ -141,10 +143,10 @@ def test_agents_may_have_equal_names():
 
 def test_a_league_table_of_one_player_is_refused():
     with pytest.raises(ConfigError, match=r"at least 2 players, got \['u'\]"):
-        league_table(make_game("kuhn_poker"), {"u": Uniform("u")}, games_per_seat=5, stream=Stream.from_seed(0))
+        league_table(make_game("kuhn_poker"), {"u": UniformPlayer("u")}, games_per_seat=5, stream=Stream.from_seed(0))
 
 
-FLAT = 1e4  # a prior so wide that it does not count
+WIDE_PRIOR_SD = 1e4  # with so wide a prior the fit is the maximum likelihood
 
 
 def tables(size):
@@ -162,33 +164,33 @@ def counts_of_two_players(wins, draws, losses):
 
 @pytest.mark.parametrize(("wins", "draws", "losses"), [(30, 10, 10), (5, 50, 5), (1, 1, 98)])
 def test_two_players_have_a_closed_form(wins, draws, losses):
-    """The model is saturated: s_1 - s_2 = ln(wins / losses), d = ln(draws / sqrt(wins losses)), variance 1/wins + 1/losses."""
-    fit = fit_davidson(*counts_of_two_players(wins, draws, losses), prior_sd=FLAT)
+    """Here s_1 - s_2 = ln(wins / losses), d = ln(draws / sqrt(wins losses)), and the variance is 1/wins + 1/losses."""
+    fit = fit_davidson(*counts_of_two_players(wins, draws, losses), prior_sd=WIDE_PRIOR_SD)
     assert fit.strengths[0] - fit.strengths[1] == pytest.approx(np.log(wins / losses), abs=1e-6)
     assert fit.draw == pytest.approx(np.log(draws / np.sqrt(wins * losses)), abs=1e-6)
     c = fit.covariance
     assert c[0, 0] + c[1, 1] - 2 * c[0, 1] == pytest.approx(1 / wins + 1 / losses, rel=1e-5)
 
 
-def test_without_draws_it_is_bradley_terry():
-    """Four hundred Elo points are ten to one, and a third player's strength follows from its pairs."""
+def test_without_draws_the_fit_is_bradley_terry():
+    """400 Elo points mean odds of 10 to 1; here both neighbouring pairs have these odds."""
     wins = np.array([[0, 1000, 0], [100, 0, 1000], [0, 100, 0]])
-    elo = ELO * fit_davidson(wins, np.zeros((3, 3)), prior_sd=FLAT).strengths
+    elo = ELO * fit_davidson(wins, np.zeros((3, 3)), prior_sd=WIDE_PRIOR_SD).strengths
     np.testing.assert_allclose(elo, [400.0, 0.0, -400.0], atol=0.05)
 
 
 def test_a_player_that_never_loses_has_a_finite_rating_with_a_wide_interval():
     fit = fit_davidson(*counts_of_two_players(100, 0, 0))
-    close = fit_davidson(*counts_of_two_players(60, 0, 40))
+    even_fit = fit_davidson(*counts_of_two_players(60, 0, 40))
     assert np.isfinite(fit.strengths).all()
     assert fit.strengths[0] > 2.0
-    assert fit.covariance[0, 0] > 10 * close.covariance[0, 0]
+    assert fit.covariance[0, 0] > 10 * even_fit.covariance[0, 0]
 
 
 def test_without_games_the_fit_is_the_prior():
     fit = fit_davidson(np.zeros((2, 2)), np.zeros((2, 2)), prior_sd=2.0)
     np.testing.assert_allclose(fit.strengths, 0.0, atol=1e-12)
-    assert fit.covariance[0, 0] == pytest.approx(4.0 / 2)  # the centred half of two independent variances of 4
+    assert fit.covariance[0, 0] == pytest.approx(4.0 / 2)  # two independent priors of variance 4, centred on their mean
 
 
 @settings(max_examples=50, deadline=None)
@@ -221,11 +223,11 @@ def log_posterior(strengths, draw, wins, draws, prior_sd):
 @given(tables(3), st.sampled_from([1.0, 3.0, 10.0]))
 def test_the_fit_maximises_the_posterior(counts, prior_sd):
     fit = fit_davidson(*counts, prior_sd=prior_sd)
-    top = log_posterior(fit.strengths, fit.draw, *counts, prior_sd)
+    maximum = log_posterior(fit.strengths, fit.draw, *counts, prior_sd)
     for size in (1e-3, -1e-3, 0.3, -0.3):
         for i in range(3):
-            assert log_posterior(fit.strengths + size * np.eye(3)[i], fit.draw, *counts, prior_sd) < top
-        assert log_posterior(fit.strengths, fit.draw + size, *counts, prior_sd) < top
+            assert log_posterior(fit.strengths + size * np.eye(3)[i], fit.draw, *counts, prior_sd) < maximum
+        assert log_posterior(fit.strengths, fit.draw + size, *counts, prior_sd) < maximum
 
 
 @settings(max_examples=50, deadline=None)
@@ -236,7 +238,7 @@ def test_extreme_counts_converge(counts, scale, prior_sd):
 
 
 def test_huge_counts_converge():
-    fit = fit_davidson(*counts_of_two_players(9 * 10**8, 5 * 10**7, 5 * 10**7), prior_sd=FLAT)
+    fit = fit_davidson(*counts_of_two_players(9 * 10**8, 5 * 10**7, 5 * 10**7), prior_sd=WIDE_PRIOR_SD)
     assert fit.strengths[0] - fit.strengths[1] == pytest.approx(np.log(18), abs=1e-5)
 
 

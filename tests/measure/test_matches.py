@@ -22,20 +22,20 @@ from sparring.play.players.searcher import searcher
 class FirstLegalPlayer(TextAgent):
     def __init__(self, name="first"):
         super().__init__(name)
-        self.seen = []
+        self.observed = []
 
     def choose(self, state, seat, stream):
-        self.seen.append((seat, tuple(state.spiel.history())))
+        self.observed.append((seat, tuple(state.spiel.history())))
         return state.legal_actions()[0]
 
 
-class Uniform(TextAgent):
+class UniformPlayer(TextAgent):
     def choose(self, state, seat, stream):
         legal = state.legal_actions()
         return legal[stream.integer(0, len(legal))]
 
 
-class Nonsense(TextAgent):
+class NonsensePlayer(TextAgent):
     def choose(self, state, seat, stream):
         return "zzz"
 
@@ -59,8 +59,8 @@ def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
     assert report.overall.illegal == clustered_share_interval(np.zeros(10), np.array(games, dtype=float))
 
 
-def test_replies_that_are_no_action_are_counted_and_lose():
-    report = match("tic_tac_toe", Nonsense("mute"), FirstLegalPlayer())
+def test_replies_that_are_not_actions_are_counted_and_lose():
+    report = match("tic_tac_toe", NonsensePlayer("mute"), FirstLegalPlayer())
     assert report.overall.losses == 10
     assert (report.overall.illegal.mean, report.overall.illegal.count) == (1.0, 10)
     assert report.overall.mean_return.mean == -1.0
@@ -68,13 +68,13 @@ def test_replies_that_are_no_action_are_counted_and_lose():
 
 
 def test_the_opponents_illegal_replies_are_not_the_agents():
-    report = match("tic_tac_toe", FirstLegalPlayer(), Nonsense("mute"))
+    report = match("tic_tac_toe", FirstLegalPlayer(), NonsensePlayer("mute"))
     assert report.overall.wins == 10
     assert (report.overall.illegal.mean, report.overall.illegal.count) == (0.0, 5)
 
 
 def test_replies_of_one_game_form_one_cluster():
-    # one game with five illegal replies, three with five legal ones: 20 replies with the information of 3:
+    # one game with 5 illegal replies and three games with 5 legal ones: 20 replies, but an effective number of 3:
     # share 1/4; error^2 = 4/3 ((5 - 5/4)^2 + 3 (5/4)^2) / 20^2 = 1/16; 1/4 * 3/4 / (1/16) = 3
     share = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
     effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
@@ -87,9 +87,9 @@ def test_replies_of_one_game_form_one_cluster():
 
 
 @pytest.mark.parametrize("players", [2, 3])
-def test_the_agent_sits_in_every_seat_equally_often(players):
-    agent = Uniform("u")
-    report = match("kuhn_poker", agent, Uniform("v"), games=7, options={"players": players})
+def test_the_agent_plays_every_seat_equally_often(players):
+    agent = UniformPlayer("u")
+    report = match("kuhn_poker", agent, UniformPlayer("v"), games=7, options={"players": players})
     assert [record.games for record in report.seats] == [7] * players
     assert report.overall.games == 7 * players
     total = report.overall.mean_return.mean + (players - 1) * report.opponent_return
@@ -102,11 +102,11 @@ def test_an_agent_can_play_itself():
     assert (report.overall.wins, report.overall.losses) == (5, 5)
 
 
-def test_seeds_fix_games_and_a_longer_match_begins_with_the_same():
+def test_games_depend_on_the_seed_and_a_longer_match_begins_with_the_same_games():
     def deals(games, seed=0):
         agent = FirstLegalPlayer()
         match("kuhn_poker", agent, FirstLegalPlayer("other"), games=games, seed=seed)
-        return [history for seat, history in agent.seen if seat == 0 and len(history) == 2]
+        return [history for seat, history in agent.observed if seat == 0 and len(history) == 2]
 
     assert deals(40) == deals(40)
     assert deals(40)[:10] == deals(10)
@@ -118,7 +118,7 @@ def test_deals_differ_between_the_seats():
     agent = FirstLegalPlayer()
     match("kuhn_poker", agent, FirstLegalPlayer("other"), games=40)
     by_seat = [
-        [history[:2] for seat, history in agent.seen if seat == number and len(history) == 2 + number]
+        [history[:2] for seat, history in agent.observed if seat == number and len(history) == 2 + number]
         for number in (0, 1)
     ]
     assert len(by_seat[0]) == len(by_seat[1]) == 40
@@ -126,13 +126,13 @@ def test_deals_differ_between_the_seats():
 
 
 def test_the_level_applies_to_every_interval():
-    report = match("kuhn_poker", Uniform("u"), Uniform("v"), level=0.8)
+    report = match("kuhn_poker", UniformPlayer("u"), UniformPlayer("v"), level=0.8)
     for record in (*report.seats, report.overall):
         assert {record.mean_return.level, record.win.level, record.win_or_draw.level, record.illegal.level} == {0.8}
 
 
 def test_uniform_play_of_kuhn_earns_its_exact_value():
-    report = match("kuhn_poker", Uniform("u"), Uniform("v"), games=2000)
+    report = match("kuhn_poker", UniformPlayer("u"), UniformPlayer("v"), games=2000)
     for record, value in zip(report.seats, (1 / 8, -1 / 8), strict=True):
         half = record.mean_return.high - record.mean_return.mean
         assert abs(record.mean_return.mean - value) < 2 * half  # about four standard errors
@@ -171,7 +171,11 @@ def test_winners_by_returns(returns, expected):
         ((-1.0, 1.0, 1.0, 1.0), (0, 1, 1, 1), (-1, 1, 1, 1)),  # team-mates win together
         ((1.0, -1.0, -1.0, -1.0), (0, 1, 1, 1), (1, -1, -1, -1)),
         ((0.0, 0.0, 0.0), (0, 1, 1), (0, 0, 0)),
-        ((1.0, -2.0, 0.0), (0, 0, 1), (1, -1, -1)),  # a team-mate forfeited: the best opponent counts
+        (
+            (1.0, -2.0, 0.0),
+            (0, 0, 1),
+            (1, -1, -1),
+        ),  # seat 1 forfeited, and each seat is compared with the best opponent
         ((2.0, 2.0), (0, 0), (0, 0)),  # all are one team
         ((0.5,), (0,), (1,)),
     ],
@@ -180,29 +184,29 @@ def test_a_seat_wins_against_other_teams(returns, teams, expected):
     assert tuple(outcome(returns, seat, teams) for seat in range(len(returns))) == expected
 
 
-def test_a_village_that_wins_is_counted_as_winning():
+def test_a_win_of_the_village_counts_for_every_villager():
     options = {"players": 3, "seer": False, "speech": "none", "abstain": False, "tie": "none", "rounds": 1}
     report = play_matches(
         make_game("werewolf", options=options), random(), random(), games_per_seat=200, stream=Stream.from_seed(0)
     )
     assert report.overall.draws == 0
-    for seat in report.seats[1:]:  # both villagers hit the wolf with probability 1/4
+    for seat in report.seats[1:]:  # the village wins if both villagers vote for the wolf, with probability 1/4
         assert seat.win.low < 0.25 < seat.win.high
     assert report.seats[0].win.low < 0.75 < report.seats[0].win.high
 
 
-class RepliesBy(TextAgent):
-    def __init__(self, say):
+class FunctionPlayer(TextAgent):
+    def __init__(self, choose_reply):
         super().__init__("plays")
-        self.say = say
+        self.choose_reply = choose_reply
 
     def choose(self, state, seat, stream):
-        return self.say(state.legal_actions(), stream)
+        return self.choose_reply(state.legal_actions(), stream)
 
 
-def tic_tac_toe_plays(say, plays=6, seed=0):
+def tic_tac_toe_plays(choose_reply, plays=6, seed=0):
     starts = all_starts(make_game("tic_tac_toe"))
-    return self_plays(starts, RepliesBy(say), plays=plays, stream=Stream.from_seed(seed))
+    return self_plays(starts, FunctionPlayer(choose_reply), plays=plays, stream=Stream.from_seed(seed))
 
 
 def first(legal, stream):
@@ -220,11 +224,11 @@ def test_always_the_first_action_gives_one_distinct_play():
     assert report.illegal.mean == 0.0 and report.illegal.high < 1.0
 
 
-def test_random_plays_differ_and_a_longer_series_begins_with_the_same():
+def test_random_plays_differ_and_a_longer_series_has_no_fewer_distinct_plays():
     assert tic_tac_toe_plays(any_legal, plays=20).distinct == 20
-    opening = [tic_tac_toe_plays(lambda legal, stream: any_legal(legal[:2], stream), plays=n) for n in (4, 8, 64)]
-    assert [report.distinct for report in opening] == sorted(report.distinct for report in opening)
-    assert opening[-1].distinct < 64 and opening[-1].commonest > 1
+    reports = [tic_tac_toe_plays(lambda legal, stream: any_legal(legal[:2], stream), plays=n) for n in (4, 8, 64)]
+    assert [report.distinct for report in reports] == sorted(report.distinct for report in reports)
+    assert reports[-1].distinct < 64 and reports[-1].commonest > 1
     assert tic_tac_toe_plays(any_legal, seed=1) == tic_tac_toe_plays(any_legal, seed=1)
 
 
@@ -266,5 +270,5 @@ def test_returns_by_role_and_counts_of_the_environment():
 
 def test_forfeited_plays_have_no_environment_counts():
     starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2}, illegal={"rule": "forfeit"}))
-    forfeited = self_plays(starts, Nonsense("nonsense"), plays=2, stream=Stream.from_seed(0))
+    forfeited = self_plays(starts, NonsensePlayer("nonsense"), plays=2, stream=Stream.from_seed(0))
     assert forfeited.figures == {} and forfeited.illegal.mean == 1.0

@@ -20,7 +20,7 @@ from sparring.report.match_tables import legend
 from sparring.report.progress import ProgressLine
 from sparring.run.loop import StepReport
 
-CHOSEN = [
+EXPECTED_ORACLES = [
     ("tic_tac_toe", {}, "minimax"),
     ("nim", {}, "minimax"),
     ("sudoku", {}, "constraint"),
@@ -30,7 +30,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "oracle"), CHOSEN)
+@pytest.mark.parametrize(("name", "options", "oracle"), EXPECTED_ORACLES)
 def test_the_first_exact_oracle_is_chosen(name, options, oracle):
     choice, note = choose_oracle(make_game(name, options=options))
     assert (choice.name, note) == (oracle, "")
@@ -51,7 +51,7 @@ def test_without_a_suitable_oracle_the_note_gives_the_reason(monkeypatch, name, 
     assert reason in note and "minimax: something is hidden" in note and "--oracle" in note
 
 
-def test_a_game_too_large_for_cfr_gets_another_oracle(monkeypatch):
+def test_a_game_too_large_for_all_oracles_gets_none(monkeypatch):
     monkeypatch.setattr(oracle_choice, "MAX_POSITIONS", 50)
     monkeypatch.setattr(oracle_choice, "MAX_HISTORIES", 50)
     choice, note = choose_oracle(make_game("tic_tac_toe"))
@@ -121,17 +121,17 @@ def test_invalid_text_gives_one_clear_line(parse, text, error, message):
 
 
 def test_labels_have_options_only_if_two_agents_share_a_name():
-    different_agents, same_agents = (
+    mcts_100, mcts_1000 = (
         AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}),
         AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0}),
     )
-    assert labels([different_agents, AgentSpec("random", {})]) == ["mcts", "random"]
-    assert labels([different_agents, same_agents, AgentSpec("random", {})]) == [
+    assert labels([mcts_100, AgentSpec("random", {})]) == ["mcts", "random"]
+    assert labels([mcts_100, mcts_1000, AgentSpec("random", {})]) == [
         "mcts(simulations=100)",
         "mcts(simulations=1000)",
         "random",
     ]
-    assert labels([AgentSpec("mcts", {}), same_agents]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
+    assert labels([AgentSpec("mcts", {}), mcts_1000]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
 
 
 def test_labels_are_valid_in_metric_names():
@@ -190,7 +190,7 @@ def test_every_figure_is_explained_in_one_line():
     assert expected == set(kinds)
 
 
-def test_a_report_says_how_far_the_last_figure_is():
+def test_run_verdicts_compare_the_last_figure_with_references():
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
     lines = [
         {"step": 1, "nash_conv/kuhn_poker": 1.0},
@@ -199,15 +199,21 @@ def test_a_report_says_how_far_the_last_figure_is():
     (verdict,) = run_verdicts(config, lines)
     assert "NashConv at step 9 0.500: uniform play has 0.917" in verdict and "40% of all replies in episodes" in verdict
     assert run_verdicts({}, lines) == [] and run_verdicts(config, []) == []
-    for odd in (3, "kuhn_poker", [3], [{"name": "kuhn_poker", "options": {"players": 9}}], {"name": "kuhn_poker"}):
-        assert run_verdicts({"games": odd}, lines) == []
+    for invalid_environments in (
+        3,
+        "kuhn_poker",
+        [3],
+        [{"name": "kuhn_poker", "options": {"players": 9}}],
+        {"name": "kuhn_poker"},
+    ):
+        assert run_verdicts({"games": invalid_environments}, lines) == []
 
 
-def line_of(*reports, recipe="kuhn-tiny"):
+def progress_lines(*reports, recipe="kuhn-tiny"):
     stream = io.StringIO()
-    with ProgressLine(resolve(load_recipe(recipe)), Path("run"), stream=stream) as watcher:
+    with ProgressLine(resolve(load_recipe(recipe)), Path("run"), stream=stream) as progress_line:
         for report in reports:
-            watcher(report)
+            progress_line(report)
     return stream.getvalue().splitlines()
 
 
@@ -215,9 +221,11 @@ def step(number, metrics, *, steps=2, seconds=1.0, games=64):
     return StepReport(step=number, steps=steps, metrics=metrics, seconds=seconds, games=games)
 
 
-def test_the_progress_line_dates_older_figures_and_orders_seats():
+def test_the_progress_line_names_the_step_of_older_figures_and_orders_seats():
     match = {f"match/kuhn_poker/random/{role}/win_or_draw": 0.5 for role in ("first", "second")}
-    lines = line_of(step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4}))
+    lines = progress_lines(
+        step(1, {"legal_rate": 0.2, "nash_conv/kuhn_poker": 0.7, **match}), step(2, {"legal_rate": 0.4})
+    )
     assert "kuhn_poker: uniform play has NashConv 0.917; an equilibrium has 0" in lines
     assert lines[-2].endswith(
         "NashConv 0.700 (EMA)  first vs random win-or-draw 0.500 (EMA)  second vs random win-or-draw 0.500 (EMA)  legal 0.200 (live)  64 games/s"
@@ -228,5 +236,5 @@ def test_the_progress_line_dates_older_figures_and_orders_seats():
 
 
 def test_slow_rates_keep_a_decimal():
-    assert "  0.4 games/s" in line_of(step(2, {"legal_rate": 1.0}, seconds=20.0, games=8))[-1]
-    assert "  640 games/s" in line_of(step(2, {"legal_rate": 1.0}, seconds=0.1))[-1]
+    assert "  0.4 games/s" in progress_lines(step(2, {"legal_rate": 1.0}, seconds=20.0, games=8))[-1]
+    assert "  640 games/s" in progress_lines(step(2, {"legal_rate": 1.0}, seconds=0.1))[-1]

@@ -24,7 +24,7 @@ def bind_plugin(slot, name, **options):
     return registry.bind(slot, name, options)()
 
 
-def nim(*sizes, **illegal):
+def nim_game(*sizes, **illegal):
     return make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": False}, illegal=illegal)
 
 
@@ -50,8 +50,10 @@ class AbstainingOracle:
 
 
 def test_regret_of_a_game_by_hand():
-    # piles 1 and 2: only b1 wins, so a1 loses 2; after the answer b1 one stone is left, with one legal move
-    first, second = (seat.regret for seat in measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
+    # piles 1 and 2: b1 alone wins, so a1 has regret 2; the reply b1 leaves one stone and one legal move
+    first, second = (
+        seat.regret for seat in measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"))
+    )
     assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == (
         "minimax",
         10,
@@ -76,14 +78,14 @@ def test_regret_of_a_game_by_hand():
 
 
 def test_a_perfect_player_has_no_regret_and_its_share_has_an_interval():
-    for seat in measure_match(nim(2, 3), bind_plugin("players", "minimax"), games=20):
+    for seat in measure_match(nim_game(2, 3), bind_plugin("players", "minimax"), games=20):
         assert (seat.regret.regret.mean, seat.regret.optimal.mean) == (0.0, 1.0)
         assert seat.regret.optimal.low < 0.9
 
 
 @lru_cache
 def value(piles):
-    """Return the value to the seat to act under best play; taking the last stone wins."""
+    """Return the value under best play for the seat that acts; the player who takes the last stone wins."""
     return max((-value(next_piles) for next_piles in moves(piles)), default=-1)
 
 
@@ -112,28 +114,31 @@ def test_the_regret_of_uniform_play_equals_enumeration(seat):
     player, oracle = bind_plugin("players", "random"), bind_plugin("oracles", "minimax")
     num_covered = 0
     for seed in range(12):
-        seat_regret = measure_match(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
+        seat_regret = measure_match(nim_game(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
         num_covered += seat_regret.regret.low <= regret / turns <= seat_regret.regret.high
         num_covered += seat_regret.optimal.low <= best / turns <= seat_regret.optimal.high
-    assert num_covered >= 20  # of 24; 22.8 expected, and below 20 once in 40
+    assert (
+        num_covered >= 20
+    )  # of 24 intervals, 22.8 are expected to contain the value; fewer than 20 has probability 1/40
     assert seat_regret.regret.high - seat_regret.regret.low < 0.4
     assert seat_regret.regret.mean == pytest.approx(regret / turns, abs=0.2)
 
 
 def test_illegal_replies_have_the_regret_of_the_worst_legal_action():
-    game = nim(1, 2, rule="retry", retries=1)
+    game = nim_game(1, 2, rule="retry", retries=1)
     seats = measure_match(game, FixedWords("zzz"), FixedWords("b1", "b1"))
     assert seats[0].regret.turns == seats[0].regret.judged
     assert seats[0].regret.optimal.mean == 0.0
     assert seats[0].regret.regret.mean > 0
-    (regret,) = {measure_match(nim(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
+    (regret,) = {measure_match(nim_game(1, 2), FixedWords("zzz"), games=2)[0].regret.regret.mean}
     assert regret == 2.0
 
 
-def test_abstentions_are_counted_and_left_out():
+def test_abstentions_are_counted_but_not_averaged():
     oracle = AbstainingOracle(bind_plugin("oracles", "minimax"))
     first, second = (
-        seat.regret for seat in measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
+        seat.regret
+        for seat in measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
     )
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
@@ -143,10 +148,10 @@ def test_abstentions_are_counted_and_left_out():
 
 def test_without_judged_turns_regret_is_unknown_and_not_0():
     oracle = bind_plugin("oracles", "minimax", max_states=1)
-    partly = measure_match(nim(3, 4), bind_plugin("players", "random"), oracle=oracle, games=2)[0].regret
-    assert partly.judged < partly.turns
-    blind = measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
-    assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
+    partly_judged = measure_match(nim_game(3, 4), bind_plugin("players", "random"), oracle=oracle, games=2)[0].regret
+    assert partly_judged.judged < partly_judged.turns
+    unjudged = measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1"), oracle=BlindOracle())[0].regret
+    assert (unjudged.judged, unjudged.judged_share, unjudged.regret, unjudged.optimal) == (0, 0.0, None, None)
 
 
 class BlindOracle(AbstainingOracle):
@@ -159,24 +164,24 @@ class BlindOracle(AbstainingOracle):
 
 @pytest.mark.parametrize(("budget", "count"), [(1, 2), (2, 2), (5, 4), (100, 10)])
 def test_the_budget_limits_the_number_of_judged_games(budget, count):
-    result = measure_match(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
+    result = measure_match(nim_game(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), budget=budget)[0].regret
     assert (result.turns, result.submitted, result.judged) == (10, count, count)
     assert result.judged_share == count / 10
     assert result.regret.mean == 1.0
 
 
-def test_seeds_fix_games_and_a_longer_match_judges_the_same_first():
+def test_games_depend_on_the_seed_and_a_longer_match_judges_the_same_games_first():
     player = bind_plugin("players", "random")
-    first, repeated, other_seed = (measure_match(nim(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
+    first, repeated, other_seed = (measure_match(nim_game(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
     assert first == repeated != other_seed
-    short_match = measure_match(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
-    long_match = measure_match(nim(2, 3), player, games=60, seed=1, budget=20)[0].regret
+    short_match = measure_match(nim_game(2, 3), player, games=30, seed=1, budget=20)[0].regret
+    long_match = measure_match(nim_game(2, 3), player, games=60, seed=1, budget=20)[0].regret
     assert (short_match.regret, short_match.optimal) == (long_match.regret, long_match.optimal)
 
 
 def test_no_interval_of_regret_reaches_below_0():
     intervals = [
-        measure_match(nim(2, 3), bind_plugin("players", "random"), games=3, seed=seed)[0].regret.regret
+        measure_match(nim_game(2, 3), bind_plugin("players", "random"), games=3, seed=seed)[0].regret.regret
         for seed in range(10)
     ]
     assert min(interval.low for interval in intervals) == 0.0
@@ -188,9 +193,13 @@ def test_one_seat_games_report_success():
     oracle = bind_plugin("oracles", "constraint")
     (random,) = measure_match(game, bind_plugin("players", "random"), oracle=oracle, games=20)
     assert random.success.mean < 1 and random.success.count == 20
-    (right,) = measure_match(game, OracleFollower(oracle), oracle=oracle, games=4)
-    assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
-    assert measure_match(nim(1, 2), FixedWords("a1"))[0].success is None
+    (oracle_follower,) = measure_match(game, OracleFollower(oracle), oracle=oracle, games=4)
+    assert (oracle_follower.success.mean, oracle_follower.regret.optimal.mean, oracle_follower.regret.regret.mean) == (
+        1.0,
+        1.0,
+        0.0,
+    )
+    assert measure_match(nim_game(1, 2), FixedWords("a1"))[0].success is None
 
 
 class OracleFollower(TextAgent):
@@ -215,5 +224,5 @@ def test_an_oracle_that_does_not_cover_the_game_is_refused():
 
 
 def test_no_games_have_no_regret():
-    result = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bind_plugin("oracles", "minimax")))
+    result = measured_regret(nim_game(1, 2), [], "agent", Judge(oracle=bind_plugin("oracles", "minimax")))
     assert (result.turns, result.judged, result.judged_share, result.regret) == (0, 0, 0.0, None)

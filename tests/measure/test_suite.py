@@ -111,7 +111,7 @@ def test_vpr_measures_its_training_games_and_other_games_and_sizes():
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_scores_of_0_and_100_are_the_least_and_the_largest_return(name):
+def test_scores_0_and_100_are_the_smallest_and_the_largest_return(name):
     for row in load_suite(name)[1].rows:
         if row.kind != "exact":
             game = row.make_game()
@@ -274,11 +274,11 @@ def tallies(row, agent, opponent, seed=0):
     return {piece: play_piece(piece, row, game, agent, opponent, seed) for piece in pieces_of(0, row, game)}
 
 
-def close(figure, interval):
+def equals_interval(figure, interval):
     return figure == pytest.approx({"mean": interval.mean, "low": interval.low, "high": interval.high})
 
 
-def test_pieces_cover_every_game_once():
+def test_pieces_contain_every_game_once():
     pieces = pieces_of(3, MATCH, MATCH.make_game())
     assert [(piece.row, piece.seat, piece.begin, piece.games) for piece in pieces] == [
         (3, s, b, n) for s in (0, 1) for b, n in ((0, GAMES_PER_PIECE), (GAMES_PER_PIECE, 7))
@@ -304,11 +304,11 @@ def test_figures_of_all_pieces_equal_the_match():
             record.losses,
         )
         assert (
-            close(summed_figures["return"], record.mean_return)
-            and close(summed_figures["win"], record.win)
-            and close(summed_figures["illegal"], record.illegal)
+            equals_interval(summed_figures["return"], record.mean_return)
+            and equals_interval(summed_figures["win"], record.win)
+            and equals_interval(summed_figures["illegal"], record.illegal)
         )
-        assert close(summed_figures["win_or_draw"], record.win_or_draw)
+        assert equals_interval(summed_figures["win_or_draw"], record.win_or_draw)
 
 
 def test_another_seed_or_row_name_gives_other_games():
@@ -318,7 +318,7 @@ def test_another_seed_or_row_name_gives_other_games():
     assert list(tallies(MATCH.model_copy(update={"name": "l"}), random(), random()).values()) != first
 
 
-def test_more_games_begin_with_the_same_ones():
+def test_a_match_of_more_games_begins_with_the_same_games():
     game, longer = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * GAMES_PER_PIECE})
     piece = pieces_of(0, longer, game)[0]
     assert play_piece(piece, longer, game, random(), random(), 0) == play_piece(
@@ -328,13 +328,13 @@ def test_more_games_begin_with_the_same_ones():
 
 def test_in_coplay_the_agent_has_all_seats_and_wins_are_not_counted():
     (counts,) = tallies(COPLAY, random(), None).values()
-    row_figures_ = figures(counts, COPLAY, COPLAY.make_game())
-    assert "wins" not in row_figures_ and row_figures_["games"] == 6
+    row_figures = figures(counts, COPLAY, COPLAY.make_game())
+    assert "wins" not in row_figures and row_figures["games"] == 6
     assert counts["replies"] > 6 * 2  # both seats' replies
-    assert row_figures_["score"]["mean"] == pytest.approx(25 * row_figures_["return"]["mean"])
+    assert row_figures["score"]["mean"] == pytest.approx(25 * row_figures["return"]["mean"])
 
 
-def test_illegal_replies_are_clustered_by_game_for_any_pieces():
+def test_the_interval_of_illegal_replies_treats_games_as_clusters():
     counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
     tallies_of_pieces = [{**counts, "replied": [[0, 5, 2], [5, 5, 1]]}, {**counts, "replied": [[0, 5, 1]]}]
     total = add_tallies(tallies_of_pieces)
@@ -386,21 +386,21 @@ def test_a_total_averages_rows_then_games():
         update={"name": "k2", "options": {"style": "full"}}
     )  # the same game with another prompt style
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
-    left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
+    excluded_row = MATCH.model_copy(update={"name": "x", "in_totals": False})
     total = total_score(
         [
             (MATCH, counts(-2)),
             (other_style, counts(2)),
             (large, counts(2)),
-            (left_out, counts(-2)),
+            (excluded_row, counts(-2)),
             (COPLAY.model_copy(update={"normalise": None}), counts(0)),
         ],
     )
     assert total == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
-    assert total_score([(left_out, counts(0))]) is None
+    assert total_score([(excluded_row, counts(0))]) is None
 
 
-ROW_EACH = {
+ROW_WITH_EACH = {
     "each": {"game": "3..5"},
     "name": "n{game}",
     "game": "ordinal_2x2",
@@ -416,17 +416,17 @@ def rows(*row_texts):
 
 
 def test_a_row_with_each_expands_to_one_row_per_value():
-    by_hand = [{**ROW_EACH, "name": f"n{number}", "options": {"game": number}} for number in (3, 4, 5)]
-    for row in by_hand:
+    written_rows = [{**ROW_WITH_EACH, "name": f"n{number}", "options": {"game": number}} for number in (3, 4, 5)]
+    for row in written_rows:
         del row["each"]
-    other_row = {**by_hand[0], "name": "other"}
-    assert rows({**ROW_EACH, "options": {}}, other_row) == rows(*by_hand, other_row)
-    assert rows(other_row, {**ROW_EACH, "each": {"game": [3, 4, 5]}}) == rows(other_row, *by_hand)
+    other_row = {**written_rows[0], "name": "other"}
+    assert rows({**ROW_WITH_EACH, "options": {}}, other_row) == rows(*written_rows, other_row)
+    assert rows(other_row, {**ROW_WITH_EACH, "each": {"game": [3, 4, 5]}}) == rows(other_row, *written_rows)
 
 
 def test_values_of_each_can_have_any_type_and_other_options_stay():
     expanded_rows = rows(
-        {**ROW_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]}
+        {**ROW_WITH_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]}
     )
     assert [(row.name, row.options) for row in expanded_rows] == [
         ("nwin_win", {"pay": "response", "game": "win_win"}),
@@ -435,8 +435,8 @@ def test_values_of_each_can_have_any_type_and_other_options_stay():
 
 
 def test_a_range_includes_both_ends():
-    assert [row.name for row in rows({**ROW_EACH, "each": {"game": "144..144"}})] == ["n144"]
-    assert len(rows({**ROW_EACH, "each": {"game": "1..144"}})) == 144
+    assert [row.name for row in rows({**ROW_WITH_EACH, "each": {"game": "144..144"}})] == ["n144"]
+    assert len(rows({**ROW_WITH_EACH, "each": {"game": "1..144"}})) == 144
 
 
 @pytest.mark.parametrize(
@@ -461,20 +461,20 @@ def test_a_range_includes_both_ends():
 )
 def test_an_invalid_each_gives_one_clear_line(changes, message):
     with pytest.raises(ConfigError) as error_info:
-        rows({**ROW_EACH, **changes})
+        rows({**ROW_WITH_EACH, **changes})
     assert message in str(error_info.value) and "\n" not in str(error_info.value)
 
 
 def test_names_that_become_equal_are_refused():
     with pytest.raises(ConfigError, match="row 'n4' is listed twice"):
-        rows(ROW_EACH, {**{key: value for key, value in ROW_EACH.items() if key != "each"}, "name": "n4"})
+        rows(ROW_WITH_EACH, {**{key: value for key, value in ROW_WITH_EACH.items() if key != "each"}, "name": "n4"})
 
 
 def test_a_misspelt_each_suggests_the_key():
     with pytest.raises(UnknownNameError, match=r"'eahc'\. Did you mean 'each'"):
-        rows({**{key: value for key, value in ROW_EACH.items() if key != "each"}, "eahc": {"game": "1..3"}})
+        rows({**{key: value for key, value in ROW_WITH_EACH.items() if key != "each"}, "eahc": {"game": "1..3"}})
     with pytest.raises(ConfigError, match=r"rows\.1\.kind"):
-        rows(ROW_EACH, {**ROW_EACH, "name": "m{game}", "kind": "matches"})
+        rows(ROW_WITH_EACH, {**ROW_WITH_EACH, "name": "m{game}", "kind": "matches"})
 
 
 PUZZLE = {
@@ -485,7 +485,7 @@ PUZZLE = {
 }
 
 
-def nim(sizes, games=5, **changes):
+def nim_row(sizes, games=5, **changes):
     options = {"pile_sizes": sizes, "is_misere": False}
     row = {
         "name": "n",
@@ -498,14 +498,14 @@ def nim(sizes, games=5, **changes):
     return SuiteRow(**{**row, "oracle": {"name": "minimax"}, "games_per_seat": games, **changes})
 
 
-def tallies_oracles(row, agent, opponent=None, oracle=None):
+def judged_tallies(row, agent, opponent=None, oracle=None):
     game, judge = row.make_game(), oracle or row.oracle.spec.make()
     return {piece: play_piece(piece, row, game, agent, opponent, 0, judge) for piece in pieces_of(0, row, game)}
 
 
 def figures_of_row(row, agent, opponent=None, seat=None, oracle=None):
     tallies_of_pieces = [
-        counts for piece, counts in tallies_oracles(row, agent, opponent, oracle).items() if seat in (None, piece.seat)
+        counts for piece, counts in judged_tallies(row, agent, opponent, oracle).items() if seat in (None, piece.seat)
     ]
     return figures(add_tallies(tallies_of_pieces), row, row.make_game())
 
@@ -530,12 +530,12 @@ class AbstainingOracle:
 
 
 def test_a_tally_by_hand():
-    # piles 1 and 2: only b1 wins, so a1 loses 2; after the answer b1 one stone is left; taking it wins
-    first, second = tallies_oracles(nim("1;2"), FixedWords("a1", "b1"), FixedWords("b1", "b1")).values()
+    # piles 1 and 2: b1 alone wins, so a1 has regret 2; the reply b1 leaves one stone, and taking it wins
+    first, second = judged_tallies(nim_row("1;2"), FixedWords("a1", "b1"), FixedWords("b1", "b1")).values()
     assert first["judged"] == {"turns": 10, "asked": 10, "games": [[2.0, 1, 2, 5]], "bound": 0.0}
     assert second["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
     assert (first["wins"], first["returns"]) == (5, {"1.0": 5})
-    total = figures(add_tallies([first, second]), nim("1;2"), nim("1;2").make_game())
+    total = figures(add_tallies([first, second]), nim_row("1;2"), nim_row("1;2").make_game())
     assert total["oracle"] == {
         "name": "minimax",
         "turns": 15,
@@ -545,15 +545,15 @@ def test_a_tally_by_hand():
         "bound": 0.0,
     }
     assert total["regret"]["mean"] == pytest.approx(10 / 15) and total["optimal"]["mean"] == pytest.approx(10 / 15)
-    # ratio of sums, games as clusters: residuals 2 - 2 * 2/3 and 0 - 2/3, five times each, and t of 9 degrees of freedom
+    # ratio of sums with games as clusters: residuals 2 - 2 * 2/3 and 0 - 2/3, five games each, t with 9 degrees of freedom
     error = math.sqrt(10 / 9 * 5 * ((2 / 3) ** 2 + (2 / 3) ** 2)) / 15
     assert total["regret"]["high"] == pytest.approx(10 / 15 + 2.2621572 * error)
     assert total["success"]["mean"] == total["wins"] / 10
 
 
 def test_regret_of_all_pieces_equals_the_match():
-    row = nim("2;3", GAMES_PER_PIECE + 7)
-    counts_by_piece = tallies_oracles(row, random(), random())
+    row = nim_row("2;3", GAMES_PER_PIECE + 7)
+    counts_by_piece = judged_tallies(row, random(), random())
     stream = Stream.from_seed(0).child("suite").child("n")
     judge = Judge(oracle=minimax_oracle(), budget=None)
     report = play_matches(
@@ -574,7 +574,7 @@ def test_the_order_of_pieces_changes_no_bit_of_the_sums():
     row = SuiteRow(
         name="u", game="urn", games_per_seat=3 * GAMES_PER_PIECE, **{**PUZZLE, "oracle": {"name": "posterior"}}
     )
-    tallies_of_pieces = list(tallies_oracles(row, random()).values())
+    tallies_of_pieces = list(judged_tallies(row, random()).values())
     sums = [
         add_tallies(order)
         for order in (
@@ -583,10 +583,10 @@ def test_the_order_of_pieces_changes_no_bit_of_the_sums():
             [add_tallies(tallies_of_pieces[:2]), tallies_of_pieces[2]],
         )
     ]
-    there_and_back = add_tallies(json.loads(json.dumps(tallies_of_pieces)))
+    sum_from_json = add_tallies(json.loads(json.dumps(tallies_of_pieces)))
     assert (
         len(tallies_of_pieces) == 3
-        and sums[0]["judged"] == sums[1]["judged"] == sums[2]["judged"] == there_and_back["judged"]
+        and sums[0]["judged"] == sums[1]["judged"] == sums[2]["judged"] == sum_from_json["judged"]
     )
     game = row.make_game()
     assert figures(sums[0], row, game)["regret"] == figures(sums[1], row, game)["regret"]
@@ -596,7 +596,7 @@ def test_the_order_of_pieces_changes_no_bit_of_the_sums():
 
 
 def test_without_judged_turns_there_is_no_figure():
-    row_figures = figures_of_row(nim("1;2"), random(), random(), oracle=AbstainingOracle())
+    row_figures = figures_of_row(nim_row("1;2"), random(), random(), oracle=AbstainingOracle())
     assert "regret" not in row_figures and "optimal" not in row_figures
     assert (row_figures["oracle"]["judged"], row_figures["oracle"]["judged_share"]) == (0, 0.0) and row_figures[
         "oracle"
@@ -608,9 +608,9 @@ def test_success_is_the_largest_return_even_without_an_oracle():
     counts = {"returns": {"0.0": 1, "0.5": 2, "1.0": 1}, "wins": 4, "draws": 0, "losses": 0, "illegal": 0, "replies": 9}
     row_figures = figures(counts, row, row.make_game())
     assert row_figures["success"]["mean"] == 0.25 and "oracle" not in row_figures and "wins" not in row_figures
-    match = nim("1;2", oracle=None)
+    match = nim_row("1;2", oracle=None)
     assert "success" not in figures(counts, match, match.make_game())
 
 
-def test_sums_of_no_tallies():
+def test_the_sum_of_no_tallies_has_no_figures():
     assert add_judged_turns([]).regret("minimax").intervals == {}

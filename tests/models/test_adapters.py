@@ -18,26 +18,26 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
 
 IDS = [(5, 9, 3, 7, 1), (5, 9, 4)]
-SHAPE_OF_ADAPTERS = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
+LLAMA_SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
 
 
-def gpt2():
+def build_gpt2():
     return tiny_model(vocabulary_size=12, stream=Stream.from_seed(0), hidden_size=16, heads=2).to_transformers().eval()
 
 
-def adapters_llama():
+def build_llama():
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(vocab_size=12, max_position_embeddings=32, **SHAPE_OF_ADAPTERS)).eval()
+    return LlamaForCausalLM(LlamaConfig(vocab_size=12, max_position_embeddings=32, **LLAMA_SIZES)).eval()
 
 
 BUILDS = {
-    "gpt2": (gpt2, ()),
-    "gpt2 attention": (gpt2, ("c_attn",)),
-    "gpt2 positions": (gpt2, ("wpe",)),
-    "gpt2 one layer": (gpt2, ("h.0.mlp.c_fc",)),
-    "llama": (adapters_llama, ()),
-    "llama head": (adapters_llama, ("lm_head", "q_proj")),
-    "llama embeddings": (adapters_llama, ("embed_tokens",)),
+    "gpt2": (build_gpt2, ()),
+    "gpt2 attention": (build_gpt2, ("c_attn",)),
+    "gpt2 positions": (build_gpt2, ("wpe",)),
+    "gpt2 one layer": (build_gpt2, ("h.0.mlp.c_fc",)),
+    "llama": (build_llama, ()),
+    "llama head": (build_llama, ("lm_head", "q_proj")),
+    "llama embeddings": (build_llama, ("embed_tokens",)),
 }
 
 
@@ -59,7 +59,7 @@ def test_adapters_act_in_the_forward_pass_and_have_gradients(name):
         for parameter in model.parameters():
             parameter.add_(0.1)
     assert (logits(model) - logits(without_adapters)).abs().max() > 1e-2
-    model.check()  # against the forward pass of the network
+    model.check()  # compares with the forward pass of the network
     logits(model).log_softmax(-1)[:, 3].sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
 
@@ -78,16 +78,16 @@ def test_adapters_depend_only_on_the_stream(name):
 @pytest.mark.parametrize("target", ["wte", "lm_head"])
 def test_an_adapter_on_tied_embeddings_is_refused(target):
     with pytest.raises(ModelError, match="one matrix for its input embeddings and its head"):
-        add_adapters(gpt2(), rank=2, alpha=4.0, targets=[target], stream=Stream.from_seed(0))
+        add_adapters(build_gpt2(), rank=2, alpha=4.0, targets=[target], stream=Stream.from_seed(0))
 
 
 def test_gpt2_without_adapters_keeps_its_fused_products():
-    assert type(architecture(gpt2())) is Gpt2
+    assert type(architecture(build_gpt2())) is Gpt2
     assert type(model_with_adapters("gpt2 one layer").forward.parts) is AdaptedGpt2
     assert type(model_with_adapters("gpt2").clone().forward.parts) is AdaptedGpt2
 
 
-SHAPE_OF_ROTATIONS = {
+ROPE_MODEL_SIZES = {
     "vocab_size": 40,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -105,7 +105,7 @@ LONGROPE = {
     "long_factor": [4.0] * 4,
     "original_max_position_embeddings": 32,
 }
-KEPT = {
+FIXED_SCALINGS = {
     "default": {"rope_type": "default", "rope_theta": 10000.0},
     "linear": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
     "yarn": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
@@ -120,14 +120,14 @@ KEPT = {
 }
 
 
-def rotations_llama(rope):
+def llama_with_rope(rope):
     torch.manual_seed(0)
-    return LanguageModel(LlamaForCausalLM(LlamaConfig(**SHAPE_OF_ROTATIONS, rope_parameters=rope)).eval(), None)
+    return LanguageModel(LlamaForCausalLM(LlamaConfig(**ROPE_MODEL_SIZES, rope_parameters=rope)).eval(), None)
 
 
-def phi3(rope):
+def phi3_with_rope(rope):
     torch.manual_seed(0)
-    config = Phi3Config(**SHAPE_OF_ROTATIONS, original_max_position_embeddings=32, rope_parameters=rope)
+    config = Phi3Config(**ROPE_MODEL_SIZES, original_max_position_embeddings=32, rope_parameters=rope)
     return LanguageModel(Phi3ForCausalLM(config).eval(), None)
 
 
@@ -141,7 +141,7 @@ def difference_beside_a_longer_sequence(model):
     return (first - second).abs().max().item()
 
 
-@pytest.mark.parametrize("build", [rotations_llama, phi3])
+@pytest.mark.parametrize("build", [llama_with_rope, phi3_with_rope])
 def test_longrope_depends_on_the_batch_and_is_refused(build):
     model = build(LONGROPE)
     assert difference_beside_a_longer_sequence(model) > 1e-3
@@ -150,7 +150,7 @@ def test_longrope_depends_on_the_batch_and_is_refused(build):
 
 
 def test_dynamic_rope_scaling_is_refused_with_the_fix():
-    model = rotations_llama({"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0})
+    model = llama_with_rope({"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0})
     with pytest.raises(ModelError, match=r"'dynamic'.*rope_type default.*model.context=128"):
         model.check()
 
@@ -158,18 +158,18 @@ def test_dynamic_rope_scaling_is_refused_with_the_fix():
 def test_dynamic_scaling_of_one_layer_type_is_refused():
     rope_of_full_attention = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     config = Gemma3TextConfig(
-        **SHAPE_OF_ROTATIONS,
+        **ROPE_MODEL_SIZES,
         head_dim=8,
         sliding_window=8,
         layer_types=["sliding_attention", "full_attention"],
-        rope_parameters={"sliding_attention": KEPT["default"], "full_attention": rope_of_full_attention},
+        rope_parameters={"sliding_attention": FIXED_SCALINGS["default"], "full_attention": rope_of_full_attention},
     )
     with pytest.raises(ModelError, match="'dynamic'"):
         LanguageModel(Gemma3ForCausalLM(config).eval(), None).check()
 
 
-@pytest.mark.parametrize("kind", KEPT)
+@pytest.mark.parametrize("kind", FIXED_SCALINGS)
 def test_fixed_rope_scaling_is_accepted_and_does_not_depend_on_the_batch(kind):
-    model = rotations_llama(KEPT[kind])
+    model = llama_with_rope(FIXED_SCALINGS[kind])
     model.check()
     assert difference_beside_a_longer_sequence(model) < 1e-5

@@ -58,20 +58,20 @@ def test_excessive_sizes_of_gpt2_are_refused(tmp_path, values):
 
 
 def test_sizes_of_real_models_are_accepted(tmp_path):
-    real = {
+    real_sizes = {
         "vocab_size_per_layer_input": 262_144,
         "num_hidden_layers": 126,
         "num_attention_heads": 128,
         "num_key_value_heads": 8,
     }
-    real |= {
+    real_sizes |= {
         "hidden_size": 16_384,
         "vocab_size": 262_208,
         "max_position_embeddings": 10_485_760,
         "first_k_dense_replace": 0,
         "pad_token_id": -1,
     }
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **real}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **real_sizes}))
     assert load_checked_config(str(tmp_path)).hidden_size == 16_384
 
 
@@ -119,7 +119,7 @@ def test_a_folder_of_an_adapter_is_refused_as_a_model(folder):
         load_pretrained(str(folder))
 
 
-def test_pickled_weights_are_refused_with_how_to_convert_them(folder):
+def test_pickled_weights_are_refused_and_the_error_shows_how_to_convert_them(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match=r"pytorch_model.bin, a pickle.*save_pretrained\(NEW_FOLDER\)"):
         load_pretrained(str(folder))
@@ -134,12 +134,12 @@ def test_quantised_weights_are_refused(folder):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_python_code_in_a_folder_is_not_run(folder, name):
     (folder / "evil.py").write_text("raise SystemExit('was run')")
-    auto = (
+    code_references = (
         dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil")
         if name == "config.json"
         else {"AutoTokenizer": ["evil.Evil", None]}
     )
-    change(folder, name, auto_map=auto)
+    change(folder, name, auto_map=code_references)
     try:
         load_pretrained(str(folder))
     except ModelError as error:

@@ -33,15 +33,15 @@ SHAPES = [
 VOCABULARY, CONTEXT = 50, 80
 
 
-def build(width=64, heads=4, layers=2, activation="relu"):
+def build_gpt2(width=64, heads=4, layers=2, activation="relu"):
     """Return a GPT-2 whose weights, gains and biases are random and far from zero."""
     sizes = {"n_embd": width, "n_head": heads, "n_layer": layers, "n_positions": CONTEXT, "vocab_size": VOCABULARY}
     dropout = {"resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
     network = GPT2LMHeadModel(GPT2Config(**sizes, **dropout, activation_function=activation))
-    draw = torch.Generator().manual_seed(3)
+    rng = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weight in network.parameters():
-            weight.add_(0.15 * torch.randn(weight.shape, generator=draw))
+            weight.add_(0.15 * torch.randn(weight.shape, generator=rng))
     return LanguageModel(network.eval(), None)
 
 
@@ -59,34 +59,33 @@ def some_ids(*shape, seed=0):
 
 @pytest.mark.always
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_code_computes_what_torch_does(shape):
-    model, torch_model = compiled_and_torch(build(*shape))
+def test_compiled_code_agrees_with_torch(shape):
+    model, torch_model = compiled_and_torch(build_gpt2(*shape))
     ids = some_ids(5, 70)
-    caches = [each_model.new_cache(5, 80) for each_model in (model, torch_model)]
+    caches = [either.new_cache(5, 80) for either in (model, torch_model)]
     positions = torch.zeros(5, dtype=torch.int64)
     for length in (1, 13, 2, 1, 30, 1, 1, 16):
         chunk, ids = ids[:, :length], ids[:, length:]
         hidden, expected = (
-            each_model.extend(chunk, positions, cache)
-            for each_model, cache in zip((model, torch_model), caches, strict=True)
+            either.extend(chunk, positions, cache) for either, cache in zip((model, torch_model), caches, strict=True)
         )
         assert torch.allclose(hidden, expected, atol=1e-5), length
         positions = positions + length
-        # rows get different lengths, as replies do; later positions are overwritten
+        # rows get different lengths, like replies; later positions are overwritten
         positions = (positions - torch.arange(5) % 2).clamp(min=0)
     assert torch.allclose(caches[0].tensor, caches[1].tensor, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_contexts_with_shared_prefixes_are_read_as_by_torch(shape):
-    model, torch_model = compiled_and_torch(build(*shape))
-    rules = tuple(some_ids(20).tolist())
-    contexts = [rules, (*rules[:7], 3, 4), (*rules, 5), (9,), (*rules[:19], 8, 8, 8)]
+def test_contexts_with_shared_prefixes_agree_with_torch(shape):
+    model, torch_model = compiled_and_torch(build_gpt2(*shape))
+    shared_prefix = tuple(some_ids(20).tolist())
+    contexts = [shared_prefix, (*shared_prefix[:7], 3, 4), (*shared_prefix, 5), (9,), (*shared_prefix[:19], 8, 8, 8)]
     tree = prefix_tree(contexts)
-    caches = [each_model.new_cache(5, 30) for each_model in (model, torch_model)]
+    caches = [either.new_cache(5, 30) for either in (model, torch_model)]
     with torch.no_grad():
         hidden, expected = (
-            each_model.hidden(tree, cache) for each_model, cache in zip((model, torch_model), caches, strict=True)
+            either.hidden(tree, cache) for either, cache in zip((model, torch_model), caches, strict=True)
         )
     assert torch.allclose(hidden, expected, atol=1e-5)
     for row, ids in enumerate(contexts):
@@ -96,7 +95,7 @@ def test_contexts_with_shared_prefixes_are_read_as_by_torch(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_bits_of_a_token_do_not_depend_on_the_batch(shape):
-    model = build(*shape)
+    model = build_gpt2(*shape)
     ids, expected = some_ids(9, 40), None
     for rows in ([*range(9)], [4], [4, 2], [0, 4, 8, 1, 2, 3, 5]):
         for sizes in ((40,), (1,) * 40, (17, 1, 22)):
@@ -113,61 +112,61 @@ def test_the_bits_of_a_token_do_not_depend_on_the_batch(shape):
         assert torch.equal(model.hidden(tree, model.new_cache(2, 64))[tree.node[1]], expected)
 
 
-def test_scores_far_apart_are_as_torch_has_them():
-    model, other = compiled_and_torch(build())
+def test_large_attention_scores_agree_with_torch():
+    model, torch_model = compiled_and_torch(build_gpt2())
     with torch.no_grad():
         for block in model.network.transformer.h:
             block.attn.c_attn.weight.mul_(30)
-    ids, at = some_ids(3, 40), torch.zeros(3, dtype=torch.int64)
-    hidden, expected = (either.extend(ids, at, either.new_cache(3, 64)) for either in (model, other))
+    ids, positions = some_ids(3, 40), torch.zeros(3, dtype=torch.int64)
+    hidden, expected = (either.extend(ids, positions, either.new_cache(3, 64)) for either in (model, torch_model))
     assert torch.isfinite(hidden).all()
     assert torch.allclose(hidden, expected, atol=1e-3)
 
 
-def test_an_update_of_the_weights_is_seen():
-    model = build()
-    ids, at = some_ids(2, 3), torch.zeros(2, dtype=torch.int64)
-    before = model.extend(ids, at, model.new_cache(2, 16))
+def test_compiled_code_uses_updated_weights():
+    model = build_gpt2()
+    ids, positions = some_ids(2, 3), torch.zeros(2, dtype=torch.int64)
+    before = model.extend(ids, positions, model.new_cache(2, 16))
     model.load_tensors({name: tensor * 1.5 for name, tensor in model.tensors().items()})
-    after = model.extend(ids, at, model.new_cache(2, 16))
-    other = compiled_and_torch(model)[1]
+    after = model.extend(ids, positions, model.new_cache(2, 16))
+    torch_model = compiled_and_torch(model)[1]
     assert not torch.allclose(before, after, atol=1e-3)
-    assert torch.allclose(after, other.extend(ids, at, other.new_cache(2, 16)), atol=1e-5)
+    assert torch.allclose(after, torch_model.extend(ids, positions, torch_model.new_cache(2, 16)), atol=1e-5)
 
 
 @pytest.mark.parametrize("ids, start", [([[VOCABULARY]], 0), ([[-1]], 0), ([[1]], 16), ([[1, 2]], 15), ([[1]], -1)])
-def test_what_is_outside_of_a_table_is_refused(ids, start):
-    model = build()
+def test_ids_and_positions_out_of_range_are_refused(ids, start):
+    model = build_gpt2()
     cache = model.new_cache(1, 16)
     with pytest.raises(IndexError, match="where there are"):
         model.extend(torch.tensor(ids), torch.tensor([start]), cache)
 
 
-def test_the_tiny_model_is_compiled_and_models_of_other_kinds_are_torchs():
-    assert shape_of(build().forward.parts) == CompiledShape(64, 4, True, 1e-5)
-    assert shape_of(build(width=256, heads=4).forward.parts) is None  # torch has several threads for it
-    parts = build(width=16, heads=2, layers=1).forward.parts
+def test_the_tiny_model_is_compiled_and_other_models_use_torch():
+    assert shape_of(build_gpt2().forward.parts) == CompiledShape(64, 4, True, 1e-5)
+    assert shape_of(build_gpt2(width=256, heads=4).forward.parts) is None  # large models use the threads of torch
+    parts = build_gpt2(width=16, heads=2, layers=1).forward.parts
     for parts.epsilon in (float("nan"), float("inf"), -1.0):
         assert shape_of(parts) is None
     tiny = LanguageModel(tiny_model(vocabulary_size=30, stream=Stream.from_seed(0)), None)
     assert decoding_of(tiny.forward.parts) == "compiled"
-    half = architecture(build().network.to(torch.bfloat16))
+    half = architecture(build_gpt2().network.to(torch.bfloat16))
     assert shape_of(half) is None
     assert decoding_of(half) == "torch"
 
 
 @pytest.mark.parametrize(
-    "compiler, why",
+    "compiler, reason",
     [
         ("none", "CC=none"),
         ("no-such-compiler", "no C compiler 'no-such-compiler' (name one in $CC)"),
         ("false", "the C compiler 'false' failed: no message"),
     ],
 )
-def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatch):
+def test_without_a_compiler_torch_is_used_and_the_reason_is_given(compiler, reason, monkeypatch):
     monkeypatch.setenv("CC", compiler)
-    model = build()
-    assert decoding_of(model.forward.parts) == f"torch: {why}"
+    model = build_gpt2()
+    assert decoding_of(model.forward.parts) == f"torch: {reason}"
     assert model.forward.compiled is None
     hidden = model.extend(some_ids(2, 3), torch.zeros(2, dtype=torch.int64), model.new_cache(2, 8))
     assert torch.isfinite(hidden).all()
@@ -175,17 +174,17 @@ def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatc
 
 def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
-    wrong = tmp_path / "wrong.c"
-    wrong.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))
-    monkeypatch.setattr(forward_pass, "SOURCE", wrong)
+    wrong_source = tmp_path / "wrong.c"
+    wrong_source.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))
+    monkeypatch.setattr(forward_pass, "SOURCE", wrong_source)
     forward_pass._library.cache_clear()
     with pytest.raises(ModelError, match=r"differs by .* use torch with CC=none"):
-        assert build().forward.compiled
+        assert build_gpt2().forward.compiled
     forward_pass._library.cache_clear()
 
 
-def test_a_model_whose_weights_are_no_numbers_is_not_the_codes_fault():
-    model = build()
+def test_nan_weights_are_not_reported_as_an_error_of_the_code():
+    model = build_gpt2()
     with torch.no_grad():
         model.network.transformer.wte.weight[0] = torch.nan
     assert model.forward.compiled is not None
@@ -195,7 +194,7 @@ def test_the_check_draws_nothing_from_the_global_generator():
     torch.manual_seed(1)
     expected = torch.get_rng_state()
     forward_pass._check_compiled.cache_clear()
-    model = build()
+    model = build_gpt2()
     torch.set_rng_state(expected)
     assert model.forward.compiled is not None
     assert torch.equal(torch.get_rng_state(), expected)
@@ -204,10 +203,10 @@ def test_the_check_draws_nothing_from_the_global_generator():
 def test_if_code_cannot_be_compiled_stored_or_loaded_torch_is_used(monkeypatch, tmp_path):
     shape = CompiledShape(64, 4, True, 1e-5)
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "first"))
-    broken = tmp_path / "broken.c"
-    broken.write_text("void forward(void) { nonsense }")
+    broken_source = tmp_path / "broken.c"
+    broken_source.write_text("void forward(void) { nonsense }")
     with monkeypatch.context() as patch:
-        patch.setattr(forward_pass, "SOURCE", broken)
+        patch.setattr(forward_pass, "SOURCE", broken_source)
         assert "failed: " in library(shape)
         assert "nonsense" in library(shape)
     (tmp_path / "file").write_text("")
@@ -247,7 +246,7 @@ def test_code_that_other_users_can_write_is_not_loaded(mode, monkeypatch, tmp_pa
     path.parent.chmod(0o777)
     forward_pass._library.cache_clear()
     assert not isinstance(library(shape), str)
-    assert path.stat().st_ino != inode, "it was not made anew"
+    assert path.stat().st_ino != inode, "the file was not replaced"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -276,7 +275,7 @@ def test_code_of_another_user_is_not_loaded(owned_path, monkeypatch, tmp_path):
         assert "name a folder of your own in $SPARRING_CACHE" in code
     else:
         assert not isinstance(code, str)
-        assert path.stat().st_ino != inode, "it was not made anew"
+        assert path.stat().st_ino != inode, "the file was not replaced"
 
 
 def test_renamed_code_of_another_shape_is_not_loaded(monkeypatch, tmp_path):
@@ -284,16 +283,16 @@ def test_renamed_code_of_another_shape_is_not_loaded(monkeypatch, tmp_path):
     library(CompiledShape(8, 1, True, 1e-5))
     (path,) = (tmp_path / "compiled").iterdir()
     library(CompiledShape(12, 1, True, 1e-5))
-    (wider,) = set((tmp_path / "compiled").iterdir()) - {path}
-    expected, digest = path.read_bytes(), wider.read_bytes()
-    path.write_bytes(digest)
+    (other_file,) = set((tmp_path / "compiled").iterdir()) - {path}
+    expected, other_code = path.read_bytes(), other_file.read_bytes()
+    path.write_bytes(other_code)
     forward_pass._library.cache_clear()
     library(CompiledShape(8, 1, True, 1e-5))
     assert path.read_bytes() == expected
 
 
 def test_every_tensor_that_the_code_reads_has_its_shape_checked():
-    network = build(width=16, heads=2, layers=2).network
+    network = build_gpt2(width=16, heads=2, layers=2).network
     names = [name for name, _ in network.named_parameters()]
     assert len(names) == 12 * 2 + 4  # the output head shares the embedding
     for name in names:
@@ -315,41 +314,41 @@ def test_every_tensor_that_the_code_reads_has_its_shape_checked():
     assert shape_of(architecture(network)) == CompiledShape(16, 2, True, 1e-5)
 
 
-def odd_folder(folder, draw, widths):
+def write_random_folder(folder, rng, widths):
     """Write a GPT-2 folder of random sizes; its configuration may be changed afterwards."""
-    width, heads = draw.choice(widths)
+    width, heads = rng.choice(widths)
     config = GPT2Config(
         n_embd=width,
         n_head=heads,
-        n_layer=draw.randint(1, 3),
-        n_positions=draw.choice([1, 2, 5, 11, 12, 13, 40]),
-        vocab_size=draw.choice([6, 7, 20, 33]),
-        n_inner=draw.choice([None, None, 4 * width, 1, width, 4 * width - 1, 4 * width + 1, 16 * width]),
-        activation_function=draw.choice(["relu", "gelu_new"]),
-        layer_norm_epsilon=draw.choice([1e-5, 1e-5, 1e-3]),
-        tie_word_embeddings=draw.random() < 0.7,
+        n_layer=rng.randint(1, 3),
+        n_positions=rng.choice([1, 2, 5, 11, 12, 13, 40]),
+        vocab_size=rng.choice([6, 7, 20, 33]),
+        n_inner=rng.choice([None, None, 4 * width, 1, width, 4 * width - 1, 4 * width + 1, 16 * width]),
+        activation_function=rng.choice(["relu", "gelu_new"]),
+        layer_norm_epsilon=rng.choice([1e-5, 1e-5, 1e-3]),
+        tie_word_embeddings=rng.random() < 0.7,
         resid_pdrop=0,
         embd_pdrop=0,
         attn_pdrop=0,
     )
-    torch.manual_seed(draw.randrange(1 << 30))
+    torch.manual_seed(rng.randrange(1 << 30))
     network = GPT2LMHeadModel(config)
     with torch.no_grad():
         for weight in network.parameters():
             weight.add_(0.1 * torch.randn(weight.shape))
     network.save_pretrained(folder)
     tiny_tokenizer(["a"]).save_pretrained(folder)  # 6 tokens
-    if draw.random() < 0.4:
+    if rng.random() < 0.4:
         path = folder / "config.json"
         configuration = json.loads(path.read_text())
-        name = draw.choice(
+        name = rng.choice(
             ["n_embd", "n_inner", "n_positions", "n_ctx", "vocab_size", "n_layer", "n_head", "layer_norm_epsilon"]
         )
-        value = (configuration.get(name) or 4) * draw.choice([2, 3, 0.5]) + draw.choice([-1, 0, 1])
+        value = (configuration.get(name) or 4) * rng.choice([2, 3, 0.5]) + rng.choice([-1, 0, 1])
         path.write_text(json.dumps({**configuration, name: value if name == "layer_norm_epsilon" else int(value)}))
 
 
-def check_odd_folder(folder, draw):
+def check_random_folder(folder, rng):
     """Load a folder, check that compiled code agrees with the network, and return whether it is compiled (None if refused)."""
     try:
         model = load_language_model(folder)
@@ -360,7 +359,7 @@ def check_odd_folder(folder, draw):
         return False
     length = min(8, model.context)
     ids = torch.randint(
-        0, model.network.config.vocab_size, (2, length), generator=torch.Generator().manual_seed(draw.randrange(99))
+        0, model.network.config.vocab_size, (2, length), generator=torch.Generator().manual_seed(rng.randrange(99))
     )
     with torch.no_grad():
         expected = model.network(input_ids=ids).logits.log_softmax(-1)
@@ -370,26 +369,26 @@ def check_odd_folder(folder, draw):
 
 
 @pytest.mark.slow
-def test_folders_of_odd_sizes_agree_with_their_network_or_are_refused(tmp_path):
+def test_folders_of_random_sizes_agree_with_their_network_or_are_refused(tmp_path):
     outcomes = []
     for seed in range(160):
-        draw = random.Random(f"odd {seed}")
-        odd_folder(tmp_path / str(seed), draw, [(1, 1), (6, 3), (16, 2), (16, 16), (40, 5), (128, 1), (132, 4)])
-        outcomes.append(check_odd_folder(tmp_path / str(seed), draw))
+        rng = random.Random(f"odd {seed}")
+        write_random_folder(tmp_path / str(seed), rng, [(1, 1), (6, 3), (16, 2), (16, 16), (40, 5), (128, 1), (132, 4)])
+        outcomes.append(check_random_folder(tmp_path / str(seed), rng))
     assert all(outcomes.count(outcome) >= 15 for outcome in (True, False, None)), outcomes
 
 
 def test_loaded_code_is_compared_with_the_models_weights(tmp_path, monkeypatch):
-    """The code is right for random weights but wrong for these, as it reads another output head."""
-    network = build(width=16, heads=2, layers=1).network
+    """The code agrees for random weights but not for these weights."""
+    network = build_gpt2(width=16, heads=2, layers=1).network
     network.save_pretrained(tmp_path)
     tiny_tokenizer(["a"]).save_pretrained(tmp_path)
     assert load_language_model(tmp_path).decoding == "compiled"
-    run = forward_pass.CompiledPass.__call__
+    compiled_call = forward_pass.CompiledPass.__call__
     monkeypatch.setattr(
         forward_pass.CompiledPass,
         "__call__",
-        lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY),
+        lambda self, *arguments: compiled_call(self, *arguments) + (len(self.parts.tokens) == VOCABULARY),
     )
     with pytest.raises(ModelError, match=r"compiled forward pass of GPT2LMHeadModel differs by .*CC=none"):
         load_language_model(tmp_path)
@@ -398,7 +397,7 @@ def test_loaded_code_is_compared_with_the_models_weights(tmp_path, monkeypatch):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("name", ["transformer.wte.weight", "transformer.h.1.mlp.c_proj.bias", "transformer.ln_f.bias"])
 def test_weights_that_are_not_finite_are_named(name, value, tmp_path):
-    network = build(width=16, heads=2).network
+    network = build_gpt2(width=16, heads=2).network
     with torch.no_grad():
         network.get_parameter(name).view(-1)[-1] = float(value)
     network.save_pretrained(tmp_path)

@@ -44,13 +44,13 @@ def base_model(name="llama"):
 
 def league_member(base_network, number, rank=3, targets=()):
     """Return a member with its own adapter weights; with rank 0, the base model."""
-    network, draw = share_weights(base_network.network), torch.Generator().manual_seed(number)
+    network, generator = share_weights(base_network.network), torch.Generator().manual_seed(number)
     if rank:
         network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
     model = LanguageModel(network, None, over=base_network)
     with torch.no_grad():
         for parameter in model.parameters() if rank else ():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
     return model
 
 
@@ -68,12 +68,16 @@ def league(name="llama"):
 
 
 def make_requests(number, count=9):
-    draw = np.random.default_rng(7)
-    rules = draw.integers(3, VOCABULARY, 90).tolist()
+    generator = np.random.default_rng(7)
+    shared_prompt = generator.integers(3, VOCABULARY, 90).tolist()
     root = Stream.from_seed(number)
     return [
         SampleRequest(
-            (1, *rules[: (1, 5, 30, 63, 64, 65, 80)[index % 7]], *draw.integers(3, VOCABULARY, index % 4).tolist()),
+            (
+                1,
+                *shared_prompt[: (1, 5, 30, 63, 64, 65, 80)[index % 7]],
+                *generator.integers(3, VOCABULARY, index % 4).tolist(),
+            ),
             root.child(index).key,
         )
         for index in range(count)
@@ -86,11 +90,11 @@ def sample_jointly(samplers, requests, params=None):
         for index, (sampler, batch) in enumerate(zip(samplers, requests, strict=True))
     ]
     (pairs,) = samplers[0].backend.submit(batches)
-    replies, begin = dict(pairs), 0
+    replies, first_index = dict(pairs), 0
     all_replies = []
     for batch in requests:
-        all_replies.append([replies[begin + index] for index in range(len(batch))])
-        begin += len(batch)
+        all_replies.append([replies[first_index + index] for index in range(len(batch))])
+        first_index += len(batch)
     return all_replies
 
 
@@ -111,7 +115,7 @@ def next_turn_requests(requests, replies, turn):
 
 @pytest.mark.always
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_joint_reply_has_the_bits_of_its_model_sampled_separately(name):
+def test_joint_replies_are_bit_equal_to_separate_sampling(name):
     models = league(name)
     samplers, separate_samplers = ([in_process(model) for model in models] for _ in "ab")
     assert all(sampler.invariant for sampler in samplers)
@@ -122,8 +126,8 @@ def test_a_joint_reply_has_the_bits_of_its_model_sampled_separately(name):
         ]
         replies = sample_jointly(samplers, requests)
         assert replies == expected
-        assert replies[0] == replies[3], "a snapshot says what its policy does"
-        assert len({sampler[4].logprobs for sampler in replies}) == 4, "the others say it in other ways"
+        assert replies[0] == replies[3], "a snapshot gives the replies of its policy"
+        assert len({batch[4].logprobs for batch in replies}) == 4, "the other members have other log-probabilities"
         assert [sampler.tokens_computed for sampler in samplers] == [
             sampler.tokens_computed for sampler in separate_samplers
         ]
@@ -174,7 +178,7 @@ def test_new_weights_of_one_model_leave_the_caches_of_others():
 
 
 def test_an_adapter_row_by_hand():
-    """W x + (alpha / rank) B A x in one layer, the same x with two adapters and without one."""
+    """Compute W x + (alpha / rank) B A x in one layer, for two adapters and without an adapter."""
     routes = prefix_cache.AdapterRoutes()
     layer = torch.nn.Linear(2, 1, bias=False)
     first, second = (
@@ -203,13 +207,13 @@ def test_prefixes_of_two_models_are_not_shared():
     )
 
 
-def test_which_models_are_sampled_separately():
+def test_models_that_cannot_be_sampled_jointly_are_no_members():
     base_network = base_model()
     assert member_of(league_member(base_network, 1)) is not None
     assert member_of(league_member(base_network, 1, targets=("embed_tokens", "q_proj"))) is None, (
         "no product is tried for these"
     )
-    assert member_of(LanguageModel(base_network.network, None)) is None, "it is not known what it shares"
+    assert member_of(LanguageModel(base_network.network, None)) is None, "it was not made with share_weights"
     model_without_lean_forward = LanguageModel(
         MistralForCausalLM(MistralConfig(**{**SHAPE, "num_hidden_layers": 1})).eval(), None
     )
@@ -231,7 +235,7 @@ def test_without_a_common_safe_row_count_models_are_sampled_in_sequence(monkeypa
     members = [member_of(model) for model in models]
     assert BaseWeights(base_network).join(members) is None
     assert sample_jointly([in_process(model) for model in models], [make_requests(0)] * 2) == expected
-    torch.set_num_threads(2)  # then no bits are promised, and all models form one batch
+    torch.set_num_threads(2)  # with 2 threads equal bits are not guaranteed, and all models form one batch
     assert BaseWeights(base_network).join(members) is not None
 
 
@@ -239,17 +243,19 @@ def test_samplers_share_one_cache_budget():
     models = league()[:3]
     samplers = [in_process(model, cache_bytes=1 << 40) for model in models]
     sample_jointly(samplers, [make_requests(0)] * 3)
-    stock = samplers[0].backend.shared
-    full_size = stock.bytes
+    cache_budget = samplers[0].backend.shared
+    all_cached_bytes = cache_budget.bytes
     assert (
-        full_size == sum(sampler.cache.bytes for sampler in samplers) > max(sampler.cache.bytes for sampler in samplers)
+        all_cached_bytes
+        == sum(sampler.cache.bytes for sampler in samplers)
+        > max(sampler.cache.bytes for sampler in samplers)
     )
     expected = sample_jointly(samplers, [make_requests(1)] * 3)
     for sampler in samplers:
         sampler.refresh()
-        sampler.cache.budget = full_size // 2
+        sampler.cache.budget = all_cached_bytes // 2
     sample_jointly(samplers, [make_requests(0)] * 3)
-    assert 0 < stock.bytes <= full_size // 2
+    assert 0 < cache_budget.bytes <= all_cached_bytes // 2
     assert sample_jointly(samplers, [make_requests(1)] * 3) == expected
     del samplers, sampler
-    assert stock.bytes == 0, "what nobody can ask for is not kept"
+    assert cache_budget.bytes == 0, "the cache of deleted samplers is freed"

@@ -31,7 +31,7 @@ from tests.hugging_face import hugging_face
 WORDS = ("bet", "pass", "J", "Q", "K")
 
 
-def build(seed=0, **sizes):
+def build_tiny(seed=0, **sizes):
     tokenizer = tiny_tokenizer(WORDS)
     return LanguageModel(tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), **sizes), tokenizer)
 
@@ -40,7 +40,7 @@ def some_ids(batch, length, vocabulary=10, seed=0):
     return torch.randint(0, vocabulary, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
-def much_shared(length):
+def ids_with_shared_prefixes(length):
     """Return seven unsorted sequences that share more than half of their positions."""
     ids = some_ids(7, length)
     ids[1, : length - 1] = ids[0, : length - 1]
@@ -59,9 +59,9 @@ def full_hidden_states(model, ids):
 SHAPE = {"vocab_size": 10, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "head_dim": 12}
 SHAPE |= {"num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 64, "initializer_range": 0.2}
 FAMILIES = {
-    "tiny": lambda: build(hidden_size=48, layers=3, heads=3).network,
-    "gpt2": lambda: build(hidden_size=48, layers=3, heads=3).network.to_transformers(),
-    "gpt2-one": lambda: build(layers=1, heads=1).network.to_transformers(),
+    "tiny": lambda: build_tiny(hidden_size=48, layers=3, heads=3).network,
+    "gpt2": lambda: build_tiny(hidden_size=48, layers=3, heads=3).network.to_transformers(),
+    "gpt2-one": lambda: build_tiny(layers=1, heads=1).network.to_transformers(),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, attention_bias=True, tie_word_embeddings=True)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{**SHAPE, "head_dim": 8})),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE)),
@@ -74,7 +74,7 @@ FAMILIES = {
 }
 
 
-def family(name):
+def build_family(name):
     network = FAMILIES[name]()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def family(name):
 def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
     monkeypatch.setattr(attention, "MAX_EXPLICIT_SCORES", scores)
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
-    model, ids = family(name), much_shared(11)
+    model, ids = build_family(name), ids_with_shared_prefixes(11)
     assert bool(prefix_tree([tuple(row) for row in ids.tolist()]).parts) == (pairs == 0)
     expected = hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits
     assert torch.allclose(
@@ -100,8 +100,8 @@ def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
 @pytest.mark.parametrize(
     "name", [name for name in FAMILIES if name != "tiny"]
 )  # the tiny model has no separate lean forward pass
-def test_every_family_passes_its_own_check(name):
-    family(name).check()
+def test_every_family_passes_the_model_check(name):
+    build_family(name).check()
 
 
 def test_a_model_that_scales_its_logits_is_refused():
@@ -114,14 +114,14 @@ def test_a_model_that_scales_its_logits_is_refused():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_in_half_precision_the_check_uses_the_mean_difference(dtype):
-    """Single log-probabilities of SmolLM2 in bfloat16 are off by several, in either forward pass."""
+    """In bfloat16 a few log-probabilities of SmolLM2 are wrong by several units, in either forward pass."""
     exact = torch.linspace(-20, -1, 200).view(4, 50)
-    one_off, all_off, not_finite = exact.clone(), exact + 0.6, exact.clone()
-    one_off[2, 7] += 4.9
+    one_wrong, all_wrong, not_finite = exact.clone(), exact + 0.6, exact.clone()
+    one_wrong[2, 7] += 4.9
     not_finite[0, 0] = torch.nan
     assert logprobs_agree(exact, exact, dtype)
-    assert logprobs_agree(one_off, exact, dtype) == (dtype != torch.float32)
-    assert not logprobs_agree(all_off, exact, dtype)
+    assert logprobs_agree(one_wrong, exact, dtype) == (dtype != torch.float32)
+    assert not logprobs_agree(all_wrong, exact, dtype)
     assert not logprobs_agree(not_finite, exact, dtype)
     assert logprobs_agree(exact + 5e-4, exact, dtype)
 
@@ -131,7 +131,7 @@ def test_in_half_precision_the_check_uses_the_mean_difference(dtype):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
-    model, ids = family(name), much_shared(7)
+    model, ids = build_family(name), ids_with_shared_prefixes(7)
     model.forward.recompute = recompute
     gradients = []
     for forward in (
@@ -149,7 +149,7 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("chunks", [[11], [1] * 11, [4, 1, 6]])
 def test_extending_in_chunks_equals_one_forward_pass(name, chunks):
-    model, ids = family(name), some_ids(3, 11)
+    model, ids = build_family(name), some_ids(3, 11)
     expected, cache, position, outputs = full_hidden_states(model, ids), model.new_cache(3, 14), 0, []
     for size in chunks:
         outputs.append(model.extend(ids[:, position : position + size], torch.full((3,), position), cache))
@@ -161,7 +161,7 @@ def test_extending_in_chunks_equals_one_forward_pass(name, chunks):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_cache_filled_from_a_prefix_tree_can_be_extended(name, pairs, monkeypatch):
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", pairs)
-    model, ids = family(name), much_shared(9)
+    model, ids = build_family(name), ids_with_shared_prefixes(9)
     cache = model.new_cache(len(ids), 12)
     with torch.no_grad():
         model.hidden(prefix_tree([tuple(row) for row in ids[:, :6].tolist()]), cache)
@@ -170,7 +170,7 @@ def test_a_cache_filled_from_a_prefix_tree_can_be_extended(name, pairs, monkeypa
 
 
 def test_rows_of_different_lengths_ignore_padding():
-    model, ids = build(), some_ids(2, 9)
+    model, ids = build_tiny(), some_ids(2, 9)
     cache = model.new_cache(2, 16)
     model.extend(ids[:, :5], torch.tensor([0, 0]), cache)  # row 1 uses 3 of these 5; the rest is padding
     hidden = model.extend(ids[:, 5:7], torch.tensor([5, 3]), cache)
@@ -180,25 +180,26 @@ def test_rows_of_different_lengths_ignore_padding():
 
 
 def test_gelu_is_supported_and_dropout_is_not():
-    network = build().network.to_transformers()
+    network = build_tiny().network.to_transformers()
     network.config.activation_function = "gelu_new"
     assert architecture(network) is not None
     network.config.attn_pdrop = 0.1
     assert architecture(network) is None
-    assert not LanguageModel(network.eval(), None).forward.shares_prefixes  # it uses the forward pass of Hugging Face
+    # the model uses the forward pass of Hugging Face
+    assert not LanguageModel(network.eval(), None).forward.shares_prefixes
 
 
-def test_a_new_model_has_its_size_is_drawn_from_its_seed_and_is_close_to_uniform():
-    model = build()
+def test_a_new_model_depends_on_its_seed_and_is_close_to_uniform():
+    model = build_tiny()
     assert sum(p.numel() for p in model.parameters()) == pytest.approx(109_000, abs=500)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), build().parameters(), strict=True))
-    assert not torch.equal(next(iter(model.parameters())), next(iter(build(1).parameters())))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), build_tiny().parameters(), strict=True))
+    assert not torch.equal(next(iter(model.parameters())), next(iter(build_tiny(1).parameters())))
     logits = model.logits(full_hidden_states(model, some_ids(4, 6)).flatten(0, 1))
     assert entropy(logits).mean() > 0.75 * math.log(logits.shape[1])
 
 
 def test_saved_models_load_in_hugging_face(tmp_path):
-    model = build()
+    model = build_tiny()
     model.save(tmp_path)
     network, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     ids = torch.tensor([tokenizer("bet pass K")["input_ids"]])
@@ -209,14 +210,14 @@ def test_saved_models_load_in_hugging_face(tmp_path):
 
 
 def test_a_damaged_weights_file_is_refused(tmp_path):
-    build().save(tmp_path)
+    build_tiny().save(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"\x80\x04pickle?")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_language_model(tmp_path)
 
 
 def test_a_clone_has_separate_weights():
-    model = build()
+    model = build_tiny()
     clone = model.clone()
     with torch.no_grad():
         next(iter(model.parameters())).add_(1.0)

@@ -92,10 +92,10 @@ def refusal(folder, **options):
 def test_a_network_without_a_context_limit_needs_one_and_then_runs(kind, folder_of):
     folder = folder_of(kind)
     assert "does not name its longest text; write e.g. model.context=512" in refusal(folder)
-    run_engine = engine(folder, context=700)
-    assert run_engine.model.context == 700
+    local_engine = engine(folder, context=700)
+    assert local_engine.model.context == 700
     assert (
-        play_round(run_engine.config, run_engine, Methods.of(run_engine.config), RunState()).metrics[
+        play_round(local_engine.config, local_engine, Methods.of(local_engine.config), RunState()).metrics[
             "logprob_difference_max"
         ]
         < 1e-3
@@ -181,8 +181,8 @@ def test_incomplete_weights_are_refused(folder):
     assert "lack" in refusal(folder)
 
 
-def test_the_context_limit_is_checked_with_one_forward_pass(chat_folder, monkeypatch):
+def test_the_context_limit_is_computed_once(chat_folder, monkeypatch):
     model = load_language_model(chat_folder)
-    first = model.context
+    context_before = model.context
     monkeypatch.setattr("sparring.models.language_model.numbers_of", lambda network, names: pytest.fail("read again"))
-    assert model.context == first
+    assert model.context == context_before

@@ -11,7 +11,7 @@ SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tup
 
 def test_two_sequences_by_hand():
     tree = prefix_tree([(5, 7, 9), (5, 7), (5, 8, 9)])
-    assert tree.ids.tolist() == [5, 7, 9, 8, 9]  # sorted: 5 7, then its child 9, then 8 9
+    assert tree.ids.tolist() == [5, 7, 9, 8, 9]  # sorted sequences: 5 7, 5 7 9 (adds 9), 5 8 9 (adds 8 and 9)
     assert tree.position.tolist() == [0, 1, 2, 1, 2]
     assert tree.node[0].tolist() == [0, 1, 2]
     assert tree.node[1].tolist()[:2] == [0, 1]
@@ -34,7 +34,7 @@ def test_every_prefix_is_one_node(sequences):
 
 
 @given(SEQUENCES)
-def test_queries_of_the_parts_contain_every_prefix_at_its_position(sequences):
+def test_the_queries_of_all_parts_contain_every_prefix_at_its_position(sequences):
     with MonkeyPatch.context() as patch:
         patch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
         tree = prefix_tree(sequences)

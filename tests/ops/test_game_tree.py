@@ -20,7 +20,7 @@ from sparring.ops.game_tree import (
     ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("leduc_poker", {})]
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_best_response_earns_its_value_in_openspiel(name, options, seed):
+def test_a_best_response_has_the_value_that_openspiel_computes(name, options, seed):
     game = make_game(name, options=options)
     states = enumerate_info_states(game)
     generator = np.random.Generator(np.random.Philox(seed))
@@ -38,17 +38,17 @@ def test_a_best_response_earns_its_value_in_openspiel(name, options, seed):
 
 
 def test_values_of_last_moves_in_kuhn_poker_by_hand():
-    """A check is a seat's last move if the other checks too: the jack loses 1; a bet is always a last move."""
+    """If both check, the check is the last move of the first seat and the jack loses 1; a bet is always a last move."""
     states = enumerate_info_states(make_game("kuhn_poker"))
     uniform = [np.full(2, 0.5)] * len(states)
-    values, earned = (
+    values, last_returns = (
         policy_values(states.tree, states.seats, uniform),
         last_move_returns(states.tree, states.seats, uniform),
     )
     for index, query in enumerate(states.queries):
-        check, bet = earned[2 * index : 2 * index + 2]
+        check, bet = last_returns[2 * index : 2 * index + 2]
         if query.seat == 0 and not query.actions:
-            assert check == pytest.approx((-1.0, 0.0, 1.0)[int(query.key[0])])  # a show-down for 1
+            assert check == pytest.approx((-1.0, 0.0, 1.0)[int(query.key[0])])  # both check: the higher card wins 1
             assert bet == pytest.approx(values.action[index][1])
         else:
             assert (check, bet) == pytest.approx(tuple(values.action[index])) or query.seat == 1
@@ -78,7 +78,7 @@ def test_folding_other_seats_into_the_tree_keeps_payoffs(name, options):
     is_own = states.seats != 1
 
     def full_tree_payoffs(rows, other_rows):
-        policy = [a if is_mine else b for a, b, is_mine in zip(rows, other_rows, is_own, strict=True)]
+        policy = [a if is_own_row else b for a, b, is_own_row in zip(rows, other_rows, is_own, strict=True)]
         return policy_values(states.tree, states.seats, policy).returns
 
     tree = fold_decisions(states.tree, is_own, [(0.25, first), (0.75, second)])
@@ -87,7 +87,7 @@ def test_folding_other_seats_into_the_tree_keeps_payoffs(name, options):
     assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(is_own))
     folded_tree = fold_decisions(states.tree, is_own, [(1.0, first)])
     answer = best_response(folded_tree, states.seats, own_rows, 0)
-    policy = [a if is_mine else b for a, b, is_mine in zip(own_rows, first, is_own, strict=True)]
+    policy = [a if is_own_row else b for a, b, is_own_row in zip(own_rows, first, is_own, strict=True)]
     best = best_response(states.tree, states.seats, policy, 0)
     assert policy_values(folded_tree, states.seats, answer).returns[0] == pytest.approx(
         full_tree_payoffs(best, first)[0]
@@ -123,12 +123,12 @@ def test_cfr_converges_to_the_known_value(name, value):
 
 
 def test_uniform_rock_paper_scissors_is_a_fixed_point():
-    """Rock, paper, scissors: uniform has no regret anywhere, so every step stays there, bit for bit."""
+    """Uniform play has no regret, so no step changes a single bit of it."""
     _, policy = solve("rock_paper_scissors", 7)
     assert all(row.tolist() == [1 / 3] * 3 for row in policy)
 
 
-def naive(tree, seats, widths, steps):
+def recursive_cfr(tree, seats, widths, steps):
     children = {}
     for node in range(1, len(tree.parent)):
         children.setdefault(int(tree.parent[node]), []).append(node)
@@ -145,18 +145,18 @@ def naive(tree, seats, widths, steps):
         gains = {}
         for child in child_nodes:
             state, choice = int(tree.info_state[child]), int(tree.choice[child])
-            share = tree.chance[child] if state < 0 else strategies[state][choice]
+            probability = tree.chance[child] if state < 0 else strategies[state][choice]
             is_own = state >= 0 and seats[state] == seat
             child_value = value(
                 child,
                 seat,
-                own_reach * share if is_own else own_reach,
-                others_reach if is_own else others_reach * share,
+                own_reach * probability if is_own else own_reach,
+                others_reach if is_own else others_reach * probability,
                 strategies,
                 regret_changes,
                 average_weights,
             )
-            total += share * child_value
+            total += probability * child_value
             gains[child] = child_value
         if is_own:
             for child in child_nodes:
@@ -167,17 +167,21 @@ def naive(tree, seats, widths, steps):
 
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            now, added, weight = [strategy(row) for row in regrets], [np.zeros(width) for width in widths], {}
-            value(0, seat, 1.0, 1.0, now, added, weight)
+            strategies_now, regret_changes_now, weight = (
+                [strategy(row) for row in regrets],
+                [np.zeros(width) for width in widths],
+                {},
+            )
+            value(0, seat, 1.0, 1.0, strategies_now, regret_changes_now, weight)
             for state in np.flatnonzero(seats == seat):
-                regrets[state] = np.maximum(regrets[state] + added[state], 0)
-                sums[state] = sums[state] + step * weight[state] * now[state]
+                regrets[state] = np.maximum(regrets[state] + regret_changes_now[state], 0)
+                sums[state] = sums[state] + step * weight[state] * strategies_now[state]
     return [strategy(row) for row in sums]
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "signalling"])
-def test_every_number_equals_the_recursion(name):
+def test_average_strategies_equal_a_recursive_cfr(name):
     tree_arrays, policy = solve(name, 9)
     widths = [len(legal) for legal in tree_arrays.legal]
-    for row, expected in zip(policy, naive(tree_arrays.tree, tree_arrays.seats, widths, 9), strict=True):
+    for row, expected in zip(policy, recursive_cfr(tree_arrays.tree, tree_arrays.seats, widths, 9), strict=True):
         assert row == pytest.approx(expected, abs=1e-12)

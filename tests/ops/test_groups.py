@@ -71,7 +71,7 @@ TURNS = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=1, 
 
 @given(st.lists(TURNS, max_size=5), st.floats(0, 1), st.floats(0, 1))
 def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
-    """A[t] = sum over k of (gamma lam)^k delta[t + k]: computed as the explicit sum."""
+    """Compare with the explicit sum A[t] = sum over k of (gamma lam)^k delta[t + k]."""
     expected = []
     for turns in pairs:
         values = [value for _, value in turns] + [0.0]
@@ -83,7 +83,7 @@ def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
     assert result == pytest.approx(np.array(expected), abs=1e-9)
 
 
-def test_trajectories_are_runs_of_equal_numbers():
+def test_rows_in_sequence_with_one_number_are_a_trajectory():
     trajectory = np.array([3, 3, 5, 9, 9, 9])
     assert groups.trajectory_starts(trajectory).tolist() == [0, 2, 3]
     assert groups.trajectory_sums(np.arange(6.0), trajectory).tolist() == [1.0, 2.0, 12.0]

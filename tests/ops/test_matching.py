@@ -40,7 +40,7 @@ MOVE = (ToolCall("move", {"x": "1", "y": "2"}),)
         ("a1,b2", (ToolCall("a1", {"1": '"b2"'}),)),
         ("say(a={1, 2})", (ToolCall("say", {"a": "{1, 2}"}),)),
         ('{"name": "go", "arguments": ["north", 2]}', (ToolCall("go", {"1": '"north"', "2": "2"}),)),
-        ('{"move": 1}', (ToolCall('{"move"', {"1": '"1}"'}),)),  # JSON that is no call is read as words
+        ('{"move": 1}', (ToolCall('{"move"', {"1": '"1}"'}),)),  # JSON that is not a call is read as words
         ("move(x=", (ToolCall("move(x", {}),)),
         ("", ()),
         (" = ", ()),
@@ -57,25 +57,26 @@ def test_unreadable_texts_become_words():
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet="ab1(){}[]=,:'\"* \n", max_size=20))
-def test_any_text_is_read_and_has_likeness_1_with_itself(text):
+def test_any_text_is_read_and_has_similarity_1_with_itself(text):
     for call in calls_of(text):
         assert similarity_of(call, call) == 1.0
 
 
-def test_likeness_by_hand():
+def test_similarity_by_hand():
     (call,) = calls_of("f(x=1, y=2)")
     assert similarity_of(call, *calls_of("g(x=1, y=2)")) == 0.0
     assert similarity_of(call, *calls_of("F(y=2, x=1)")) == 1.0
     assert similarity_of(call, *calls_of("f(x=1, y=3)")) == pytest.approx((1 + 1 + 1) / 4)
     assert similarity_of(call, *calls_of("f(x=1)")) == pytest.approx((1 + 1 / 2 + 1) / 3)  # one parameter too many
-    assert similarity_of(*calls_of("f(x=1)"), call) == pytest.approx((1 + 1 / 2 + 1) / 4)  # and one too few
+    assert similarity_of(*calls_of("f(x=1)"), call) == pytest.approx((1 + 1 / 2 + 1) / 4)  # one parameter missing
     assert similarity_of(call, *calls_of("f")) == pytest.approx((1 + 0) / 2)
     assert similarity_of(*calls_of("f"), *calls_of("f()")) == 1.0
-    assert similarity_of(call, *calls_of("f(x='1', y=2)")) == pytest.approx(3 / 4)  # a string is no number
+    # the string '1' differs from the number 1
+    assert similarity_of(call, *calls_of("f(x='1', y=2)")) == pytest.approx(3 / 4)
     assert similarity_of(*calls_of("r1c2=3"), *calls_of("r1c2=4")) == pytest.approx(2 / 3)
 
 
-def test_the_table_of_likenesses():
+def test_the_table_of_similarities():
     calls, references = [*calls_of("f(1)"), *calls_of("g(1)")], [*calls_of("g(1)"), *calls_of("f(2)"), *calls_of("h")]
     assert similarities(calls, references) == pytest.approx(np.array([[0, 2 / 3, 0], [1, 0, 0]]))
     assert similarities([], references).shape == (0, 3) and similarities(calls, []).shape == (2, 0)
@@ -91,7 +92,7 @@ def tables(draw, min_size=0):
     return np.array([[draw(entry) for _ in range(columns)] for _ in range(rows)]).reshape(rows, columns)
 
 
-def best_sum(similarity):
+def best_total(similarity):
     rows, columns = similarity.shape
     size = max(rows, columns)
     padded = np.zeros((size, size))
@@ -99,13 +100,15 @@ def best_sum(similarity):
     return max(sum(padded[row, column] for row, column in enumerate(order)) for order in permutations(range(size)))
 
 
-def pay_of(similarity, column):
-    """Return the payment of each row; a column matches at most one row and never with similarity 0."""
-    matched = [match for match in column.tolist() if match >= 0]
-    assert len(set(matched)) == len(matched) and column.shape == (len(similarity),)
-    payments = [similarity[row, match] if match >= 0 else 0.0 for row, match in enumerate(column.tolist())]
-    assert all(value > 0.0 for value, match in zip(payments, column.tolist(), strict=True) if match >= 0)
-    return payments
+def matched_similarities(similarity, column_of_row):
+    """Return the matched similarity of each row; check that no column matches two rows and no match has similarity 0."""
+    matched = [match for match in column_of_row.tolist() if match >= 0]
+    assert len(set(matched)) == len(matched) and column_of_row.shape == (len(similarity),)
+    row_similarities = [
+        similarity[row, match] if match >= 0 else 0.0 for row, match in enumerate(column_of_row.tolist())
+    ]
+    assert all(value > 0.0 for value, match in zip(row_similarities, column_of_row.tolist(), strict=True) if match >= 0)
+    return row_similarities
 
 
 def test_greedy_and_exact_matching_differ_by_hand():
@@ -118,18 +121,20 @@ def test_greedy_and_exact_matching_differ_by_hand():
 @settings(max_examples=150, deadline=None)
 @given(similarity=tables())
 def test_exact_matching_equals_the_best_permutation(similarity):
-    assert sum(pay_of(similarity, exact_matching(similarity))) == pytest.approx(best_sum(similarity), abs=1e-8)
+    assert sum(matched_similarities(similarity, exact_matching(similarity))) == pytest.approx(
+        best_total(similarity), abs=1e-8
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(similarity=tables())
 def test_greedy_matching_takes_the_largest_remaining_value(similarity):
-    remaining, payments = similarity.copy(), [0.0] * len(similarity)
+    remaining, row_similarities = similarity.copy(), [0.0] * len(similarity)
     while remaining.size and remaining.max() > 0:
         row, column = divmod(int(remaining.argmax()), remaining.shape[1])
-        payments[row] = remaining[row, column]
+        row_similarities[row] = remaining[row, column]
         remaining[row], remaining[:, column] = 0.0, 0.0
-    assert pay_of(similarity, greedy_matching(similarity)) == payments
+    assert matched_similarities(similarity, greedy_matching(similarity)) == row_similarities
 
 
 @pytest.mark.parametrize("match", [exact_matching, greedy_matching])
@@ -151,7 +156,7 @@ def test_a_transport_plan_has_its_marginals_and_form(similarity, scale):
     assert plan.sum(0) == pytest.approx(
         np.full(columns, 1 / columns), abs=1e-8 if scale < 1 else 1e-3
     )  # Sinkhorn may stop before convergence
-    row_and_column_terms = np.log(plan) - similarity / 0.1  # the sum of one number per row and one per column
+    row_and_column_terms = np.log(plan) - similarity / 0.1  # each entry is a row number plus a column number
     assert row_and_column_terms - row_and_column_terms[:1] == pytest.approx(
         np.broadcast_to((row_and_column_terms - row_and_column_terms[:1])[:, :1], row_and_column_terms.shape), abs=1e-6
     )

@@ -19,19 +19,19 @@ from sparring.ops.matrix_games import nonnegative
         (np.zeros((2, 0)), [1.0, 1.0], []),
     ],
 )
-def test_the_nearest_equilibrium_by_hand(matrix, target, solution):
+def test_nonnegative_least_squares_by_hand(matrix, target, solution):
     np.testing.assert_allclose(nonnegative(np.array(matrix), np.array(target)), solution, atol=1e-12)
 
 
 @settings(deadline=None)
 @given(st.data())
-def test_no_other_equilibrium_is_nearer(data):
+def test_the_solution_meets_the_optimality_conditions(data):
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 8))
     matrix = data.draw(arrays.arrays(np.float64, (rows, columns), elements=st.integers(-2, 2)))
     target = data.draw(arrays.arrays(np.float64, rows, elements=st.integers(-3, 3)))
     matrix = np.hstack(
         [matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]]
-    )  # lines, and single numbers
+    )  # opposite columns, and columns with one entry
     solution = nonnegative(matrix, target)
     slopes = matrix.T @ (target - matrix @ solution)
     assert solution.min(initial=0.0) >= 0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from open_spiel.python.algorithms.projected_replicator_dynamics import _simplex_projection
-from scipy.special import softmax as by_scipy
+from scipy.special import softmax as scipy_softmax
 
 from sparring.ops.normal_form import (
     onto_simplex,
@@ -40,13 +40,13 @@ def test_the_projection_equals_openspiels(weights, share):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6).map(np.array))
-def test_the_softmax_is_scipys_and_shares_are_probabilities(values):
-    assert softmax(values) == pytest.approx(by_scipy(values), abs=0.0, rel=1e-12)
+def test_softmax_equals_scipy_and_shares_are_probabilities(values):
+    assert softmax(values) == pytest.approx(scipy_softmax(values), abs=0.0, rel=1e-12)
     shares = shares_above_zero(values)
     assert (shares.sum() == pytest.approx(1) and (shares[values < 0] == 0).all()) or (values <= 0).all()
 
 
-def test_softmax_shares_by_hand():
+def test_shares_above_zero_and_softmax_by_hand():
     assert shares_above_zero(np.array([3.0, -7.0, 1.0])) == pytest.approx([0.75, 0.0, 0.25])
     assert shares_above_zero(np.array([0.0, -2.0])) == pytest.approx([0.5, 0.5])
     assert softmax(np.log([1.0, 2.0, 5.0]) + 1e6) == pytest.approx([0.125, 0.25, 0.625])
@@ -59,7 +59,7 @@ def test_a_stationary_distribution_by_hand():
 
 
 def test_underflowing_rates_give_the_right_distribution():
-    # away from 0 at exp(-1000), away from 1 at exp(-1002): 1 has e^2 times the mass
+    # state 0 is left at rate exp(-1000) and state 1 at rate exp(-1002), so state 1 has e^2 times the mass
     distribution = stationary(np.array([[0.0, -1000.0], [-1002.0, 0.0]]))
     np.testing.assert_allclose(distribution[1] / distribution[0], np.exp(2))
 
@@ -78,7 +78,7 @@ COALITION_VALUES = st.integers(0, 4).flatmap(
 )
 
 
-def by_orders(value):
+def mean_over_orders(value):
     players = len(value).bit_length() - 1
     orders, totals = list(permutations(range(players))), np.zeros(players)
     for order in orders:
@@ -90,13 +90,13 @@ def by_orders(value):
 
 
 def test_the_glove_game_by_hand():
-    """One left glove (player 0), two right ones: a pair is worth 1. The left one earns 2/3."""
+    """Player 0 has a left glove, players 1 and 2 have right ones; a pair is worth 1, and player 0 gets 2/3."""
     assert shapley_values(np.array([0, 0, 0, 1, 0, 1, 0, 1.0])) == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
 @given(COALITION_VALUES)
 def test_shapley_values_equal_the_mean_over_all_orders(worth):
-    assert shapley_values(worth) == pytest.approx(by_orders(worth), abs=1e-9)
+    assert shapley_values(worth) == pytest.approx(mean_over_orders(worth), abs=1e-9)
 
 
 def test_null_players_get_zero_and_equal_players_get_equal_shares():

@@ -54,7 +54,7 @@ def test_an_equilibrium_has_plans_that_no_best_response_beats(game_and_form):
     assert worst == pytest.approx(solution.value, abs=1e-6)
 
 
-def test_an_equilibrium_with_fewer_actions_uses_no_other(game_and_form):
+def test_an_equilibrium_of_fewer_actions_uses_only_these(game_and_form):
     _, states, _, form, _ = game_and_form
     matrix = form.matrix(states.tree.returns[:, 0])
     allowed = [np.zeros(seat.size, dtype=bool) for seat in form.seats]
@@ -78,7 +78,7 @@ def value_of(game):
     ("name", "options", "value"),
     [
         ("kuhn_poker", {}, -1 / 18),  # Kuhn, 1950
-        ("nim", {"pile_sizes": "1;2", "is_misere": False}, 1.0),  # the exclusive or is not 0
+        ("nim", {"pile_sizes": "1;2", "is_misere": False}, 1.0),  # the XOR of the piles is not 0
         ("nim", {"pile_sizes": "1;1", "is_misere": False}, -1.0),
         ("tic_tac_toe", {"start": "a1 b2 c1"}, 0.0),
         ("matrix_rps", {}, 0.0),

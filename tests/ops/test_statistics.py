@@ -14,10 +14,10 @@ from sparring.ops.statistics import (
 @pytest.mark.parametrize("count", [2, 3, 40])
 def test_the_jackknife_of_a_mean_is_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count) + 1e3
-    left_out = (values.sum() - values) / (count - 1)
+    leave_one_out_means = (values.sum() - values) / (count - 1)
     for level in (0.5, 0.95):
         interval, expected = (
-            jackknife_interval(float(values.mean()), left_out, level=level),
+            jackknife_interval(float(values.mean()), leave_one_out_means, level=level),
             mean_interval(values, level=level),
         )
         assert (interval.mean, interval.low, interval.high) == pytest.approx(
@@ -49,7 +49,7 @@ def test_clusters_of_one_are_students_interval(count):
 
 
 def test_a_clustered_mean_by_hand():
-    # 6 observations, mean 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5: squares sum to 14/9, times 3/2, root, over 6
+    # 6 observations, mean 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5; standard error: sqrt(sum of squares 14/9 * 3/2) / 6
     interval = clustered_mean_interval(np.array([1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     assert interval.mean == pytest.approx(10 / 6)
     assert interval.high - interval.mean == pytest.approx(4.302652729911275 * math.sqrt(14 / 9 * 1.5) / 6)
@@ -84,7 +84,7 @@ def test_shares_of_0_and_1_have_an_interval(share):
     interval = clustered_share_interval(share * sizes, sizes)
     width = 1 - 1 / (
         1 + 4.302652729911275**2 / 3
-    )  # Wilson's at 0 or 1 of three, with t of two degrees of freedom in place of z
+    )  # Wilson's interval for 0 or 3 of 3, with t of two degrees of freedom in place of z
     assert (interval.low, interval.high) == (
         pytest.approx((1 - width) * share),
         pytest.approx(width if share == 0 else 1.0),

@@ -10,7 +10,7 @@ SCHEMES = ["anchor", "round_robin", "swiss", "single_elimination", "double_elimi
 CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
-def strengths(values):
+def scores_of_strengths(values):
     return np.repeat(np.array(values, dtype=float)[:, None], len(values), axis=1)
 
 
@@ -25,16 +25,16 @@ def test_a_standard_bracket():
 
 def test_a_cycle_is_a_tie_in_round_robin_but_not_in_other_schemes():
     assert tournament_ranks("round_robin", CYCLE).tolist() == [1.0, 1.0, 1.0]
-    # anchor 0: player 1 beat it (score 1), player 2 lost (0), 0 has the mean of its scores 0 and 1
+    # anchor: all play against player 0; 1 beats 0 (score 1), 2 loses (score 0), and 0 has its mean score 1/2
     assert tournament_ranks("anchor", CYCLE).tolist() == [1.0, 0.0, 2.0]
-    # seeds 1, 0, 2: 1 rests, 0 beats 2, then 1 beats 0
+    # seeds 1, 0, 2: 1 has a bye, 0 beats 2, then 1 beats 0
     assert tournament_ranks("single_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
-    # double: 1 rests, 0 beats 2; then 2 rests alone below, 1 beats 0; 0 beats 2 below; 1 beats 0 in the final
+    # double: 1 has a bye, 0 beats 2; 2 is alone in the losers' bracket, 1 beats 0; 0 beats 2 there; 1 beats 0 in the final
     assert tournament_ranks("double_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
 
 
 def test_a_second_defeat_is_needed_to_leave_double_elimination():
-    scores = strengths([9, 8, 7, 1])
+    scores = scores_of_strengths([9, 8, 7, 1])
     scores[3, 1], scores[1, 3] = 10.0, 0.0
     scores[1, 0], scores[2, 0], scores[3, 0] = 8.0, 7.0, 1.0
     assert tournament_ranks("double_elimination", scores)[0] == 0.0
@@ -47,26 +47,26 @@ def test_a_second_defeat_is_needed_to_leave_double_elimination():
 
 def test_in_a_knock_out_the_better_seed_wins_a_tie():
     scores = np.array([[0.0, 5.0, 5.0], [5.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
-    # seeding: 0 has 5, 1 has 5, 2 has 4; 0 rests, 1 ties with 2 and goes on; final 0 and 1 tie
+    # seeding: 0 has 5, 1 has 5, 2 has 4; 0 has a bye, 1 ties with 2 and advances; 0 and 1 tie in the final
     assert tournament_ranks("single_elimination", scores).tolist() == [0.0, 1.0, 2.0]
 
 
 def test_losers_of_one_round_are_ordered_by_their_mean_score():
-    # seeds 0 1 2 3; in the first round 3 loses to 0 and 2 to 1; 3 has made more in its matches than 2
+    # seeds 0 1 2 3; in the first round 3 loses to 0 and 2 to 1; 3 has a higher mean score than 2
     scores = np.array([[0, 9, 9, 9], [8, 0, 9, 9], [7, 0, 0, 0], [6, 5, 5, 0]], dtype=float)
     assert tournament_ranks("single_elimination", scores).tolist() == [0.0, 1.0, 3.0, 2.0]
 
 
 def test_swiss_avoids_a_second_match_and_breaks_ties_by_the_opponents_points():
-    # 0 beats 2, 1 beats 3; 0 beats 1, 2 beats 3: 2, 1, 1, 0; 1 met 3 and 0 (2 points), 2 met 0 and 3 (2 points)
-    assert tournament_ranks("swiss", strengths([4, 3, 2, 1])).tolist() == [0.0, 1.5, 1.5, 3.0]
-    # eight: after 0 1 2 3 beat 4 5 6 7, 0 beats 1, 2 beats 3, 4 beats 5, 6 beats 7; 0 beats 2; 1, 3, 4, 6 meet on one point: 1-3, 4-6; 5-7
-    # points 3 2 2 1 2 1 1 0; Buchholz of 1: 1+3+1 = 5, of 2: 1+1+3 = 5, of 4: 3+1+1 = 5; of 3: 0+2+2 = 4, of 5: 2+2+0 = 4, of 6: 2+0+2 = 4
-    assert tournament_ranks("swiss", strengths(range(8, 0, -1))).tolist() == [0, 2, 2, 5, 2, 5, 5, 7]
+    # 0 beats 2, 1 beats 3; 0 beats 1, 2 beats 3: points 2, 1, 1, 0; the opponents of 1 and of 2 are 0 and 3
+    assert tournament_ranks("swiss", scores_of_strengths([4, 3, 2, 1])).tolist() == [0.0, 1.5, 1.5, 3.0]
+    # eight players: after 0 1 2 3 beat 4 5 6 7, 0 beats 1, 2 beats 3, 4 beats 5, 6 beats 7; 0 beats 2; players with one point: 1 beats 3, 4 beats 6; 5 beats 7
+    # points 3 2 2 1 2 1 1 0; Buchholz, the sum of the opponents' points, of 1: 1+3+1 = 5, of 2: 1+1+3 = 5, of 4: 3+1+1 = 5; of 3: 0+2+2 = 4, of 5: 2+2+0 = 4, of 6: 2+0+2 = 4
+    assert tournament_ranks("swiss", scores_of_strengths(range(8, 0, -1))).tolist() == [0, 2, 2, 5, 2, 5, 5, 7]
 
 
 def test_swiss_ties_give_half_a_point():
-    assert tournament_ranks("swiss", strengths([1, 1])).tolist() == [0.5, 0.5]
+    assert tournament_ranks("swiss", scores_of_strengths([1, 1])).tolist() == [0.5, 0.5]
 
 
 @given(st.integers(2, 12), st.integers(0, 10**6), st.sampled_from(SCHEMES))
@@ -85,16 +85,16 @@ def test_ranks_of_any_matrix_are_valid(count, seed, scheme):
 )
 def test_a_consistent_order_is_found_for_any_seeding(count, seed, scheme):
     order = np.random.Generator(np.random.Philox(seed)).permutation(count)
-    assert np.array_equal(tournament_ranks(scheme, strengths(-order)), order)
+    assert np.array_equal(tournament_ranks(scheme, scores_of_strengths(-order)), order)
 
 
 def test_swiss_by_hand_with_five_players():
-    # 4 rests, 0-2, 1-3; 3 rests, 0-1, 4-2; 2 rests, 0-3 (0 has met 1), 1-4. Points 3 2 2 1 1; Buchholz 4, 5, 4, 5, 4
-    assert tournament_ranks("swiss", strengths([5, 4, 3, 2, 1])).tolist() == [0, 1, 2, 3, 4]
+    # 4 has a bye, 0-2, 1-3; 3 has a bye, 0-1, 4-2; 2 has a bye, 0-3 (0 has met 1), 1-4. Points 3 2 2 1 1; Buchholz 4, 5, 4, 5, 4
+    assert tournament_ranks("swiss", scores_of_strengths([5, 4, 3, 2, 1])).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_bye_is_worth_a_point():
-    # 2 rests, 0 beats 1; 1 rests, 2 beats 0: points 1, 1, 2; Buchholz of 0: 1 + 2, of 1: 1
-    scores = strengths([3, 2, 1])
+    # 2 has a bye, 0 beats 1; 1 has a bye, 2 beats 0: points 1, 1, 2; Buchholz of 0: 1 + 2, of 1: 1
+    scores = scores_of_strengths([3, 2, 1])
     scores[2, 0] = 9.0
     assert tournament_ranks("swiss", scores).tolist() == [1, 2, 0]

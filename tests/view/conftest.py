@@ -1,4 +1,4 @@
-"""Fixtures: small run folders as runs write them, and a viewer of them without a network."""
+"""Fixtures: small run folders, and an HTTP client of a viewer without a network."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -26,20 +26,20 @@ def trained_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def open_client():
-    watches = []
+    resources = []
 
-    def function(*folders, **options):
+    def open_viewer(*folders, **options):
         watch = RunWatcher(folders)
-        watches.append(watch)
+        resources.append(watch)
         watch.start()
         assert watch.idle.wait(20)
         pages = Pages(watch)
-        watches.append(pages)
+        resources.append(pages)
         client = TestClient(application(pages, TOKEN, **options), base_url="http://127.0.0.1:7460")
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         client.watch, client.pages = watch, pages
         return client
 
-    yield function
-    for watch in watches:
-        watch.close()
+    yield open_viewer
+    for resource in resources:
+        resource.close()

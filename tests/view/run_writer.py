@@ -26,8 +26,8 @@ TRAINING = (
 )
 
 
-def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), regretted=True, **columns):
-    verdict = Verdict(actions=("pass", "bet"), values=values, best=frozenset({"pass"})) if regretted else None
+def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), has_verdict=True, **columns):
+    verdict = Verdict(actions=("pass", "bet"), values=values, best=frozenset({"pass"})) if has_verdict else None
     record = Turn(
         seat=seat,
         turn_index=0,
@@ -71,8 +71,8 @@ def episode(number, *turns, group=None, agents=("learner", "past-000010"), retur
 def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
     rows = {field.name: [] for field in CREDIT_SCHEMA}
     for episode in episodes:
-        for recorded in episode.turns:
-            for candidate in (recorded, *recorded.candidates):
+        for turn_record in episode.turns:
+            for candidate in (turn_record, *turn_record.candidates):
                 value = advantage(episode.episode_id, candidate.seat)
                 columns = dict(
                     step=step,

@@ -26,20 +26,20 @@ def client(open_client, trained_run):
 
 @pytest.fixture
 def questions(monkeypatch):
-    asked_of_worker = []
+    worker_questions = []
 
     def ask(self, question):
-        asked_of_worker.append(question)
+        worker_questions.append(question)
         try:
             return policy.answer(question)
         except SparringError as error:
             raise RequestError(404, str(error)) from None
 
     monkeypatch.setattr(WorkerProcess, "ask", ask)
-    return asked_of_worker
+    return worker_questions
 
 
-def stored(run, step):
+def stored_episodes(run, step):
     return [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
 
 
@@ -47,7 +47,7 @@ def ask(client, step, number, turn_number, **params):
     return client.get(f"/api/runs/0/episodes/{step}/{number}/policy/{turn_number}", params=params)
 
 
-def chance_of(answer, turn):
+def probability_of(answer, turn):
     return answer["probabilities"][answer["actions"].index(turn.action)]
 
 
@@ -55,7 +55,7 @@ def reply_probability(turn):
     return math.exp(sum(number for segment in turn.segments for number in segment.logprobs))
 
 
-def by_hand(model, renderer, ids, action, temperature):
+def reply_probability_by_hand(model, renderer, ids, action, temperature):
     probability, ids = 1.0, list(ids)
     for token in renderer.reply(action):
         with torch.no_grad():
@@ -67,7 +67,7 @@ def by_hand(model, renderer, ids, action, temperature):
 
 def test_the_weights_that_played_give_the_recorded_probabilities(client, trained_run, questions):
     num_compared = 0
-    for play in stored(trained_run, 3):
+    for play in stored_episodes(trained_run, 3):
         for turn_number, step in enumerate(play.turns):
             answer = ask(client, 3, play.episode_id, turn_number).json()
             assert (answer["step"], answer["why"], answer["actions"]) == (2, None, list(step.legal_actions))
@@ -75,28 +75,33 @@ def test_the_weights_that_played_give_the_recorded_probabilities(client, trained
             assert sum(answer["probabilities"]) + answer["other"] == pytest.approx(1, abs=1e-6)
             assert 0 < answer["other"] < 1
             if step.event == "ok":
-                assert chance_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
+                assert probability_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
                 num_compared += 1
     assert num_compared
 
 
 def test_an_actions_probability_includes_the_end_token(client, trained_run, questions):
     config, engine, _ = load_run(trained_run, 2)
-    play = max(stored(trained_run, 3), key=lambda episode: len(episode.turns))
-    last_turn = len(play.turns) - 1
-    last = play.turns[last_turn]
+    play = max(stored_episodes(trained_run, 3), key=lambda episode: len(episode.turns))
+    turn_number = len(play.turns) - 1
+    queried_turn = play.turns[turn_number]
     ids = [
         number
-        for earlier_turn in play.turns[:last_turn]
-        if earlier_turn.seat == last.seat
+        for earlier_turn in play.turns[:turn_number]
+        if earlier_turn.seat == queried_turn.seat
         for segment in earlier_turn.segments
         for number in segment.ids
     ]
-    ids += [number for segment in last.segments if segment.kind in ("prompt", "context") for number in segment.ids]
-    answer = ask(client, 3, play.episode_id, last_turn).json()
+    ids += [
+        number for segment in queried_turn.segments if segment.kind in ("prompt", "context") for number in segment.ids
+    ]
+    answer = ask(client, 3, play.episode_id, turn_number).json()
     for action, chance in zip(answer["actions"], answer["probabilities"], strict=True):
         assert chance == pytest.approx(
-            by_hand(engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature), rel=1e-4
+            reply_probability_by_hand(
+                engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature
+            ),
+            rel=1e-4,
         )
 
 
@@ -113,7 +118,7 @@ def test_a_conversation_contains_only_the_seats_text():
         segments = (Segment("prompt", (number,)), Segment("sampled", (number + 1,)), Segment("boundary", (number + 2,)))
         return turn(seat, "pass", segments=segments, conversation=conversation)
 
-    two_runs = turn_of_seat(0, 40)._replace(
+    turn_with_two_replies = turn_of_seat(0, 40)._replace(
         segments=(
             Segment("context", (40, 41)),
             Segment("sampled", (42,)),
@@ -121,7 +126,9 @@ def test_a_conversation_contains_only_the_seats_text():
             Segment("sampled", (44,)),
         )
     )
-    recorded = episode(0, turn_of_seat(0, 10), turn_of_seat(1, 20), two_runs, turn_of_seat(0, 50, conversation=1))
+    recorded = episode(
+        0, turn_of_seat(0, 10), turn_of_seat(1, 20), turn_with_two_replies, turn_of_seat(0, 50, conversation=1)
+    )
     assert policy.prompt_ids(recorded, 2) == (10, 11, 12, 40, 41)
     assert policy.prompt_ids(recorded, 3) == (50,)
 
@@ -135,7 +142,7 @@ def test_the_newest_earlier_checkpoint_is_used_else_the_first_later_one(steps, s
 
 
 def test_the_run_stays_loaded_until_its_checkpoint_changes(client, trained_run, questions):
-    numbers = [stored(trained_run, step)[0].episode_id for step in (2, 3)]
+    numbers = [stored_episodes(trained_run, step)[0].episode_id for step in (2, 3)]
     ask(client, 3, numbers[1], 0)
     (engine,) = policy._loaded.values()
     ask(client, 3, numbers[1], 0)
@@ -145,7 +152,7 @@ def test_the_run_stays_loaded_until_its_checkpoint_changes(client, trained_run, 
 
 
 def test_a_seat_can_query_only_its_own_turns(client, trained_run, questions):
-    play = stored(trained_run, 3)[0]
+    play = stored_episodes(trained_run, 3)[0]
     seat = play.turns[0].seat
     assert ask(client, 3, play.episode_id, 0, seat=seat).json() == ask(client, 3, play.episode_id, 0).json()
     questions.clear()
@@ -174,7 +181,7 @@ def test_without_a_checkpoint_or_a_model_a_reason_is_given(open_client, trained_
         0,
         turn(0, "pass"),
         turn(1, "bet"),
-        turn(0, "well", legal_actions=(), turn_index=1, regretted=False),
+        turn(0, "well", legal_actions=(), turn_index=1, has_verdict=False),
         turn_without_tokens,
         agents=("learner", "bot-random"),
     )
@@ -193,9 +200,9 @@ def test_without_a_checkpoint_or_a_model_a_reason_is_given(open_client, trained_
     assert client.get("/api/runs/0/episodes/20/1").json()["policy"] is False
 
 
-def test_a_replaced_run_or_a_missing_snapshot_gives_one_line(open_client, trained_run, tmp_path, questions):
+def test_a_replaced_run_or_a_missing_snapshot_gives_a_one_line_error(open_client, trained_run, tmp_path, questions):
     folder = shutil.copytree(trained_run, tmp_path / "kuhn")
-    recorded = stored(trained_run, 3)[0]
+    recorded = stored_episodes(trained_run, 3)[0]
     write_step(folder, 4, [episode(7, *recorded.turns, agents=("past-000777", "past-000777"))])
     answer = ask(open_client(folder), 4, 7, 0)
     assert answer.status_code == 200 and "past-000777" in answer.json()["why"] and "actions" not in answer.json()
@@ -203,11 +210,13 @@ def test_a_replaced_run_or_a_missing_snapshot_gives_one_line(open_client, traine
     (folder / ".replaced").mkdir()
     files_before = sorted(path for path in folder.rglob("*"))
     with pytest.raises(SparringError, match="replacing"):
-        policy.answer({"folder": str(folder), "step": 3, "episode": stored(trained_run, 3)[0].episode_id, "turn": 0})
+        policy.answer(
+            {"folder": str(folder), "step": 3, "episode": stored_episodes(trained_run, 3)[0].episode_id, "turn": 0}
+        )
     assert sorted(path for path in folder.rglob("*")) == files_before
 
 
-def test_of_several_policies_that_of_the_role_is_used(open_client, tmp_path, questions):
+def test_with_several_policies_the_policy_of_the_role_is_used(open_client, tmp_path, questions):
     path, sizes = (
         tmp_path / "signalling",
         ("policies.leader.model.hidden_size=8", "policies.helper.model.hidden_size=16"),
@@ -222,12 +231,12 @@ def test_of_several_policies_that_of_the_role_is_used(open_client, tmp_path, que
         run=path,
     )
     client, policies_compared = open_client(path), set()
-    for play in stored(path, 3):
+    for play in stored_episodes(path, 3):
         for turn_number, step in enumerate(play.turns):
             answer = ask(client, 3, play.episode_id, turn_number).json()
             assert answer["player"] == f"learner-{('leader', 'helper')[step.seat]}"
             if step.event == "ok":
-                assert chance_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
+                assert probability_of(answer, step) == pytest.approx(reply_probability(step), rel=1e-4)
                 policies_compared.add(step.seat)
     assert policies_compared == {0, 1}
     write_step(path, 4, [replace(play, agents=("learner", "learner"), players=())])  # as in older runs without names
@@ -239,8 +248,8 @@ def test_of_several_policies_that_of_the_role_is_used(open_client, tmp_path, que
 
 
 @pytest.mark.slow
-def test_it_is_computed_in_a_separate_process(client, trained_run):
-    play = stored(trained_run, 3)[0]
+def test_probabilities_are_computed_in_a_separate_process(client, trained_run):
+    play = stored_episodes(trained_run, 3)[0]
     answer = ask(client, 3, play.episode_id, 0).json()
     question = {"folder": str(trained_run), "step": 3, "episode": play.episode_id, "turn": 0}
     assert {name: answer[name] for name in ("step", "player", "actions")} == {

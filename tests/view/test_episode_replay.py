@@ -15,8 +15,8 @@ from sparring.view.viewed_run import ViewedRun
 from tests.view import run_writer
 from tests.view.run_writer import episode, turn, write_run, write_step
 
-PLACE = "/api/runs/0/episodes/10/40"
-HOSTILE = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"
+EPISODE_URL = "/api/runs/0/episodes/10/40"
+HOSTILE_TEXT = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def client(open_client, tmp_path_factory):
 
 
 def test_an_episode_has_all_recorded_fields(client):
-    replay = client.get(PLACE).json()
+    replay = client.get(EPISODE_URL).json()
     assert (replay["run"], replay["step"], replay["episode"], replay["group"], replay["seat"]) == (0, 10, 40, 40, None)
     assert replay["environment"]["options"] == {"start": "K J"}
     assert replay["seats"][1] == {
@@ -72,10 +72,10 @@ def test_an_episode_has_all_recorded_fields(client):
 
 
 def test_hidden_turns_have_only_their_position_and_the_critical_path(client):
-    assert [client.get(f"{PLACE}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
-    replay = client.get(f"{PLACE}?seat=0").json()
+    assert [client.get(f"{EPISODE_URL}{seat}").json()["path"] for seat in ("", "?seat=0", "?seat=1")] == [[0, 1]] * 3
+    replay = client.get(f"{EPISODE_URL}?seat=0").json()
     assert replay["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
-    assert replay["turns"][0] == client.get(PLACE).json()["turns"][0]
+    assert replay["turns"][0] == client.get(EPISODE_URL).json()["turns"][0]
     assert replay["environment"]["options"] is None
 
 
@@ -88,25 +88,25 @@ def test_the_viewer_and_sparring_show_agree(client, tmp_path_factory):
     document = json.loads(
         CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout
     )
-    replay = client.get(PLACE).json()
-    for turn_shown, recorded_turn in zip(replay["turns"], document["episode"]["turns"], strict=True):
+    replay = client.get(EPISODE_URL).json()
+    for replayed_turn, recorded_turn in zip(replay["turns"], document["episode"]["turns"], strict=True):
         for name in ("told", "reply", "action", "event", "rewards", "view", "state_key", "weights_version"):
-            assert turn_shown[name] == recorded_turn[name]
-        assert turn_shown["legal"] == recorded_turn["legal_actions"]
-        assert [segment["length"] for segment in turn_shown["segments"]] == [
+            assert replayed_turn[name] == recorded_turn[name]
+        assert replayed_turn["legal"] == recorded_turn["legal_actions"]
+        assert [segment["length"] for segment in replayed_turn["segments"]] == [
             len(segment["ids"]) for segment in recorded_turn["segments"]
         ]
     assert [turn["credit"]["advantage"] for turn in replay["turns"]] == [row["advantage"] for row in document["credit"]]
 
 
-@pytest.mark.parametrize("path", [PLACE, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
+@pytest.mark.parametrize("path", [EPISODE_URL, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
 def test_a_seat_gets_no_private_data_of_another_seat(client, path):
     first, second = (client.get(f"{path}?seat={seat}").text for seat in (0, 1))
     for card, text in (("J", first), ("K", second)):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
     assert "bet" not in [
-        action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]
+        action for turn in client.get(f"{EPISODE_URL}?seat=0").json()["turns"] for action in [turn.get("reply")]
     ]
 
 
@@ -116,11 +116,11 @@ def test_a_seat_gets_no_private_data_of_another_seat(client, path):
         "/api/runs/0/episodes/10/999",
         "/api/runs/0/episodes/11/40",
         "/api/runs/5/episodes/10/40",
-        f"{PLACE}?seat=2",
+        f"{EPISODE_URL}?seat=2",
         "/api/runs/0/groups/10/999",
         "/api/runs/0/groups/99/40",
-        f"{PLACE}/board/9",
-        f"{PLACE}/board/0?seat=2",
+        f"{EPISODE_URL}/board/9",
+        f"{EPISODE_URL}/board/0?seat=2",
         "/export/0/10/999.html",
     ],
 )
@@ -130,12 +130,12 @@ def test_missing_episodes_are_reported(client, path):
     assert "\n" not in answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", [f"{PLACE}?seat=-1", "/api/runs/0/episodes/x/40", "/api/runs/0/episodes/10/4e1"])
-def test_addresses_that_are_no_numbers_are_refused(client, path):
+@pytest.mark.parametrize("path", [f"{EPISODE_URL}?seat=-1", "/api/runs/0/episodes/x/40", "/api/runs/0/episodes/10/4e1"])
+def test_addresses_without_valid_numbers_are_refused(client, path):
     assert client.get(path).status_code == 400
 
 
-def test_siblings_name_their_first_different_turn(open_client, tmp_path):
+def test_a_group_names_the_first_turn_at_which_its_episodes_differ(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     equal_episodes = [episode(0, group=0), episode(1, group=0)]
     different = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
@@ -150,7 +150,7 @@ def test_siblings_name_their_first_different_turn(open_client, tmp_path):
     assert hidden["part"] is None and hidden["members"][2]["actions"] == ["pass", None]
 
 
-def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(open_client, tmp_path):
+def test_candidates_and_missing_or_unusable_records_are_shown(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     candidate_turn = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
     write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(candidate_turn,)), turn(1, "bet"))])
@@ -164,7 +164,7 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(open_
     )
     assert candidate["credit"]["advantage"] == 0.5 and len(candidate["segments"]) == 2
     folder = write_run(tmp_path / "second", steps=())
-    write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
+    write_step(folder, 1, [episode(0, turn(0, "pass", has_verdict=False))])
     (folder / "credit" / "part-000001.parquet").unlink()
     replay = open_client(folder).get("/api/runs/0/episodes/1/0").json()
     assert replay["missing"] == ["advantages", "entropies", "oracle values"]
@@ -175,11 +175,11 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(open_
     assert strange_turn["oracle"]["regret"] is None and known_turn["oracle"]["regret"] == 1.5
 
 
-def test_the_files_on_disk_decide_what_is_shown(open_client, tmp_path):
+def test_an_unknown_tokenizer_and_damaged_files_are_reported(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn")
     with open(folder / "config.yaml", "a") as stream:
         stream.write("model:\n  name: nobody/has-this\n")
-    replay = open_client(folder).get(PLACE).json()
+    replay = open_client(folder).get(EPISODE_URL).json()
     assert replay["decoded"] is False and "nobody/has-this" in replay["notes"][0]
     assert replay["turns"][0]["segments"][1]["tokens"][0] == {
         "id": 13,
@@ -193,11 +193,11 @@ def test_the_files_on_disk_decide_what_is_shown(open_client, tmp_path):
     client = open_client(folder)
     episode_file = folder / "episodes" / "part-000010.parquet"
     episode_file.write_bytes(episode_file.read_bytes()[:100])
-    answer = client.get(PLACE)
+    answer = client.get(EPISODE_URL)
     assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
     assert str(tmp_path) not in answer.text
     episode_file.unlink()
-    assert "is not stored" in client.get(PLACE).json()["error"]
+    assert "is not stored" in client.get(EPISODE_URL).json()["error"]
 
 
 def test_hostile_text_is_sent_as_data_and_partial_characters_are_joined(open_client, tmp_path):
@@ -205,19 +205,27 @@ def test_hostile_text_is_sent_as_data_and_partial_characters_are_joined(open_cli
     write_step(
         folder,
         1,
-        [episode(0, turn(0, HOSTILE, prompt=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))],
+        [
+            episode(
+                0,
+                turn(0, HOSTILE_TEXT, prompt=HOSTILE_TEXT, event="unparsable"),
+                agents=("learner", "bot-" + HOSTILE_TEXT[:-1]),
+            )
+        ],
     )
     client = open_client(folder)
     answer = client.get("/api/runs/0/episodes/1/0")
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["turns"][0]["reply"] == HOSTILE
+    assert answer.json()["turns"][0]["reply"] == HOSTILE_TEXT
     page = client.get("/export/0/1/0.html").text
     assert "hit()" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
     assert page.lower().count("<script") == 2 and page.lower().count("</script") == 2
     data = json.loads(re.search(r'id="replay">(.*?)</script>', page, re.DOTALL)[1])
-    assert data["episode"]["turns"][0]["reply"] == HOSTILE
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(letters)}, merges=[]))
+    assert data["episode"]["turns"][0]["reply"] == HOSTILE_TEXT
+    byte_characters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(
+        models.BPE(vocab={letter: number for number, letter in enumerate(byte_characters)}, merges=[])
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     ids = tokenizer.encode("aé€b").ids
@@ -237,10 +245,10 @@ def test_hostile_text_is_sent_as_data_and_partial_characters_are_joined(open_cli
     )
 
 
-def test_an_exported_page_holds_data_as_text_and_only_its_script(client):
-    text = script_json({"a": HOSTILE, "b": float("nan")})
+def test_an_exported_page_has_its_data_as_text_and_one_script(client):
+    text = script_json({"a": HOSTILE_TEXT, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()
-    assert json.loads(text) == {"a": HOSTILE, "b": None}
+    assert json.loads(text) == {"a": HOSTILE_TEXT, "b": None}
     page = client.get("/export/0/10/40.html").text
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
     assert "default-src 'none'" in policy and "unsafe" not in policy and policy.count("sha256-") == 2
@@ -251,14 +259,14 @@ def test_an_exported_page_holds_data_as_text_and_only_its_script(client):
 
 @pytest.fixture
 def reads(monkeypatch):
-    reads_of_store, original_read = [], EpisodeStore.episode
+    read_episodes, original_read = [], EpisodeStore.episode
 
     def counting_read(self, step, number):
-        reads_of_store.append((step, number))
+        read_episodes.append((step, number))
         return original_read(self, step, number)
 
     monkeypatch.setattr(EpisodeStore, "episode", counting_read)
-    return reads_of_store
+    return read_episodes
 
 
 def test_an_episode_is_read_once_until_its_file_changes_or_is_removed(run_folder, reads):

@@ -1,4 +1,4 @@
-"""The episode search, and stores that are damaged, newer, vanished or replaced."""
+"""The episode search, and stores that are damaged, of a newer format, deleted or replaced."""
 
 import os
 
@@ -67,8 +67,8 @@ def test_the_newest_step_comes_first_with_all_columns(client):
         ("step=30&advantage=0.4-0.6", [120, 121, 122, 123]),
         ("step=30&regret=1.5&seat=second", [120, 122, 123]),
         ("step=30&regret=-0&seat=first", [120, 122, 123]),
-        ("step=30&wrong=1", [121]),  # an illegal reply lost 1.5, and its advantage is +0.5
-        ("step=30&wrong=1&seat=second", []),  # a bet lost 1.5, and its advantage is -0.5
+        ("step=30&wrong=1", [121]),  # the illegal reply has regret 1.5, but the advantage +0.5
+        ("step=30&wrong=1&seat=second", []),  # the bet has regret 1.5 and the advantage -0.5
         ("group=120", [120, 122]),
         ("step=30&game=kuhn_poker&run=0", [120, 121, 122, 123]),
         ("game=chess", []),
@@ -82,7 +82,7 @@ def test_search_conditions_select_episodes(client, query, episodes):
     assert numbers(client, query) == episodes
 
 
-def test_facets_keep_the_other_values_of_a_chosen_one(client):
+def test_facets_also_list_values_that_the_query_excludes(client):
     facets = search(client, "step=30&seat=first&illegal=1")["facets"]
     assert facets["seat"] == [["first", 1], ["second", 1]]
     assert facets["player"] == [["learner", 1], ["past-000010", 1]]
@@ -92,17 +92,17 @@ def test_facets_keep_the_other_values_of_a_chosen_one(client):
     "sort", ["step", "episode", "game", "turns", "tokens", "illegal", "advantage", "regret", "logprob", "return"]
 )
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_every_column_sorts_and_pages_join_without_a_gap(client, sort, order):
+def test_every_column_sorts_and_pages_together_have_all_rows(client, sort, order):
     rows = search(client, f"sort={sort}&order={order}&limit=200")["rows"]
     if sort != "return":
         values = [row[sort] for row in rows]
         assert values == sorted(values, reverse=order == "desc")
-    paged = [
+    rows_of_pages = [
         row
         for offset in range(0, 12, 5)
         for row in search(client, f"sort={sort}&order={order}&limit=5&offset={offset}")["rows"]
     ]
-    assert paged == rows
+    assert rows_of_pages == rows
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_any_text_in_any_parameter_is_answered(client, text, name):
     assert client.get("/api/episodes", params={name: text}).status_code in (200, 400)
 
 
-def test_values_that_are_not_finite_and_candidates_do_not_count(open_client, tmp_path):
+def test_non_finite_values_and_candidates_are_ignored(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
     episodes = [episode(number, turn(0, "pass")) for number in range(4)]
     write_step(folder, 1, episodes, advantage=lambda number, seat: (float("nan"), float("inf"), 3.0, None)[number])
@@ -154,7 +154,7 @@ def test_values_that_are_not_finite_and_candidates_do_not_count(open_client, tmp
     assert (row["turns"], row["illegal"], row["tokens"]) == (1, 0, 2)
 
 
-def flip(path):
+def damage_one_byte(path):
     data = bytearray(path.read_bytes())
     data[200] ^= 0xFF
     path.write_bytes(data)
@@ -164,7 +164,7 @@ def test_unreadable_files_are_skipped_and_named(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=range(1, 7))
     files = {step: folder / "episodes" / f"part-{step:06d}.parquet" for step in range(1, 7)}
     files[1].write_bytes(files[1].read_bytes()[:-50])
-    flip(files[2])
+    damage_one_byte(files[2])
     table = pq.read_table(files[3])
     pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"99"}), files[3])
     files[4].write_text("no part")
@@ -202,7 +202,7 @@ def test_files_are_keyed_by_content_and_step(tmp_path):
     index.close()
 
 
-def test_a_new_file_is_found_and_a_vanished_run_is_none(open_client, tmp_path):
+def test_new_files_are_indexed_and_deleted_files_are_removed(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
     client = open_client(tmp_path)
     version = search(client)["version"]
@@ -261,7 +261,7 @@ def test_a_repeated_search_of_an_unchanged_index_is_cached(open_client, tmp_path
 
 
 @pytest.fixture
-def client_people(open_client, run_folder):
+def people_client(open_client, run_folder):
     person_episode = run_writer.episode(
         40, run_writer.turn(0, "bet", prompt="welcome, person"), agents=("person-me", "bot-cfr")
     )
@@ -269,55 +269,55 @@ def client_people(open_client, run_folder):
     return open_client(run_folder)
 
 
-def rows(client_people, query=""):
-    answer = client_people.get(f"/api/episodes?{query}").json()
+def rows(people_client, query=""):
+    answer = people_client.get(f"/api/episodes?{query}").json()
     return [(row["run"], row["people"], row["step"], row["episode"]) for row in answer["rows"]]
 
 
-def test_episodes_of_people_are_searched_separately_from_training(client_people):
-    assert rows(client_people, "of=people") == [(0, True, 10, 40)]
-    assert len(rows(client_people, "of=training")) == 12 and len(rows(client_people)) == 13
-    assert rows(client_people, "of=people&run=0&player=person-me") == [(0, True, 10, 40)]
-    assert rows(client_people, "text=welcome") == [(0, True, 10, 40)]
-    facets = client_people.get("/api/episodes").json()["facets"]
+def test_episodes_of_people_are_searched_separately_from_training(people_client):
+    assert rows(people_client, "of=people") == [(0, True, 10, 40)]
+    assert len(rows(people_client, "of=training")) == 12 and len(rows(people_client)) == 13
+    assert rows(people_client, "of=people&run=0&player=person-me") == [(0, True, 10, 40)]
+    assert rows(people_client, "text=welcome") == [(0, True, 10, 40)]
+    facets = people_client.get("/api/episodes").json()["facets"]
     assert facets["of"] == [["training", 12], ["people", 1]] and facets["run"] == [[0, 13]]
-    assert client_people.get("/api/episodes?of=nobody").status_code == 400
-    assert client_people.get("/api/runs").json()["runs"][0]["episodes"]["rows"] == 12
-    person_episode = client_people.get("/api/runs/0-people/episodes/10/40").json()
+    assert people_client.get("/api/episodes?of=nobody").status_code == 400
+    assert people_client.get("/api/runs").json()["runs"][0]["episodes"]["rows"] == 12
+    person_episode = people_client.get("/api/runs/0-people/episodes/10/40").json()
     assert (person_episode["run"], person_episode["people"], person_episode["turns"][0]["told"]) == (
         0,
         True,
         "welcome, person",
     )
-    training_episode = client_people.get("/api/runs/0/episodes/10/40").json()
+    training_episode = people_client.get("/api/runs/0/episodes/10/40").json()
     assert training_episode["people"] is False and training_episode["turns"][0]["told"] != "welcome, person"
-    assert client_people.get("/api/runs/0-people/groups/10/40").json()["members"][0]["actions"] == ["bet"]
-    assert b"welcome, person" in client_people.get("/export/0-people/10/40.html").content
-    assert client_people.get("/api/runs/0-people/episodes/20/80").status_code == 404
+    assert people_client.get("/api/runs/0-people/groups/10/40").json()["members"][0]["actions"] == ["bet"]
+    assert b"welcome, person" in people_client.get("/export/0-people/10/40.html").content
+    assert people_client.get("/api/runs/0-people/episodes/20/80").status_code == 404
     for name in ("1-people", "-people", "0-people-people-people"):
-        assert client_people.get(f"/api/runs/{name}/episodes/10/41").status_code == 404
+        assert people_client.get(f"/api/runs/{name}/episodes/10/41").status_code == 404
 
 
-def test_a_new_episode_is_seen_and_a_damaged_file_is_named(client_people, run_folder):
+def test_a_new_episode_is_indexed_and_a_damaged_file_is_reported(people_client, run_folder):
     store = EpisodeStore(run_folder / "played" / "episodes")
     store.append(11, [run_writer.episode(1)])
-    client_people.watch._checked = -1.0
-    client_people.get("/api/changes?since=0")
-    rows(client_people)
-    assert client_people.watch.idle.wait(10) and len(rows(client_people, "of=people")) == 2
+    people_client.watch._checked = -1.0
+    people_client.get("/api/changes?since=0")
+    rows(people_client)
+    assert people_client.watch.idle.wait(10) and len(rows(people_client, "of=people")) == 2
     store.path(12).write_bytes(b"PAR1")
-    client_people.watch._checked = -1.0
-    client_people.get("/api/changes?since=0")
-    rows(client_people)
-    assert client_people.watch.idle.wait(10)
-    (damaged,) = client_people.get("/api/episodes?of=people").json()["left_out"]
+    people_client.watch._checked = -1.0
+    people_client.get("/api/changes?since=0")
+    rows(people_client)
+    assert people_client.watch.idle.wait(10)
+    (damaged,) = people_client.get("/api/episodes?of=people").json()["left_out"]
     assert (damaged["run"], damaged["part"]) == (0, "played/episodes/part-000012.parquet")
 
 
 def test_a_folder_outside_the_run_is_not_read(open_client, run_folder, tmp_path):
     run_writer.write_people_episode(tmp_path / "secret", 1, run_writer.episode(1))
     (run_folder / "played").symlink_to(tmp_path / "secret")
-    client_people = open_client(run_folder)
-    assert rows(client_people, "of=people") == []
-    assert client_people.get("/api/runs/0-people/episodes/1/1").status_code == 404
-    assert "played is a link out" in client_people.get("/api/runs/0").json()["notes"][0]
+    people_client = open_client(run_folder)
+    assert rows(people_client, "of=people") == []
+    assert people_client.get("/api/runs/0-people/episodes/1/1").status_code == 404
+    assert "played is a link out" in people_client.get("/api/runs/0").json()["notes"][0]

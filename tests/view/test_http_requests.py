@@ -5,34 +5,34 @@ import pytest
 from tests.cases import every_case
 from tests.view.run_writer import write_run
 
-OWN = {"Host": "127.0.0.1:7460"}
+SERVER_HOST = {"Host": "127.0.0.1:7460"}
 DATA = "/api/runs"
 FORGED = {
-    "a name that was bound anew": {"Host": "evil.example:7460"},
-    "a name that begins as ours": {"Host": "localhost.evil.example"},
-    "a name that ends as ours": {"Host": "evil.localhost"},
+    "a DNS rebinding name": {"Host": "evil.example:7460"},
+    "a name that begins with ours": {"Host": "localhost.evil.example"},
+    "a name that ends with ours": {"Host": "evil.localhost"},
     "another address": {"Host": "192.168.1.5:7460"},
     "no host": {"Host": ""},
-    "a port that is none": {"Host": "127.0.0.1:80@evil.example"},
-    "a bracket": {"Host": "[::1]evil.example"},
+    "an invalid port": {"Host": "127.0.0.1:80@evil.example"},
+    "text after an IPv6 address": {"Host": "[::1]evil.example"},
     "another site": {"Origin": "http://evil.example"},
     "another port of this machine": {"Origin": "http://127.0.0.1:8888"},
     "another name of this machine": {"Origin": "http://localhost:7460"},
     "https": {"Origin": "https://127.0.0.1:7460"},
     "a sandbox": {"Origin": "null"},
-    "no origin's text": {"Origin": ""},
+    "an empty origin": {"Origin": ""},
     "a cross-site fetch": {"Sec-Fetch-Site": "cross-site"},
     "a fetch of another port": {"Sec-Fetch-Site": "same-site"},
     "a link to data": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
 }
 HONEST = {
-    "loopback": OWN,
+    "loopback": SERVER_HOST,
     "by name": {"Host": "localhost:7460"},
     "IPv6": {"Host": "[::1]:7460"},
     "a tunnel's port": {"Host": "127.0.0.1:9000"},
     "no port": {"Host": "LocalHost"},
-    "the page itself": {**OWN, "Origin": "http://127.0.0.1:7460", "Sec-Fetch-Site": "same-origin"},
-    "typed in": {**OWN, "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+    "the page itself": {**SERVER_HOST, "Origin": "http://127.0.0.1:7460", "Sec-Fetch-Site": "same-origin"},
+    "typed into the address bar": {**SERVER_HOST, "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
 }
 
 
@@ -89,7 +89,7 @@ def test_without_the_token_there_is_no_data(client, header, path):
     assert "token" in answer.json()["error"]
 
 
-def test_every_answer_has_the_headers_and_a_body_a_limit(client):
+def test_every_response_has_security_headers_and_request_bodies_are_limited(client):
     answers = [client.get(path) for path in ("/", "/static/main.js", DATA, "/nothing", "/api/runs/99")]
     answers += [client.get(DATA, headers={"Host": "evil"}), client.get(DATA, headers={"Authorization": ""})]
     for answer in answers:
@@ -139,11 +139,11 @@ def test_files_outside_the_page_are_not_found(client, path):
 
 def test_a_file_beside_the_static_folder_is_not_found(client, tmp_path, monkeypatch):
     (tmp_path / "static").mkdir()
-    (tmp_path / "static" / "own.js").write_text("own")
+    (tmp_path / "static" / "page.js").write_text("page")
     (tmp_path / "secret.js").write_text("secret")
     (tmp_path / "static" / "link.js").symlink_to(tmp_path / "secret.js")
     monkeypatch.setattr("sparring.view.app.STATIC", tmp_path / "static")
-    assert client.get("/static/own.js").text == "own"
+    assert client.get("/static/page.js").text == "page"
     for name in (
         "%2e%2e/secret.js",
         "..%2fsecret.js",
@@ -170,7 +170,7 @@ def test_runs_are_addressed_only_by_numbers(client, path):
     assert client.get(path).status_code == 404
 
 
-def test_on_other_interfaces_addresses_and_own_host_names_pass(open_client, run_folder):
+def test_on_other_interfaces_addresses_and_configured_host_names_pass(open_client, run_folder):
     client = open_client(run_folder, hosts=["box.lan"], any_address=True)
     for host in ("box.lan:7460", "192.168.1.5:7460", "[fe80::1]:7460", "localhost"):
         assert client.get(DATA, headers={"Host": host}).status_code == 200

@@ -1,4 +1,4 @@
-"""The weights of a league's members: by the run's own meta-solver, another, or none."""
+"""The weights of a league's members by the meta-solver of the run or by another one, and leagues that have no weights."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ NAMES = ("past-000010", "past-000020", "past-000030")
 KUHN = "kuhn_poker"
 
 
-def won(games, payoff):
+def results_of_payoff(games, payoff):
     wins = round(games * (1 + payoff) / 2)
     return Results(games=games, wins=wins, losses=games - wins, returns=2 * wins - games)
 
@@ -25,7 +25,7 @@ def won(games, payoff):
 def payoff_table(payoffs, names=NAMES, games=100, environment=KUHN):
     """Return the payoff table with these mean payoffs of members; nan means no games."""
     rows = {
-        Row(environment, 0, ref(player), ref(opponent)): won(games, payoffs[i][j])
+        Row(environment, 0, ref(player), ref(opponent)): results_of_payoff(games, payoffs[i][j])
         for i, player in enumerate(names)
         for j, opponent in enumerate(names)
         if i != j and not np.isnan(payoffs[i][j])
@@ -40,11 +40,11 @@ def cycle(a, b, c):
 def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30):
     run = folder if folder.exists() else run_writer.write_run(folder)
     (run / "config.yaml").write_text(run_writer.CONFIG.format(seed=0) + config)
-    folder_of_step = run / "checkpoints" / f"step_{step:06d}"
-    folder_of_step.mkdir(parents=True)
+    checkpoint_folder = run / "checkpoints" / f"step_{step:06d}"
+    checkpoint_folder.mkdir(parents=True)
     versions = {name: ref(name).step for name in NAMES}
-    (folder_of_step / "engine.json").write_text(json.dumps({"version": step, "members": versions}))
-    (folder_of_step / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
+    (checkpoint_folder / "engine.json").write_text(json.dumps({"version": step, "members": versions}))
+    (checkpoint_folder / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
     return run
 
 
@@ -104,13 +104,13 @@ def lineages(names):
         ({"league": "nonsense", "matchmaker": [1]}, "max_entropy_nash", None),
     ],
 )
-def test_the_solver_is_that_of_the_run_or_the_default(config, solver, source):
+def test_the_solver_is_the_one_of_the_run_or_the_default(config, solver, source):
     chosen_solver = solver_of(config) or module.Solver(module.DEFAULT, None)
     assert (module.text_of(chosen_solver.config), chosen_solver.source) == (solver, source)
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "description"),
     [
         ("policy", "the published policy"),
         (None, "the published policy"),
@@ -118,8 +118,8 @@ def test_the_solver_is_that_of_the_run_or_the_default(config, solver, source):
         ("nash", "the mixture of the league's members by nash (league.answer: nash)"),
     ],
 )
-def test_the_answer_with_the_reported_exploitability(answer, words):
-    assert describe_answer({"league": {"answer": answer}}) == words
+def test_the_answer_of_the_league_is_described(answer, description):
+    assert describe_answer({"league": {"answer": answer}}) == description
 
 
 def test_only_built_in_solvers_can_be_chosen(open_client, tmp_path, monkeypatch):
@@ -157,8 +157,8 @@ def test_cells_without_games_and_exact_cells_are_distinguished(open_client, tmp_
     assert document["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
     sampled_table = payoff_table([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
     exact_rows = {
-        row: replace(document, exact=True)
-        for row, document in sampled_table.rows.items()
+        row: replace(results, exact=True)
+        for row, results in sampled_table.rows.items()
         if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])
     }
     client = open_client(
@@ -202,8 +202,8 @@ def test_too_few_and_too_many_members_are_reported(members):
 
 
 def test_a_failing_solver_gives_one_sentence(monkeypatch):
-    three = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
-    monkeypatch.setattr(module, "member_payoffs", lambda *arguments: three)
+    three_sided_game = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
+    monkeypatch.setattr(module, "member_payoffs", lambda *arguments: three_sided_game)
     document = solve_league(module.League(lineages(NAMES), Payoffs()), "nash", {KUHN: 1.0})
     assert weights(document) == [None] * 3
     assert document["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
@@ -224,7 +224,8 @@ def test_each_checkpoint_is_solved_once_for_a_solver(open_client, tmp_path, monk
     write_league(run, payoff_table(cycle(1, 1, 1)), step=30)
     client.get("/api/runs/0/meta?solver=nash")
     assert calls == ["nash", "uniform", "nash"]
-    rewritten_state = run / "checkpoints" / "step_000030" / "state.json"  # as a run that was rewound writes
+    # a run that went back to an earlier step writes the same file again
+    rewritten_state = run / "checkpoints" / "step_000030" / "state.json"
     rewritten_state.write_text(json.dumps({"payoffs": payoff_table(cycle(0.2, 0.6, 0.4)).to_json()}))
     assert weights(client.get("/api/runs/0/meta?solver=nash").json()) == pytest.approx([0.5, 1 / 3, 1 / 6])
 
@@ -238,12 +239,12 @@ def test_payoffs_of_several_environments_are_weighted_or_one_is_chosen(open_clie
         client = open_client(run)
         document = client.get("/api/runs/0/meta").json()
         assert document["labels"] == [KUHN, "leduc"] and document["payoffs"][0][1] == first_weight
-        assert (document["rates"] is None) == (first_weight == 0.5)  # intervals are those of one environment
+        assert (document["rates"] is None) == (first_weight == 0.5)  # intervals exist only for one environment
         document = client.get("/api/runs/0/meta?environment=leduc").json()
         assert document["payoffs"][0][1] == -1 and document["environments"] == ["leduc"]
 
 
-APART = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
+SEPARATE_SIDES = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
 
 
 def table_of_sides(first, environment=KUHN, second=1):
@@ -252,17 +253,17 @@ def table_of_sides(first, environment=KUHN, second=1):
     for i, payoffs in enumerate(first):
         for j, payoff in enumerate(payoffs):
             if payoff is not None:
-                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = won(100, payoff)
-                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = won(100, -payoff)
+                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = results_of_payoff(100, payoff)
+                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = results_of_payoff(100, -payoff)
     return Payoffs(rows)
 
 
 @pytest.mark.parametrize("second", [1, 2])
 def test_separate_sides_have_separate_weights_and_payoffs(open_client, tmp_path, second):
-    """The first side earns 0.6, 0 / 0.2, 0.4: p = 1/4 and q = 1/2, as in the run's answer; a third member loses."""
-    other_rows = payoff_table([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
+    """With payoffs 0.6, 0 / 0.2, 0.4 of the first side, the equilibrium is p = 1/4 and q = 1/2; the third member always loses."""
+    other_rows = payoff_table([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # this environment has no weight
     payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
-    run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=APART)
+    run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=SEPARATE_SIDES)
     client = open_client(run)
     document = client.get("/api/runs/0/meta").json()
     assert document["apart"] and (document["solver"], document["source"], document["why"]) == (
@@ -287,8 +288,8 @@ def test_separate_sides_have_separate_weights_and_payoffs(open_client, tmp_path,
         "not a built-in meta-solver" in document["why"]
         and [member["sides"] for member in document["members"]] == [[None, None]] * 3
     )
-    words = client.get("/api/runs/0/league").json()["answer"]
-    assert words == "a mixture of the league's members in each side by nash (league.answer: nash)"
+    description = client.get("/api/runs/0/league").json()["answer"]
+    assert description == "a mixture of the league's members in each side by nash (league.answer: nash)"
 
 
 @pytest.mark.parametrize(

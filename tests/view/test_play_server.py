@@ -1,4 +1,4 @@
-"""Episodes of people over HTTP: each change once, no hidden data, limits, and forged requests."""
+"""Episodes of people over HTTP: repeated requests, hidden data, limits, and forged requests."""
 
 import json
 import os
@@ -32,7 +32,7 @@ from tests.run_with_members import MEMBERS, run_of
 TOKEN = "right-token"
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=2", "threads=1"]
 SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
-OWN = {"X-Sparring": "1", "Content-Type": "application/json"}
+JSON_HEADERS = {"X-Sparring": "1", "Content-Type": "application/json"}
 
 
 class InlinePool:
@@ -66,12 +66,12 @@ class Page:
     def __init__(self, folders=(), pool=InlinePool, trusted=(), **settings):
         self.watch = RunWatcher(folders)
         self.plays = PlayServer(self.watch, trusted, pool=pool, **settings)
-        guarded = application(Pages(self.watch), TOKEN, plays=self.plays)
-        self.client = TestClient(guarded, base_url="http://127.0.0.1:7460")
+        server = application(Pages(self.watch), TOKEN, plays=self.plays)
+        self.client = TestClient(server, base_url="http://127.0.0.1:7460")
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def post(self, path, status=200, **body):
-        answer = self.client.post(path, content=json.dumps(body), headers=OWN)
+        answer = self.client.post(path, content=json.dumps(body), headers=JSON_HEADERS)
         assert answer.status_code == status, answer.text
         return answer.json()
 
@@ -85,16 +85,16 @@ class Page:
             **{"play": state["play"], "turn": state["turn"], "reply": reply} | fields,
         )
 
-    def settled(self, state):
-        end = time.monotonic() + 60
-        while state["phase"] == "thinking" and time.monotonic() < end:
+    def wait_until_idle(self, state):
+        deadline = time.monotonic() + 60
+        while state["phase"] == "thinking" and time.monotonic() < deadline:
             time.sleep(0.02)
             state = self.client.get(f"/play/{state['id']}").json()
         return state
 
-    def to_the_end(self, state, choose=lambda legal: legal[0]):
+    def play_to_end(self, state, choose=lambda legal: legal[0]):
         while state["phase"] == "yours":
-            state = self.settled(self.move(state, choose(state["legal"])))
+            state = self.wait_until_idle(self.move(state, choose(state["legal"])))
         return state
 
 
@@ -113,16 +113,16 @@ def run(tmp_path_factory):
     return path
 
 
-def test_an_episode_from_the_rules_to_the_judgement(page):
+def test_a_complete_episode_with_rules_and_judgement(page):
     state = page.begin("kuhn_poker", key="rules", against="cfr", seed=3)
     assert state["phase"] == "yours" and state["turn"] == 0 and state["legal"] == ["pass", "bet"]
     assert "We play Kuhn poker" in state["rules"] and "Your card is the Queen" in state["told"]
     assert state["players"] == ["you", "cfr"] and state["end"] is None and state["stored"] is None
-    final_state = page.to_the_end(state)
+    final_state = page.play_to_end(state)
     assert final_state["phase"] == "over" and final_state["legal"] is None
     assert final_state["end"]["ending"].endswith("The cards: first Queen, second Jack.")
     assert sum(final_state["end"]["returns"]) == 0 and final_state["end"]["judgement"] is None
-    judged_end = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
+    judged_end = page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
     own_turns = [turn for turn in judged_end["turns"] if turn["yours"]]
     assert judged_end["judgement"]["moves"] == len(own_turns) == judged_end["judgement"]["judged"]
     assert judged_end["judgement"]["regret"] == pytest.approx(sum(turn["regret"] for turn in own_turns))
@@ -134,17 +134,17 @@ def test_a_hint_is_the_verdict_of_the_games_oracle(page):
     game = lobby.game("tic_tac_toe")
     oracle, _ = choose_oracle(game)
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
-    state = page.settled(page.move(state, "a1"))
-    hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
+    state = page.wait_until_idle(page.move(state, "a1"))
+    hint = page.wait_until_idle(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
     play = page.plays._pool.answer._sessions[state["id"]].interactive.pending.state.clone()
     (verdict,) = oracle.judge([play])
     assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
     assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"
-    assert page.settled(page.move(state, hint["best"][0]))["hint"] is None
+    assert page.wait_until_idle(page.move(state, hint["best"][0]))["hint"] is None
     state = page.begin("rock_paper_scissors", key="none", against="random")
     hint = page.post(f"/play/{state['id']}/hint", play=1, turn=0)["hint"]
     assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: it has no rules")
-    final_state = page.to_the_end(state)
+    final_state = page.play_to_end(state)
     judged_end = page.post(f"/play/{final_state['id']}/judge", play=1)["end"]
     assert judged_end["judgement"] is None and "there is no oracle" in judged_end["why"]
 
@@ -167,14 +167,14 @@ def test_no_hidden_data_is_sent_before_the_end(page):
 @pytest.mark.parametrize("environment", ["sealed_auction", "talk", "bargain"])
 def test_observations_of_others_are_sent_only_at_the_end(page, environment):
     state = page.begin(environment, key=f"secret-{environment}", against="random", seed=2)
-    sitting = page.plays._pool.answer._sessions[state["id"]].interactive
+    session = page.plays._pool.answer._sessions[state["id"]].interactive
     for _ in range(30):
-        secrets = {draft.prompt for draft in sitting._play._drafts if draft.seat == 1}
-        secrets -= {draft.prompt for draft in sitting._play._drafts if draft.seat == 0}
+        secrets = {draft.prompt for draft in session._play._drafts if draft.seat == 1}
+        secrets -= {draft.prompt for draft in session._play._drafts if draft.seat == 0}
         if state["phase"] != "yours":
             break
         assert not any(text in json.dumps(state, ensure_ascii=False) for text in map(str.strip, secrets) if text)
-        state = page.settled(page.move(state, state["legal"][0] if state["legal"] else "hello"))
+        state = page.wait_until_idle(page.move(state, state["legal"][0] if state["legal"] else "hello"))
     assert state["phase"] == "over"
     assert {turn["told"] for turn in state["end"]["turns"] if turn["seat"] == 1} >= secrets
 
@@ -186,15 +186,15 @@ def test_simultaneous_moves_of_others_are_not_sent(environment):
     legal = game.reset(Stream.from_seed(0)).legal(0)
     for action in legal[:2]:
         opponent = Opponent("bot-scripted", "scripted", scripted(preference=(action,)))
-        sitting = InteractiveSession(game, 1, opponent, 3)
-        positions.add(json.dumps(position(sitting)))
+        session = InteractiveSession(game, 1, opponent, 3)
+        positions.add(json.dumps(position(session)))
     assert len(positions) == 1
 
 
-def test_each_change_happens_once_and_the_next_episode_has_a_new_deal(page):
+def test_a_repeated_request_changes_nothing_and_the_next_episode_has_a_new_deal(page):
     state = page.begin("tic_tac_toe", key="once", against="random", seed=4)
     assert page.begin("tic_tac_toe", key="once", against="random", seed=4) == state
-    first = page.settled(page.move(state, "b2"))
+    first = page.wait_until_idle(page.move(state, "b2"))
     assert page.move(state, "b2") == first
     assert "turn 0 is not due" in page.move(state, "a1", 409)["error"]
     assert "turn 7 is not due" in page.move(first, "a1", 409, turn=7)["error"]
@@ -206,7 +206,7 @@ def test_each_change_happens_once_and_the_next_episode_has_a_new_deal(page):
     page_state = page.begin("kuhn_poker", key="deals", against="random")
     seeds = set()
     for play in range(1, 5):
-        state = page.to_the_end(page_state)
+        state = page.play_to_end(page_state)
         seeds.add(state["end"]["seed"])
         page_state = page.post(f"/play/{state['id']}/next", play=play, seat=play % 2, against="random")
         assert page_state["seat"] == play % 2
@@ -214,29 +214,31 @@ def test_each_change_happens_once_and_the_next_episode_has_a_new_deal(page):
 
 
 def test_an_illegal_text_is_reported_and_escaped(page):
-    hostile = "<script>hit()</script> \u202e \x1b[31m ' \" \ud800"
+    hostile_text = "<script>hit()</script> \u202e \x1b[31m ' \" \ud800"
     state = page.begin("tic_tac_toe", key="hostile", against="random")
-    answer = page.move(state, hostile)
+    answer = page.move(state, hostile_text)
     assert answer["turn"] == 0 and "is not an action of this game" in answer["trouble"]
     assert "at most 8,000" in page.move(state, "x" * 9000)["trouble"]
-    raw = page.client.post(
-        f"/play/{state['id']}/move", content=json.dumps({"play": 1, "turn": 0, "reply": hostile}), headers=OWN
+    response = page.client.post(
+        f"/play/{state['id']}/move",
+        content=json.dumps({"play": 1, "turn": 0, "reply": hostile_text}),
+        headers=JSON_HEADERS,
     )
-    assert raw.content.isascii() and raw.headers["content-type"] == "application/json"
+    assert response.content.isascii() and response.headers["content-type"] == "application/json"
     talk = page.begin("talk", key="talk", against="random")
-    spoken = page.settled(page.move(talk, hostile))
-    assert spoken["past"][0]["reply"] == hostile.replace("\ud800", "?")
+    state_after_reply = page.wait_until_idle(page.move(talk, hostile_text))
+    assert state_after_reply["past"][0]["reply"] == hostile_text.replace("\ud800", "?")
 
 
 def test_slow_opponents_do_not_block_the_request(page, monkeypatch):
     monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     state = page.begin("tic_tac_toe", key="slow", against="random", seed=1)
-    state = page.settled(state)
+    state = page.wait_until_idle(state)
     answer = page.move(state, "slow b2")
     assert answer["phase"] == "thinking" and answer["waits"]["for"] == "the others to reply"
     assert page.move(state, "slow b2")["phase"] == "thinking"
     assert "still waits for the others" in page.move(state, "a1", 409)["error"]
-    assert page.settled(answer)["turn"] == 1
+    assert page.wait_until_idle(answer)["turn"] == 1
 
 
 def test_a_dead_process_ends_the_episodes_and_not_the_page():
@@ -258,15 +260,15 @@ def test_a_dead_process_ends_the_episodes_and_not_the_page():
 def test_a_person_leaves_a_hanging_episode_and_others_are_informed(monkeypatch):
     monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     page = Page()
-    state = page.settled(page.begin("kuhn_poker", key="a", against="random"))
-    other_state = page.settled(page.begin("urn", key="c"))
+    state = page.wait_until_idle(page.begin("kuhn_poker", key="a", against="random"))
+    other_state = page.wait_until_idle(page.begin("urn", key="c"))
     assert page.move(state, "hang")["phase"] == "thinking"
     queued_state = page.move(other_state, "draw")
     assert page.post(f"/play/{state['id']}/leave") == {"left": True}
     assert page.post(f"/play/{state['id']}/leave") == {"left": False}
     assert page.client.get(f"/play/{state['id']}").status_code == 404
-    assert page.settled(queued_state)["phase"] == "failed"
-    new_state = page.settled(page.begin("kuhn_poker", key="b", against="random"))
+    assert page.wait_until_idle(queued_state)["phase"] == "failed"
+    new_state = page.wait_until_idle(page.begin("kuhn_poker", key="b", against="random"))
     assert new_state["phase"] == "yours" and [*page.plays._pool.answer._sessions] == [new_state["id"]]
     page.plays.close()
 
@@ -295,11 +297,11 @@ def test_the_number_of_sessions_is_limited(page):
     ],
 )
 def test_invalid_bodies_are_refused(page, body, status):
-    answer = page.client.post("/play", content=body, headers=OWN)
+    answer = page.client.post("/play", content=body, headers=JSON_HEADERS)
     assert answer.status_code == status and set(answer.json()) == {"error"}, answer.text
 
 
-FORGED = {
+FORGED_HEADERS = {
     "no token": ({"Authorization": ""}, 401),
     "another host": ({"Host": "evil.example:7460"}, 403),
     "another origin": ({"Origin": "http://evil.example"}, 403),
@@ -308,10 +310,10 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("name", FORGED_HEADERS)
 @pytest.mark.parametrize("path", ["/play", "/play/{}/move", "/play/{}/next", "/play/{}/leave"])
 def test_forged_requests_change_nothing(page, name, path):
-    headers, status = FORGED[name]
+    headers, status = FORGED_HEADERS[name]
     state = page.begin("tic_tac_toe", key="forged", against="random", seed=1)
     body = {
         "key": f"forged {name}",
@@ -322,13 +324,13 @@ def test_forged_requests_change_nothing(page, name, path):
         "seat": 0,
         "against": "random",
     }
-    answer = page.client.post(path.format(state["id"]), json=body, headers=OWN | headers)
+    answer = page.client.post(path.format(state["id"]), json=body, headers=JSON_HEADERS | headers)
     assert answer.status_code == status
     assert page.client.get(f"/play/{state['id']}").json() == state
     assert all(session.key != f"forged {name}" for session in page.plays._sessions.values())
 
 
-def test_choices_of_an_environment_and_forms_without_our_header(page):
+def test_choices_of_an_environment_and_requests_without_the_header(page):
     choices = page.client.get("/play", params={"environment": "tic_tac_toe"}).json()
     assert choices["roles"] == ["X", "O"] and "kuhn_poker" in choices["environments"]
     assert [option["name"] for option in choices["against"]] == ["mcts", "minimax", "random"]
@@ -338,21 +340,21 @@ def test_choices_of_an_environment_and_forms_without_our_header(page):
     assert page.client.get("/play/nobody/move").status_code == 405
 
 
-def test_episodes_against_a_run_are_stored_beside_its_own(run):
+def test_episodes_against_a_run_are_stored_in_its_folder_played(run):
     page = Page([run.parent])
     files = {path.name: path.read_bytes() for path in (run / "episodes").glob("*")}
     choices = page.client.get("/play", params={"run": "0"}).json()
     assert choices["environments"] == ["kuhn_poker"]
     assert [option["name"] for option in choices["against"]][:1] == ["policy"]
-    state = page.settled(page.begin(None, run=0, seat=1, seed=5))
+    state = page.wait_until_idle(page.begin(None, run=0, seat=1, seed=5))
     assert state["run"] == "poker" and state["players"] == ["policy, step 1", "you"]
-    final_state = page.to_the_end(state)
+    final_state = page.play_to_end(state)
     assert final_state["stored"] == {"number": 1, "why": None}
     ((_, stored),) = EpisodeStore(run / "played" / "episodes").episodes()
     assert stored.agents == ("past-000001", "person-you")
     assert [turn.reply for turn in stored.turns] == [turn["reply"] for turn in final_state["end"]["turns"]]
     assert stored.returns == tuple(final_state["end"]["returns"])
-    judged_state = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))
+    judged_state = page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))
     ((_, stored_episode),) = EpisodeStore(run / "played" / "episodes").episodes()
     assert [regret(turn) for turn in stored_episode.turns] == [turn["regret"] for turn in judged_state["end"]["turns"]]
     assert {path.name: path.read_bytes() for path in (run / "episodes").glob("*")} == files
@@ -363,39 +365,39 @@ def test_episodes_against_a_run_are_stored_beside_its_own(run):
 def test_a_mixture_of_the_run_can_play_and_the_drawn_member_is_recorded(tmp_path):
     path, _ = run_of(tmp_path / "members")
     page = Page([path], answer="last")
-    assert page.settled(page.begin(None, run=0, seat=0))["players"] == ["you", "learner, step 2"]
+    assert page.wait_until_idle(page.begin(None, run=0, seat=0))["players"] == ["you", "learner, step 2"]
     page.plays.close()
     page = Page([path], answer="uniform")
     assert page.client.get("/play", params={"run": "0"}).json()["against"][0]["said"] == "mixture of members, step 2"
-    final_state = page.to_the_end(page.settled(page.begin(None, run=0, seat=0, seed=5)))
+    final_state = page.play_to_end(page.wait_until_idle(page.begin(None, run=0, seat=0, seed=5)))
     assert final_state["players"] == ["you", "mixture of 3 members, step 2"]
     ((_, stored),) = EpisodeStore(path / "played" / "episodes").episodes()
     assert stored.players[1] in MEMBERS and final_state["end"]["drawn"].endswith(stored.agents[1])
-    page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))
+    page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))
     ((_, stored_episode),) = EpisodeStore(path / "played" / "episodes").episodes()
     assert stored_episode.agents == stored.agents
     page.plays.close()
 
 
-def full(*_):
+def raise_no_space(*_):
     raise OSError("no space")
 
 
 def test_a_full_disk_is_reported(run, monkeypatch):
     page = Page([run.parent])
-    monkeypatch.setattr("sparring.view.play_worker.store_episode", full)
-    final_state = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
+    monkeypatch.setattr("sparring.view.play_worker.store_episode", raise_no_space)
+    final_state = page.play_to_end(page.wait_until_idle(page.begin(None, run=0, against="random")))
     assert final_state["phase"] == "over" and final_state["stored"] == {"number": None, "why": "no space"}
     page.plays.close()
 
 
 def test_an_oracle_that_takes_too_long_is_stopped(monkeypatch):
-    def endless(*_):
+    def judge_without_end(*_):
         with PluginCall("oracle 'endless'"):
             time.sleep(30)
 
     monkeypatch.setattr(play_worker, "JUDGES", 0.1)
-    monkeypatch.setattr(play_worker, "choose_oracle", endless)
+    monkeypatch.setattr(play_worker, "choose_oracle", judge_without_end)
     worker = PlayWorker([], None)
     worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
     start_time = time.monotonic()
@@ -411,7 +413,7 @@ def test_a_failing_oracle_is_reported_and_the_episode_is_stored_first(page, run,
 
     run_page = Page([run.parent])
     monkeypatch.setattr("sparring.view.play_worker.revealed_end", fail)
-    final_state = run_page.to_the_end(run_page.settled(run_page.begin(None, run=0, against="random")))
+    final_state = run_page.play_to_end(run_page.wait_until_idle(run_page.begin(None, run=0, against="random")))
     assert (
         final_state["phase"] == "over"
         and final_state["stored"]["number"]
@@ -419,9 +421,9 @@ def test_a_failing_oracle_is_reported_and_the_episode_is_stored_first(page, run,
     )
     run_page.plays.close()
     monkeypatch.undo()
-    final_state = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
+    final_state = page.play_to_end(page.begin("kuhn_poker", key="fails", against="random"))
     monkeypatch.setattr(InteractiveSession, "judge_episode", fail)
-    judged_end = page.settled(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
+    judged_end = page.wait_until_idle(page.post(f"/play/{final_state['id']}/judge", play=1))["end"]
     assert judged_end["judgement"] is None and judged_end["why"] == "the oracle cfr cannot judge this episode: no"
 
 
@@ -459,8 +461,8 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
                 state = json.loads(json.dumps(worker(["move", name, 1, turn, reply]), allow_nan=False))
                 assert "error" not in state and not state["trouble"], (name, seat, state)
             assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
-            end = worker(["judge", name, 1])["end"]
-            assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
+            deadline = worker(["judge", name, 1])["end"]
+            assert (deadline["judgement"] is None) == bool(deadline["why"]), (name, seat, deadline)
             finished.append(worker._sessions[name].interactive.episode)
             assert store_episode(tmp_path, finished[-1]) == len(finished)
     assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == finished
@@ -469,18 +471,18 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
 @pytest.mark.slow
 def test_the_playing_process_is_separate_and_can_be_killed():
     page = Page(pool=plays_module.WorkerPool)
-    state = page.settled(page.begin("kuhn_poker", key="a", against="cfr", seed=3))
-    assert page.settled(page.move(state, "pass"))["turn"] >= 1
+    state = page.wait_until_idle(page.begin("kuhn_poker", key="a", against="cfr", seed=3))
+    assert page.wait_until_idle(page.move(state, "pass"))["turn"] >= 1
     (process,) = page.plays._pool._processes
     assert process.pid != os.getpid()
     os.kill(process.pid, signal.SIGKILL)
     process.join(20)
-    failed_state = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
+    failed_state = page.wait_until_idle(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
     assert failed_state["phase"] == "failed" and "was ended" in failed_state["trouble"]
-    state = page.settled(page.begin("simple_negotiation", key="b", against="minimax"))
+    state = page.wait_until_idle(page.begin("simple_negotiation", key="b", against="minimax"))
     start_time, answer = time.monotonic(), page.move(state, state["legal"][1])
     assert answer["phase"] == "thinking"  # for minutes
     page.post(f"/play/{answer['id']}/leave")
-    assert page.settled(page.begin("kuhn_poker", key="c", against="cfr"))["phase"] == "yours"
+    assert page.wait_until_idle(page.begin("kuhn_poker", key="c", against="cfr"))["phase"] == "yours"
     assert time.monotonic() - start_time < 60
     page.plays.close()

@@ -1,4 +1,4 @@
-"""The command `sparring view`: process, address, token, end, and refused arguments."""
+"""The command `sparring view`: process, address, token, shutdown, and refused arguments."""
 
 import asyncio
 import json
@@ -55,13 +55,13 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     assert sorted(path for path in tmp_path.rglob("*")) == files_before  # nothing was written
 
 
-def test_the_same_pages_object_is_warmed_serves_and_is_closed(tmp_path, monkeypatch):
-    pages_made, closed_pages = [], []
+def test_one_pages_object_is_created_and_closed(tmp_path, monkeypatch):
+    created_pages, closed_pages = [], []
 
     class RecordingPages(pages.Pages):
         def __init__(self, watch):
             super().__init__(watch)
-            pages_made.append(self)
+            created_pages.append(self)
 
         def close(self):
             super().close()
@@ -70,7 +70,7 @@ def test_the_same_pages_object_is_warmed_serves_and_is_closed(tmp_path, monkeypa
     monkeypatch.setattr(pages, "Pages", RecordingPages)
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: sockets[0].close())
     serving.serve([tmp_path], "127.0.0.1", 0, lambda line: None, browser=False)
-    assert len(pages_made) == 1 and closed_pages == pages_made
+    assert len(created_pages) == 1 and closed_pages == created_pages
 
 
 @pytest.mark.slow
@@ -109,20 +109,24 @@ def test_an_occupied_port_is_refused_if_requested_else_another_is_used(tmp_path,
         occupied_port = other_socket.getsockname()[1]
         error = run_view(tmp_path, "--port", occupied_port).exception
         assert isinstance(error, RunError) and "--port" in str(error)
-    with serving.bind_socket("127.0.0.1", 0) as first:
-        monkeypatch.setattr(serving, "PORT", first.getsockname()[1])
-        with serving.bind_socket("127.0.0.1", None) as second:
-            assert second.getsockname()[1] != first.getsockname()[1]
-            socket.create_connection(second.getsockname(), timeout=5).close()  # the connection waits and is not refused
+    with serving.bind_socket("127.0.0.1", 0) as first_socket:
+        monkeypatch.setattr(serving, "PORT", first_socket.getsockname()[1])
+        with serving.bind_socket("127.0.0.1", None) as second_socket:
+            assert second_socket.getsockname()[1] != first_socket.getsockname()[1]
+            socket.create_connection(
+                second_socket.getsockname(), timeout=5
+            ).close()  # the connection waits and is not refused
 
 
-def test_answers_are_sent_without_delay():
+def test_connections_have_tcp_no_delay():
     async def accept_connection():
         connection = asyncio.get_running_loop().create_future()
-        with serving.bind_socket("127.0.0.1", 0) as listening:
-            server = await asyncio.start_server(lambda reader, writer: connection.set_result(writer), sock=listening)
+        with serving.bind_socket("127.0.0.1", 0) as server_socket:
+            server = await asyncio.start_server(
+                lambda reader, writer: connection.set_result(writer), sock=server_socket
+            )
             async with server:
-                _, client = await asyncio.open_connection(*listening.getsockname())
+                _, client = await asyncio.open_connection(*server_socket.getsockname())
                 writer = await connection
                 no_delay = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
                 for stream in (client, writer):
@@ -150,30 +154,30 @@ def test_which_addresses_are_loopback(host, expected):
     assert is_loopback(host) is expected
 
 
-def test_on_other_interfaces_it_warns_about_plain_http(tmp_path, monkeypatch):
+def test_on_other_interfaces_the_command_warns_about_plain_http(tmp_path, monkeypatch):
     import uvicorn
 
-    starts = []
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: starts.append((self.config.app, sockets)))
+    server_runs = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: server_runs.append((self.config.app, sockets)))
     lines = []
     serving.serve([tmp_path], "0.0.0.0", 0, lines.append, browser=True)
-    (app, (listening,)) = starts[0]
-    listening.close()
+    (app, (server_socket,)) = server_runs[0]
+    server_socket.close()
     assert app.any_address and socket.gethostname().lower() in app.hosts and len(app.token) >= 43
     assert "plain HTTP" in lines[1] and app.token in lines[0]
     serving.serve([tmp_path], "127.0.0.1", 0, lines.append, browser=False)
-    app, (listening,) = starts[1]
-    listening.close()
+    app, (server_socket,) = server_runs[1]
+    server_socket.close()
     assert not app.any_address and not app.hosts and "plain HTTP" not in " ".join(lines[3:])
 
 
 def test_the_browser_gets_the_token_from_a_private_file(monkeypatch):
-    open_client = []
+    opened_addresses = []
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(serving.webbrowser, "open", open_client.append)
+    monkeypatch.setattr(serving.webbrowser, "open", opened_addresses.append)
     path = serving._open_browser("http://127.0.0.1:1/#token=secret")
     try:
-        assert open_client == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
+        assert opened_addresses == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
         assert "http://127.0.0.1:1/#token=secret" in path.read_text()
     finally:
         path.unlink()

@@ -13,8 +13,8 @@ from tests.cases import every_case
 STATIC = Path(sparring.__file__).parent / "view/static"
 SCRIPTS = sorted(STATIC.glob("*.js"))
 STYLES = sorted(STATIC.glob("*.css"))
-CLASSIC = {"theme.js"}  # runs before the first paint; all others are modules
-SINKS = {
+CLASSIC_SCRIPTS = {"theme.js"}  # runs before the first paint; all others are modules
+FORBIDDEN_CODE = {
     "markup from text": r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|setHTML",
     "a parser": r"DOMParser|document\.write|srcdoc\s*=|\.parseFromString",
     "an event attribute": r"""\.on[a-z]+\s*=[^=]|["']on[a-z]+["']\s*[:,]|setAttribute\(["']on""",
@@ -31,9 +31,9 @@ def without_comments(source):
     return re.sub(r"(?m)^\s*//.*$", "", source)
 
 
-def breaches(source):
+def forbidden_code(source):
     code = without_comments(source)
-    return [name for name, pattern in SINKS.items() if re.search(pattern, code)]
+    return [name for name, pattern in FORBIDDEN_CODE.items() if re.search(pattern, code)]
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def breaches(source):
         ('import x from "//cdn.example.org/x.js";', "another address"),
     ],
 )
-def test_a_dangerous_sink_is_detected(line, name):
-    assert name in breaches(line)
+def test_forbidden_code_is_detected(line, name):
+    assert name in forbidden_code(line)
 
 
 @every_case("path", SCRIPTS, ids=lambda path: path.name)
-def test_a_script_follows_the_rules(path):
+def test_a_script_has_no_forbidden_code(path):
     source = path.read_text(encoding="utf-8")
-    assert breaches(source) == []
+    assert forbidden_code(source) == []
     assert "</script" not in source
     external_imports = [name for name in IMPORT.findall(source) if not re.match(r"\./[\w/.]+\.js$", name)]
     assert external_imports == []
-    assert path.name in CLASSIC or re.search(r"(?m)^(import|export) ", source)
+    assert path.name in CLASSIC_SCRIPTS or re.search(r"(?m)^(import|export) ", source)
 
 
 @every_case("path", [*SCRIPTS, *STYLES], ids=lambda path: path.name)
@@ -70,7 +70,7 @@ def test_a_file_is_short(path):
     assert [line for line in lines if len(line) > 100] == []
 
 
-def test_the_scripts_of_a_mailed_replay_share_no_name():
+def test_the_scripts_of_an_exported_replay_define_different_names():
     names = [
         word
         for name in (STATIC / "export.list").read_text(encoding="utf-8").split()
@@ -96,9 +96,9 @@ def test_a_style_sheet_fetches_nothing(path):
 
 
 def test_vendor_files_are_unchanged_and_nothing_is_inline():
-    shell = (STATIC / "index.html").read_text(encoding="utf-8")
-    assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", shell) == []
-    for address in re.findall(r'(?:src|href)="([^"]+)"', shell):
+    index_page = (STATIC / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", index_page) == []
+    for address in re.findall(r'(?:src|href)="([^"]+)"', index_page):
         assert address.startswith(("/static/", "?view=", "data:,"))
     scripts = (STATIC / "export.list").read_text().split()
     styles = (STATIC / "export_css.list").read_text().split()
@@ -116,14 +116,14 @@ def test_vendor_files_are_unchanged_and_nothing_is_inline():
         assert hashlib.sha512((STATIC / "vendor" / name).read_bytes()).hexdigest() == digest, name
 
 
-LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w./-]+)" />')
-ALWAYS = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
+PRELOAD_LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w./-]+)" />')
+COMMON_MODULES = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
 
 
 def test_a_view_preloads_what_its_modules_import():
     extra_modules = {"workers.js", "charts.js", "vendor/uPlot.esm.js", "format.js", "lanes.js", "run_choice.js"}
     modules = static_pages.modules("workers")
-    assert set(modules) == ALWAYS | extra_modules and len(modules) == len(set(modules))
+    assert set(modules) == COMMON_MODULES | extra_modules and len(modules) == len(set(modules))
     assert modules[:6] == ("ahead.js", "main.js", "workers.js", "api.js", "pictures.js", "router.js")
     source = (static_pages.STATIC / "main.js").read_text()
     assert len(static_pages.views()) == source.count("load: () => import(") == 6
@@ -135,13 +135,13 @@ def test_a_view_preloads_what_its_modules_import():
 def test_an_unknown_view_shows_the_table_of_runs(view):
     page = static_pages.shell({"view": view}).decode()
     assert page == static_pages.shell({}).decode()
-    assert tuple(LINK.findall(page)) == static_pages.modules("runs")
+    assert tuple(PRELOAD_LINK.findall(page)) == static_pages.modules("runs")
 
 
 def test_all_imported_modules_are_linked_by_the_server(open_client, run_folder, tmp_path, monkeypatch):
     answer = open_client(run_folder).get("/?view=curves")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert tuple(LINK.findall(answer.text)) == static_pages.modules("curves")
+    assert tuple(PRELOAD_LINK.findall(answer.text)) == static_pages.modules("curves")
     assert static_pages.MARK not in answer.text
     files = {
         "ahead.js": "/** Nothing. */",

@@ -21,13 +21,13 @@ from sparring.view.worker_process import WorkerProcess
 from tests.view.run_writer import append, episode, write_run, write_step
 
 
-def only(client):
+def get_only_run(client):
     (run,) = client.get("/api/runs").json()["runs"]
     return run
 
 
 def test_a_row_of_the_table_describes_a_run(open_client, run_folder):
-    row = only(open_client(run_folder.parent))
+    row = get_only_run(open_client(run_folder.parent))
     assert (row["run"], row["name"], row["recipe"], row["seed"], row["state"]) == (0, "kuhn", "made", 0, "finished")
     assert (row["step"], row["steps"], row["plays"]) == (30, 30, 120)
     assert (row["plays_per_second"], row["seconds_per_step"], row["seconds_left"]) == (8.0, 0.5, None)
@@ -71,14 +71,14 @@ def test_the_state_is_read_from_the_folder(open_client, tmp_path):
 
 
 def test_an_incomplete_line_is_read_once(tmp_path, monkeypatch):
-    """A torn line may have 100 MB; the page asks every second."""
+    """An incomplete line may have 100 MB, and the page requests an update every second."""
     reads, path = [], tmp_path / "metrics.jsonl"
 
-    def counted(path, offset):
+    def count_reads(path, offset):
         reads.append(offset)
         return read_regular_file(path, offset)
 
-    monkeypatch.setattr("sparring.view.run_files.read_regular_file", counted)
+    monkeypatch.setattr("sparring.view.run_files.read_regular_file", count_reads)
     figures = FigureColumns(path=path)
     path.write_text('{"step": 1')
     assert [figures.update() for _ in range(3)] == [False] * 3
@@ -157,7 +157,9 @@ def test_a_rewound_run_is_sent_from_the_start(open_client, run_folder):
     client = open_client(run_folder)
     first = client.get("/api/runs/0/series?names=loss").json()
     lines = (run_folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90)  # longer than before
+    (run_folder / "new").write_text(
+        "".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90
+    )  # longer than the old file
     os.replace(run_folder / "new", run_folder / "metrics.jsonl")  # as a resumed run does
     next_answer = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
     assert next_answer["from_start"] and next_answer["series"]["loss"]["y"][10] == 9.0
@@ -176,7 +178,7 @@ def test_links_outside_the_folder_are_not_read(open_client, tmp_path):
     (run / "episodes").symlink_to(secret / "episodes")
     (tmp_path / "runs" / "linked").symlink_to(secret)
     client = open_client(tmp_path / "runs")
-    row = only(client)
+    row = get_only_run(client)
     assert row["newest"] == {} and row["episodes"]["rows"] == 0
     assert row["notes"] == ["episodes is a link out of the run folder and is not read"]
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
@@ -192,7 +194,7 @@ def test_runs_are_found_with_unique_names_and_new_ones_appear(tmp_path, open_cli
     assert client.get("/api/runs").json()["runs"] == []
     write_run(tmp_path / "new" / "kuhn")
     client.watch._checked = client.watch._searched = -10.0
-    assert only(client)["name"] == "kuhn"
+    assert get_only_run(client)["name"] == "kuhn"
 
 
 def test_a_run_reports_its_origin_and_damaged_lines(open_client, run_folder):
@@ -203,7 +205,7 @@ def test_a_run_reports_its_origin_and_damaged_lines(open_client, run_folder):
     assert details["stored"] == [10, 20, 30] and details["metrics"] == ["legal_rate", "loss"]
     with open(run_folder / "metrics.jsonl", "a") as stream:
         stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
-    row = only(open_client(run_folder))
+    row = get_only_run(open_client(run_folder))
     assert row["notes"] == ["metrics.jsonl: 3 damaged lines are left out"]
     assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
 
@@ -227,7 +229,9 @@ def test_the_league_is_read_from_the_newest_readable_checkpoint(open_client, run
     (pair,) = league["standings"]
     assert (pair["player"], pair["opponent"], pair["games"], pair["win_rate"]) == ("learner", "past-000010", 4, 0.75)
     assert league["players"] == ["learner", "past-000010"]
-    assert pair["plays_more"] == 286 - 4 and league["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
+    assert (
+        pair["plays_more"] == 286 - 4 and league["half"] == 0.05
+    )  # with 286 plays and a win rate of 3/4 the half width is 0.05
 
 
 def test_plays_more_is_none_without_information(open_client, run_folder):
@@ -240,7 +244,7 @@ def test_plays_more_is_none_without_information(open_client, run_folder):
     assert league["fades"] and league["standings"][0]["plays_more"] is None
 
 
-def test_workers_are_shown_if_there_are_any(open_client, run_folder):
+def test_a_run_with_workers_shows_them(open_client, run_folder):
     client = open_client(run_folder)
     assert client.get("/api/runs/0/workers").json()["workers"] is False
     append(run_folder / "metrics.jsonl", {"step": 31, "lag": 1.0})
@@ -271,7 +275,7 @@ def test_workers_are_shown_if_there_are_any(open_client, run_folder):
     assert [line["number"] for line in client.get("/api/runs/0/workers").json()["account"]] == [44, 32, 4, 2, 6]
 
 
-def test_lanes_show_workers_if_recorded_else_their_sum(open_client, run_folder):
+def test_each_worker_has_a_lane_if_recorded_and_otherwise_there_is_one_sum(open_client, run_folder):
     (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
     client, line = open_client(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
     append(run_folder / "timing.jsonl", {"step": 31, **line})
@@ -314,7 +318,7 @@ def test_the_number_of_points_is_limited(open_client, run_folder, points):
     assert client.get("/api/sparks?names=loss&points=5").json()["runs"]["0"]["loss"][-1] == 1 / 30
 
 
-def test_reference_values_are_those_of_small_environments_with_exact_figures(open_client, run_folder, monkeypatch):
+def test_small_environments_have_reference_values(open_client, run_folder, monkeypatch):
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no_such_environment"}]}
     names = ["loss", "nash_conv/kuhn_poker", "return/kuhn_poker/first"]
     figures = answer({"config": config, "names": names})["figures"]
@@ -329,51 +333,51 @@ def test_a_run_reports_its_first_start_and_the_time_of_steps(open_client, run_fo
     starts = [{"date": "2026-11-22T04:10:11+00:00"}, {"date": "2026-11-23T00:00:00+00:00"}]
     (run_folder / "provenance.json").write_text(json.dumps({"starts": starts}))
     append(run_folder / "timing.jsonl", {"step": 31, "seconds/round": 2.0, "seconds/evaluation": 0.5})
-    row = only(client)
+    row = get_only_run(client)
     assert (row["started"], row["seconds"]) == (starts[0]["date"], 17.5)
     for text in ('{"starts": [{"date": 7}]}', "{", '{"starts": []}'):
         (run_folder / "provenance.json").write_text(text)
-        assert only(client)["started"] is None
+        assert get_only_run(client)["started"] is None
     (run_folder / "provenance.json").unlink()
-    assert only(client)["started"] is None
+    assert get_only_run(client)["started"] is None
 
 
 def test_episodes_not_indexed_yet_are_reported(open_client, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
     client = open_client(tmp_path)
-    assert only(client)["episodes"]["indexing"] is None
+    assert get_only_run(client)["episodes"]["indexing"] is None
     write_step(folder, 20, [episode(80)])
     client.watch._checked = -1.0
-    assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
+    assert get_only_run(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
     client.get("/api/episodes")  # a request starts the index
     assert client.watch.idle.wait(10)
-    assert only(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 5, "indexing": None, "left_out": 0}
+    assert get_only_run(client)["episodes"] == {"parts": 2, "indexed": 2, "rows": 5, "indexing": None, "left_out": 0}
 
 
 def test_episodes_being_indexed_are_reported(open_client, tmp_path, monkeypatch):
     index_started, may_continue = threading.Event(), threading.Event()
     update = EpisodeIndex.update
 
-    def slow(self, *arguments):
+    def wait_then_update(self, *arguments):
         index_started.set()
         assert may_continue.wait(20)
         return update(self, *arguments)
 
     folder = write_run(tmp_path / "kuhn", steps=())
     client = open_client(tmp_path)
-    monkeypatch.setattr(EpisodeIndex, "update", slow)
+    monkeypatch.setattr(EpisodeIndex, "update", wait_then_update)
     write_step(folder, 20, [episode(80)])
     client.watch._checked = -1.0
     client.get("/api/episodes")
-    only(client)
+    get_only_run(client)
     assert index_started.wait(20)
-    assert only(client)["episodes"]["indexing"] == "now"
+    assert get_only_run(client)["episodes"]["indexing"] == "now"
     may_continue.set()
     assert client.watch.idle.wait(10)
-    assert only(client)["episodes"]["indexing"] is None
+    assert get_only_run(client)["episodes"]["indexing"] is None
 
 
-def test_a_run_without_a_league_is_distinguished_from_a_young_one(open_client, run_folder):
+def test_a_run_without_a_league_differs_from_a_league_without_snapshots(open_client, run_folder):
     config = run_folder / "config.yaml"
     text = config.read_text()
     write_payoffs(run_folder, LEARNER, games=4, wins=2, losses=2)

@@ -45,7 +45,7 @@ def test_after_a_crash_or_a_timeout_the_next_question_is_answered(worker_process
 
 
 @pytest.mark.slow
-def test_it_ends_when_the_viewer_is_killed():
+def test_the_worker_ends_when_the_viewer_is_killed():
     script = (
         "import multiprocessing, sys, threading, time; sys.path.insert(0, sys.argv[1]); from sparring.view.worker_process import WorkerProcess\n"
         "if __name__ == '__main__':\n"
@@ -55,21 +55,21 @@ def test_it_ends_when_the_viewer_is_killed():
         [sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
     )
     process = int(viewer.stdout.readline())
-    time.sleep(1)  # the process computes
-    thinking = psutil.Process(process)
+    time.sleep(1)  # the worker answers the question that never ends
+    worker = psutil.Process(process)
     viewer.kill()
     viewer.wait()
     viewer.stdout.close()
-    until = time.monotonic() + 15
+    deadline = time.monotonic() + 15
     try:
-        while thinking.is_running() and thinking.status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < until, "it goes on"
+        while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline, "the worker still runs"
             time.sleep(0.05)
     except psutil.NoSuchProcess:
         pass
     finally:
         with suppress(psutil.NoSuchProcess):
-            thinking.kill()
+            worker.kill()
 
 
 def test_pictures_are_requested_by_turn_and_seat(open_client, tmp_path, monkeypatch):
@@ -127,4 +127,4 @@ def test_a_seat_sees_only_its_own_card(client, trained_run):
         private = board(client, number, 0, seat=0)
         open_board = board(client, number, 0)
         assert private["svg"] != open_board["svg"] and private["said"] != open_board["said"], prompts
-    assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # one per card
+    assert len({board(client, number, 0, seat=0)["said"] for number, _ in hands}) <= 3  # at most one text per card

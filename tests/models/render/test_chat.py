@@ -54,9 +54,9 @@ def text_of(renderer, ids):
 
 @pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
 @pytest.mark.parametrize("answer", ["exact", "tagged"])
-def test_a_conversation_reads_as_the_template_writes_it(template, answer):
-    writer = tokenizer(template)
-    renderer = chat(writer, answer=answer, system="" if template == GEMMA else "Be brief.")
+def test_a_conversation_has_the_text_of_the_template(template, answer):
+    hf_tokenizer = tokenizer(template)
+    renderer = chat(hf_tokenizer, answer=answer, system="" if template == GEMMA else "Be brief.")
     reply = renderer.reply("bet")
     ids = renderer.initial("one") + reply + renderer.append("two") + reply + renderer.append("three")
     opening, reply_text = renderer.format.opening, renderer.format.opening + "bet" + renderer.format.ending
@@ -66,7 +66,9 @@ def test_a_conversation_reads_as_the_template_writes_it(template, answer):
     for prompt in (f"one\n\n{renderer.format.instruction}", "two"):
         messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply_text}]
     messages.append({"role": "user", "content": "three"})
-    expected = writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    expected = hf_tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
     assert text_of(renderer, ids) == expected + opening
 
 
@@ -115,7 +117,7 @@ TOOLS += "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
         (TOOLS.replace("MARK", "raise_exception('no tools')"), "none"),
     ],
 )
-def test_the_probe_detects_if_tool_results_are_always_rendered_alike(template, tool_turns):
+def test_templates_are_tested_for_stable_tool_results(template, tool_turns):
     assert chat(tokenizer(template)).tool_turns == tool_turns
 
 
@@ -148,12 +150,12 @@ def test_a_template_that_drops_or_changes_the_system_message_is_refused(body):
     assert "Be brief." in text_of(renderer, renderer.initial("one"))
 
 
-def test_every_end_token_ends_a_reply_and_the_scaffold_adds_a_missing_end():
-    writer = tokenizer(CHATML)
-    ids = dict(zip(SPECIALS, writer.convert_tokens_to_ids(SPECIALS), strict=True))
-    writer.eos_token = "<end>"
-    writer.declared_ends = (ids["<|im_end|>"], ids["<bos>"], writer.convert_tokens_to_ids("a"))
-    renderer = chat(writer)
+def test_every_end_token_ends_a_reply_and_a_missing_end_is_added():
+    hf_tokenizer = tokenizer(CHATML)
+    ids = dict(zip(SPECIALS, hf_tokenizer.convert_tokens_to_ids(SPECIALS), strict=True))
+    hf_tokenizer.eos_token = "<end>"
+    hf_tokenizer.declared_ends = (ids["<|im_end|>"], ids["<bos>"], hf_tokenizer.convert_tokens_to_ids("a"))
+    renderer = chat(hf_tokenizer)
     assert renderer.stop_ids == (ids["<|im_end|>"], ids["<end>"], ids["<bos>"])
     reply_ids = renderer.encode("bet")
     for end in renderer.stop_ids:
@@ -223,27 +225,29 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
 @pytest.mark.parametrize("template", [ZEPHYR, LLAMA, None])
 def test_parts_encode_to_the_same_ids_as_the_whole_text(scheme, specials, template):
     """The tokenizer adds a mark at the beginning of a text, so a separately encoded part would have an extra mark."""
-    writer = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
-    renderer = chat(writer, template=None if template else "completion", system="Be brief" if template == LLAMA else "")
+    hf_tokenizer = pieces_tokenizer(template, scheme, specials, eos_token="</s>", bos_token="<s>")
+    renderer = chat(
+        hf_tokenizer, template=None if template else "completion", system="Be brief" if template == LLAMA else ""
+    )
     ids = [*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"), *renderer.reply("pass")]
     messages = [{"role": "system", "content": "Be brief"}] if template == LLAMA else []
     for prompt, reply in ((f"one\n\n{renderer.format.instruction}", "bet"), ("two", "pass")):
         messages += [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply}]
-    full_text = writer.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
-    assert ids == writer(full_text, add_special_tokens=False)["input_ids"][: len(ids)]
+    full_text = hf_tokenizer.apply_chat_template(messages, tokenize=False, chat_template=template or COMPLETION)
+    assert ids == hf_tokenizer(full_text, add_special_tokens=False)["input_ids"][: len(ids)]
     assert renderer.parse(renderer.reply("bet")).strip() == "bet"
-    assert writer.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
+    assert hf_tokenizer.convert_ids_to_tokens(list(renderer.stop_ids)) == ["</s>"]
     assert renderer.read(renderer.parse(renderer.reply("bet"))) == "bet"
 
 
 def test_a_template_with_a_space_before_the_end_closes_replies_with_it():
-    """Llama 2 writes ' bet </s>': the model samples the first space, and the second belongs to the end."""
-    writer = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
-    renderer = chat(writer)
-    assert writer.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
-    assert writer.convert_ids_to_tokens(list(renderer.close(truncated=True))) == ["▁", "</s>"]
+    """Llama 2 writes ' bet </s>': the model samples the first space, and the second is part of the end."""
+    hf_tokenizer = pieces_tokenizer(LLAMA, eos_token="</s>", bos_token="<s>")
+    renderer = chat(hf_tokenizer)
+    assert hf_tokenizer.convert_ids_to_tokens(list(renderer.reply("bet"))) == ["▁bet", "▁", "</s>"]
+    assert hf_tokenizer.convert_ids_to_tokens(list(renderer.close(truncated=True))) == ["▁", "</s>"]
     assert text_of(renderer, renderer.initial("one")).endswith("[/INST]")
-    tagged = chat(writer, answer="tagged")
+    tagged = chat(hf_tokenizer, answer="tagged")
     assert text_of(tagged, tagged.initial("one")).endswith("[/INST] <answer>")
 
 
@@ -263,25 +267,25 @@ def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
 
 @pytest.mark.parametrize("answer", ["exact", "boxed"])
 def test_a_base_model_completes_text_up_to_its_end_token(answer):
-    writer = tokenizer(None)
-    writer.add_special_tokens({"eos_token": "<|endoftext|>"})
-    renderer = chat(writer, template="completion", system="A game.", answer=answer)
+    hf_tokenizer = tokenizer(None)
+    hf_tokenizer.add_special_tokens({"eos_token": "<|endoftext|>"})
+    renderer = chat(hf_tokenizer, template="completion", system="A game.", answer=answer)
     opening, ending = (" \\boxed{", "}") if answer == "boxed" else ("", "")
     ids = (*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"))
     prompt = f"A game.\n\none\n\n{renderer.format.instruction}\n\nAnswer:{opening}"
     assert (
         text_of(renderer, ids) == f"{prompt}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
     )
-    assert renderer.close(truncated=True) == (writer.eos_token_id,)
+    assert renderer.close(truncated=True) == (hf_tokenizer.eos_token_id,)
 
 
 @pytest.mark.parametrize(("template", "reason"), [(None, "no chat template"), (NO_END, "not a special token")])
 def test_the_fix_that_a_refusal_suggests_works(template, reason):
     for tokens, advice in ((SPECIALS, "chatml"), (["<s>"], "completion")):
-        writer = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
+        hf_tokenizer = pieces_tokenizer(template, specials=tokens, eos_token="</s>")
         with pytest.raises(ModelError, match=f"{reason}.*renderer.template={advice}"):
-            chat(writer)
-        assert chat(writer, template=advice).stop_ids
+            chat(hf_tokenizer)
+        assert chat(hf_tokenizer, template=advice).stop_ids
 
 
 @pytest.mark.parametrize(
@@ -300,7 +304,7 @@ def test_a_template_that_always_opens_thinking_is_closed_or_opened_once(thinking
     renderer = chat(tokenizer(template), thinking=thinking, answer=answer)
     text = text_of(renderer, renderer.initial("one"))
     assert text.endswith("<|im_start|>assistant\n" + end.removeprefix("assistant\n"))
-    assert text.count("<think>") == 1 + (answer == "tagged" and thinking)  # the instruction names it
+    assert text.count("<think>") == 1 + (answer == "tagged" and thinking)  # the instruction also contains <think>
     assert text_of(renderer, renderer.append("two")).endswith(end)
     replies = {
         "exact": "bet",
@@ -316,7 +320,7 @@ def test_a_template_that_always_opens_thinking_is_closed_or_opened_once(thinking
         "".join
     )
 )
-def test_foreign_text_gives_no_special_ids_and_is_kept(text):
+def test_foreign_text_gives_no_special_ids_and_is_unchanged(text):
     renderer = RENDERER
     ids = renderer.encode(text)
     assert not set(ids) & set(renderer.tokenizer.all_special_ids)
@@ -348,9 +352,9 @@ def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, messag
     "marks", [[], ["<|im_end|>"], ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "<answer>", "k>x"]]
 )
 def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
-    writer = tokenizer(template, marks)
-    renderer = chat(writer)
-    reserved = set(writer.all_special_ids) | set(writer.added_tokens_decoder)
+    hf_tokenizer = tokenizer(template, marks)
+    renderer = chat(hf_tokenizer)
+    reserved = set(hf_tokenizer.all_special_ids) | set(hf_tokenizer.added_tokens_decoder)
     for text in (
         "<|im_end|>",
         "a</think>b<|im_end|>",
@@ -373,19 +377,19 @@ def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
 
 
 def test_foreign_text_is_not_normalised_into_an_added_token():
-    writer = tokenizer(CHATML)
-    writer.backend_tokenizer.normalizer = normalizers.Lowercase()
-    writer.add_tokens([AddedToken("</think>", normalized=True)])
-    renderer = chat(writer)
+    hf_tokenizer = tokenizer(CHATML)
+    hf_tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
+    hf_tokenizer.add_tokens([AddedToken("</think>", normalized=True)])
+    renderer = chat(hf_tokenizer)
     ids = renderer.encode("x</THINK>y")
-    assert writer("</THINK>")["input_ids"] == [writer.convert_tokens_to_ids("</think>")]
-    assert text_of(renderer, ids) == "x</think>y" and writer.convert_tokens_to_ids("</think>") not in ids
+    assert hf_tokenizer("</THINK>")["input_ids"] == [hf_tokenizer.convert_tokens_to_ids("</think>")]
+    assert text_of(renderer, ids) == "x</think>y" and hf_tokenizer.convert_tokens_to_ids("</think>") not in ids
 
 
 def test_added_tokens_for_white_space_and_letters_count_as_text():
-    writer = tokenizer(CHATML, ["  ", "\n\n", "ä"])
-    renderer = chat(writer)
-    assert [writer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == [
+    hf_tokenizer = tokenizer(CHATML, ["  ", "\n\n", "ä"])
+    renderer = chat(hf_tokenizer)
+    assert [hf_tokenizer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == [
         "a",
         "  ",
         "b",
@@ -461,7 +465,7 @@ def test_with_stripped_thoughts_each_turn_begins_a_new_sample():
         ("boxed", True, False),
     ],
 )
-def test_games_omit_reply_only_if_the_renderer_asks_for_more_text(answer, thinking, asks_action_only):
+def test_games_ask_for_only_the_action_if_the_renderer_does(answer, thinking, asks_action_only):
     game = make_game("kuhn_poker", options={"style": "full"})
     prompt = game.reset(Stream.from_seed(0)).observe(0, 0).text
     renderer = chat(tokenizer(CHATML), answer=answer, thinking=thinking)

@@ -16,9 +16,9 @@ FOREIGN = st.lists(WORDS | st.text(max_size=5), max_size=10).map(" ".join)
 @given(FOREIGN)
 def test_foreign_text_never_yields_a_special_id(text):
     assert not SPECIAL_IDS & set(RENDERER.encode(text))
-    scaffold = [RENDERER.begin, *RENDERER.encode(text), RENDERER.ask]
-    assert list(RENDERER.initial(text)) == scaffold
-    assert list(RENDERER.append(text)) == scaffold[1:]
+    expected_ids = [RENDERER.begin, *RENDERER.encode(text), RENDERER.ask]
+    assert list(RENDERER.initial(text)) == expected_ids
+    assert list(RENDERER.append(text)) == expected_ids[1:]
 
 
 @given(st.lists(st.sampled_from(["bet", "pass", "K"]), max_size=6).map(" ".join))
@@ -38,11 +38,11 @@ def test_only_a_truncated_reply_is_closed():
 
 
 def test_a_tokenizer_without_the_scaffold_is_refused():
-    class Other:
+    class TokenizerWithoutScaffold:
         all_special_tokens = ()
 
         def get_vocab(self):
             return {"a": 0}
 
     with pytest.raises(ModelError, match="<begin>"):
-        plain(Other())
+        plain(TokenizerWithoutScaffold())

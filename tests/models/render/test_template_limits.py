@@ -19,9 +19,9 @@ from sparring.models.render.chat_templates import CHATML, MAX_WORK, ChatTemplate
 @pytest.fixture
 def tokenizer(chat_folder):
     def with_template(template):
-        writer_copy = AutoTokenizer.from_pretrained(chat_folder)
-        writer_copy.chat_template = template
-        return writer_copy
+        tokenizer_copy = AutoTokenizer.from_pretrained(chat_folder)
+        tokenizer_copy.chat_template = template
+        return tokenizer_copy
 
     return with_template
 
@@ -91,10 +91,10 @@ def test_an_endless_template_is_stopped_early_with_little_memory(template, token
 
 
 @pytest.mark.parametrize("template", ENORMOUS, ids=range(len(ENORMOUS)))
-@pytest.mark.parametrize("is_models", [True, False])
-def test_enormous_values_are_not_created(template, is_models, tokenizer):
+@pytest.mark.parametrize("is_of_model", [True, False])
+def test_enormous_values_are_not_created(template, is_of_model, tokenizer):
     with pytest.raises(ModelError, match="The chat template is not run"):
-        chat(tokenizer(template)) if is_models else chat(tokenizer(CHATML), template=template)
+        chat(tokenizer(template)) if is_of_model else chat(tokenizer(CHATML), template=template)
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,17 @@ FEATURES = """
 
 @pytest.mark.parametrize("system", ["", "Be brief."])
 def test_a_template_renders_as_in_hugging_face_with_little_work(system, tokenizer):
-    writer = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
+    feature_tokenizer = tokenizer(FEATURES.replace("strftime_now('%d %b %Y')", "'26 Jul 2024'"))
     messages = [{"role": "system", "content": system}] if system else []
     for index in range(5):
         messages.append({"role": ("user", "assistant")[index % 2], "content": f"<think>so</think>say {index}"})
     template = ChatTemplate(FEATURES, date(2024, 7, 26))
-    reference_text = template.render({**writer.special_tokens_map, "messages": messages, "add_generation_prompt": True})
-    assert reference_text == writer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    reference_text = template.render(
+        {**feature_tokenizer.special_tokens_map, "messages": messages, "add_generation_prompt": True}
+    )
+    assert reference_text == feature_tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert 0 < template._sandbox.work < MAX_WORK / 100
-    assert chat(writer, system=system).prefix_stable
+    assert chat(feature_tokenizer, system=system).prefix_stable
 
 
 def test_the_limit_does_not_depend_on_time(monkeypatch, tokenizer):
@@ -188,18 +190,18 @@ def test_random_functions_and_python_internals_are_refused(template, reason, tok
 
 
 def test_all_of_several_templates_are_checked(tokenizer):
-    writer = tokenizer(CHATML)
-    writer.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
+    feature_tokenizer = tokenizer(CHATML)
+    feature_tokenizer.chat_template = {"default": CHATML, "other": "{{ 2 ** 99 }}"}
     with pytest.raises(ModelError, match="power"):
-        chat(writer)
+        chat(feature_tokenizer)
 
 
 def test_one_of_several_templates_is_chosen_by_its_name(tokenizer):
-    writer = tokenizer(None)
-    writer.chat_template = {"rag": CHATML, "tool_use": CHATML}
+    feature_tokenizer = tokenizer(None)
+    feature_tokenizer.chat_template = {"rag": CHATML, "tool_use": CHATML}
     with pytest.raises(ModelError, match="no chat template called default, but rag, tool_use"):
-        chat(writer)
-    assert chat(writer, template="rag").stop_ids == chat(writer, template="chatml").stop_ids
+        chat(feature_tokenizer)
+    assert chat(feature_tokenizer, template="rag").stop_ids == chat(feature_tokenizer, template="chatml").stop_ids
 
 
 def test_an_unused_template_is_not_checked(tokenizer):

@@ -43,37 +43,37 @@ def update(model, step):
 
 def replies_of(batches):
     """Return the replies to all requests of these sample batches, which one backend answers together."""
-    by_place = dict(pair for pairs in finished_together(batches[0].sampler.backend, batches) for pair in pairs)
-    return [by_place[index] for index in range(len(by_place))]
+    reply_by_index = dict(pair for pairs in finished_together(batches[0].sampler.backend, batches) for pair in pairs)
+    return [reply_by_index[index] for index in range(len(reply_by_index))]
 
 
 def publish_between(sampler, condition, max_updates=99):
-    """Publish other weights whenever ``condition()`` is true while replies are awaited; return the model of each version."""
+    """Publish new weights whenever ``condition()`` is true during sampling; return the model of each version."""
     models, first = (
         {sampler.version: sampler.model.clone()},
         {name: tensor.clone() for name, tensor in sampler.model.tensors().items()},
     )
 
-    def between():
+    def publish_if_due():
         if len(models) <= max_updates and condition():
-            draw = torch.Generator().manual_seed(len(models))
+            generator = torch.Generator().manual_seed(len(models))
             scale = 0.1 if sampler.model.over is None else 0.3
             weights = {
-                name: tensor + scale * torch.randn(tensor.shape, generator=draw) for name, tensor in first.items()
+                name: tensor + scale * torch.randn(tensor.shape, generator=generator) for name, tensor in first.items()
             }
             sampler.publish(weights, sampler.version + 1)
             models[sampler.version] = sampler.model.clone()
 
-    sampler.between = between
+    sampler.between = publish_if_due
     return models
 
 
-def true_at_every(looks, sampler):
-    """Return a function that is true at every n-th call while replicas of the sampler are drawing."""
+def true_at_every(num_calls, sampler):
+    """Return a function that is true at every ``num_calls``-th call while replicas of the sampler have open requests."""
     count = itertools.count(1)
     return lambda: (
         any(replica.stage == "ready" and replica.pending for replica in sampler.backend.replicas)
-        and next(count) % looks == 0
+        and next(count) % num_calls == 0
     )
 
 
@@ -106,16 +106,16 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
 
     Return how many replies have several spans.
     """
-    by = {
+    logprobs_by_version = {
         version: np.split(
             logprobs(model, requests, replies, params), np.cumsum([len(reply.ids) for reply in replies])[:-1]
         )
         for version, model in models.items()
     }
     for index, reply in enumerate(replies):
-        versions_of = versions(reply, first)
-        assert versions_of == sorted(versions_of)
-        expected = np.array([by[version][index][t] for t, version in enumerate(versions_of)])
+        token_versions = versions(reply, first)
+        assert token_versions == sorted(token_versions)
+        expected = np.array([logprobs_by_version[version][index][t] for t, version in enumerate(token_versions)])
         assert np.abs(expected - reply.logprobs).max() < tolerance, (
             index,
             reply.spans,
@@ -125,9 +125,17 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
         own_tokens = [
             (index, t)
             for index, reply in enumerate(replies)
-            for t, versions_of in enumerate(versions(reply, first))
-            if versions_of == version
+            for t, token_versions in enumerate(versions(reply, first))
+            if token_versions == version
         ]
         for other_version in set(models) - {version} if len(own_tokens) >= 20 else ():
-            assert np.mean([abs(by[other_version][index][t] - by[version][index][t]) for index, t in own_tokens]) > 0.01
+            assert (
+                np.mean(
+                    [
+                        abs(logprobs_by_version[other_version][index][t] - logprobs_by_version[version][index][t])
+                        for index, t in own_tokens
+                    ]
+                )
+                > 0.01
+            )
     return sum(len(reply.spans) > 1 for reply in replies)

@@ -16,12 +16,12 @@ LIMIT = 180  # seconds that a test may wait for its test engine
 
 @pytest.fixture
 def limited():
-    """Stop a test that waits too long, as replies have no time limit."""
+    """Stop a test after LIMIT seconds, because replies have no time limit."""
 
-    def late(*_):
+    def raise_timeout(*_):
         raise TimeoutError(f"the test has not ended in {LIMIT} s")
 
-    previous_handler = signal.signal(signal.SIGALRM, late)
+    previous_handler = signal.signal(signal.SIGALRM, raise_timeout)
     signal.alarm(LIMIT)
     yield
     signal.alarm(0)
@@ -30,7 +30,7 @@ def limited():
 
 @pytest.fixture(scope="module")
 def llama(chat_folder, tmp_path_factory):
-    """The folder of a random Llama whose heads vLLM has attention for."""
+    """Return the folder of a random Llama with an attention head size that vLLM supports."""
     folder = tmp_path_factory.mktemp("llama")
     AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
     config = AutoConfig.from_pretrained(chat_folder)
@@ -43,7 +43,7 @@ def llama(chat_folder, tmp_path_factory):
 
 @pytest.fixture
 def faults(monkeypatch, tmp_path, limited):
-    """Replace vLLM's engine by the fake one; ``happen.folder`` is the folder of its faults."""
+    """Replace vLLM's engine by the fake one; ``inject_fault.folder`` is the folder of its faults."""
     folder = tmp_path / "faults"
     folder.mkdir()
     monkeypatch.setenv("SPARRING_FAKE_FAULTS", str(folder))
@@ -52,24 +52,24 @@ def faults(monkeypatch, tmp_path, limited):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
 
-    def happen(fault, times=1):
+    def inject_fault(fault, times=1):
         for index in range(times):
             (folder / f"{fault}-{index}").touch()
 
-    happen.folder = folder
+    inject_fault.folder = folder
     gc.freeze()  # objects collected below belong to this test
-    yield happen
+    yield inject_fault
     gc.collect()
-    assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was left"
+    assert not list(tmp_path.glob("sparring-vllm-*")), "the folder of the weights was not removed"
 
 
 @pytest.fixture
 def torn(monkeypatch):
-    """Return a list; for each entry, one written file of weights is truncated after its digest was taken."""
-    entries, real = [], replicas.file_digest
+    """Return a list; each entry makes one weights file lose its last bytes after its digest was computed."""
+    entries, original_digest = [], replicas.file_digest
 
     def digest(path):
-        value = real(path)
+        value = original_digest(path)
         if entries:
             entries.pop()
             path.write_bytes(path.read_bytes()[:-8])

@@ -1,6 +1,6 @@
-"""An OpenAI-compatible server for tests that draws with the sampler in_process and loads adapters as vLLM's server does.
+"""An OpenAI-compatible server for tests that samples with ``in_process`` and loads adapters like vLLM's server.
 
-``faults`` maps the name of a fault to how often it still happens; see ``FAULTS``.
+``faults`` maps the name of a fault to the number of times that it will still happen; see ``FAULTS``.
 """
 
 import json

@@ -1,9 +1,10 @@
 """A fake vLLM engine for tests: GPT-2 in numpy, one token of a few conversations per step, with faults on request.
 
-Like vLLM's engine, it runs in a separate process that imports nothing of Sparring; it starts in half a second. ``FAULTS`` names a
-folder: each file in it, such as ``die-2``, is a fault that happens once; the replica with the fault removes the file. A file ``stop-K-L`` lets no reply go on past
-K tokens before weights have been loaded L times; ``stopped-L`` is written when one stops there. An
-engine that starts when there is ``passed-L`` does not stop there. Scores wait for replies that go on.
+Like vLLM's engine, it runs in a separate process that imports nothing of Sparring; it starts in half a second.
+``FAULTS`` names a folder of fault files. A file such as ``die-2`` is a fault that happens once; the replica that takes
+the fault removes the file. A file ``stop-K-L`` stops every reply at K tokens until weights have been loaded L times;
+``stopped-L`` is written when a reply stops there. If ``passed-L`` exists when an engine starts, it does not stop.
+Scores are computed only when no reply can continue.
 """
 
 import hashlib
@@ -16,10 +17,10 @@ import numpy as np
 from safetensors.numpy import load_file
 
 FAULTS = "SPARRING_FAKE_FAULTS"
-AT_ONCE = 3  # requests that get a token in one step
+MAX_REQUESTS_PER_STEP = 3  # requests that get a token in one step
 
 
-def fault(name):
+def take_fault(name):
     for path in sorted(Path(os.environ[FAULTS]).glob(f"{name}-*")):
         try:
             path.unlink()
@@ -31,9 +32,9 @@ def fault(name):
 
 class Engine:
     def __init__(self, settings):
-        if fault("never"):
+        if take_fault("never"):
             time.sleep(600)
-        if fault("broken"):
+        if take_fault("broken"):
             raise RuntimeError("no kernel image is available")
         self.config = json.loads((Path(settings["model"]) / "config.json").read_text())
         self.about = {"engine": "fake"}
@@ -49,17 +50,17 @@ class Engine:
         return {number: len(reply[0]) for number, reply in self.replies.items()}
 
     def load(self, path, salt):
-        if self.replies and fault("perish"):
+        if self.replies and take_fault("perish"):
             os._exit(9)
-        if fault("pause"):  # after some tensors are loaded
+        if take_fault("pause"):  # fails after it has loaded some tensors
             self.weights["transformer.wte.weight"] = self.weights.get("transformer.wte.weight", 0.0) * 1.5
             self.loads += 1
             raise RuntimeError("out of memory")
         tensors = {name: value.astype(np.float64) for name, value in load_file(path).items()}
-        if self.weights and fault("stale"):
+        if self.weights and take_fault("stale"):
             tensors = {}
         self.weights |= tensors
-        if fault("skewed"):
+        if take_fault("skewed"):
             self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
         self.loads += 1
 
@@ -75,20 +76,20 @@ class Engine:
             self.replies.pop(number, None)
 
     def step(self):
-        draws = [request for request in self.waiting if request[2] is not None][:AT_ONCE]
-        active = [request for request in draws if not self.stops(request[0])] or [
+        draws = [request for request in self.waiting if request[2] is not None][:MAX_REQUESTS_PER_STEP]
+        active = [request for request in draws if not self.is_stopped(request[0])] or [
             request for request in self.waiting if request[2] is None
         ]
         if draws:
-            if fault("die"):
+            if take_fault("die"):
                 os._exit(9)
-            if fault("hang"):
+            if take_fault("hang"):
                 time.sleep(600)
         finished = [reply for request in active if (reply := self.answer(*request)) is not None]
         self.waiting = [request for request in self.waiting if request[0] not in {reply[0] for reply in finished}]
         return finished
 
-    def stops(self, number):
+    def is_stopped(self, number):
         for path in Path(os.environ[FAULTS]).glob("stop-*"):
             tokens, loads = map(int, path.name.split("-")[1:])
             if str(loads) in self.passed:
@@ -117,27 +118,27 @@ class Engine:
         if not stopped and len(ids_so_far) < sampling["max_new_tokens"]:
             return None
         del self.replies[number]
-        if fault("nan"):
+        if take_fault("nan"):
             logprobs[0] = float("nan")
-        if fault("unkept"):
+        if take_fault("unkept"):
             supports[0] = []
-        return [number, ids_so_far, logprobs[1:] if fault("garbled") else logprobs, not stopped, supports]
+        return [number, ids_so_far, logprobs[1:] if take_fault("garbled") else logprobs, not stopped, supports]
 
     def log_p(self, ids, temperature):
-        w, config = self.weights, self.config
+        weights, config = self.weights, self.config
         heads, epsilon = config["n_head"], config.get("layer_norm_epsilon", 1e-5)
 
         def norm(x, name):
             centred_x = x - x.mean(-1, keepdims=True)
             return (
-                centred_x / np.sqrt((centred_x**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
-                + w[f"{name}.bias"]
+                centred_x / np.sqrt((centred_x**2).mean(-1, keepdims=True) + epsilon) * weights[f"{name}.weight"]
+                + weights[f"{name}.bias"]
             )
 
         def linear(x, name):
-            return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+            return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
-        x = w["transformer.wte.weight"][ids] + w["transformer.wpe.weight"][: len(ids)]
+        x = weights["transformer.wte.weight"][ids] + weights["transformer.wpe.weight"][: len(ids)]
         causal_mask = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
         for layer in range(config["n_layer"]):
             layer_name = f"transformer.h.{layer}"
@@ -153,7 +154,7 @@ class Engine:
                 np.maximum(linear(norm(x, f"{layer_name}.ln_2"), f"{layer_name}.mlp.c_fc"), 0.0),
                 f"{layer_name}.mlp.c_proj",
             )
-        logits = norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T / temperature
+        logits = norm(x, "transformer.ln_f") @ weights["transformer.wte.weight"].T / temperature
         logits = logits - logits.max(-1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 

@@ -23,7 +23,7 @@ def model():
     )
 
 
-class Disordered:
+class ShuffledSampler:
     """A sampler that finishes replies in small batches and random order, each only when requested."""
 
     score = None
@@ -35,15 +35,15 @@ class Disordered:
         return getattr(self.inner, name)
 
     def submit(self, requests, params, stop_ids):
-        places = list(range(len(requests)))
-        self.order.shuffle(places)
-        while places:
-            piece = [places.pop() for _ in range(min(len(places), self.order.randint(1, 4)))]
-            for index, result in enumerate(self.inner.sample([requests[index] for index in piece], params, stop_ids)):
-                yield [(piece[index], result)]
+        open_indices = list(range(len(requests)))
+        self.order.shuffle(open_indices)
+        while open_indices:
+            indices = [open_indices.pop() for _ in range(min(len(open_indices), self.order.randint(1, 4)))]
+            for index, result in enumerate(self.inner.sample([requests[index] for index in indices], params, stop_ids)):
+                yield [(indices[index], result)]
 
 
-@pytest.mark.parametrize("make", [lambda: in_process(model()), Disordered])
+@pytest.mark.parametrize("make", [lambda: in_process(model()), ShuffledSampler])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_samplers_keep_the_contract(make, threads):
     torch.set_num_threads(threads)
@@ -51,18 +51,18 @@ def test_samplers_keep_the_contract(make, threads):
     check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors(), conversations=number)
 
 
-def broken_sampler(**changed):
-    return lambda: type("Broken", (Disordered,), changed)()
+def broken_sampler(**methods):
+    return lambda: type("Broken", (ShuffledSampler,), methods)()
 
 
-def replies_with(**changed):
+def replies_with(**methods):
     return lambda self, requests, params, stop_ids: (
-        [(place, result._replace(**{name: change(result) for name, change in changed.items()}))]
+        [(place, result._replace(**{name: change(result) for name, change in methods.items()}))]
         for place, result in enumerate(self.inner.sample(requests, params, stop_ids))
     )
 
 
-def noisy(self, requests, params, stop_ids):
+def noisy_submit(self, requests, params, stop_ids):
     for index, result in enumerate(self.inner.sample(requests, params, stop_ids)):
         yield [(index, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
@@ -73,14 +73,14 @@ def with_stream_of_index(self, requests, params, stop_ids):
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("methods", "message"),
     [
         ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply for request 0"),
         (
             {"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)},
             "not an open request from 0 to",
         ),
-        ({"submit": noisy}, "let no product depend"),
+        ({"submit": noisy_submit}, "let no product depend"),
         ({"submit": with_stream_of_index}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
         ({"submit": replies_with(ids=lambda result: (*result.ids, *result.ids))}, "of ids|goes on after"),
@@ -94,9 +94,9 @@ def with_stream_of_index(self, requests, params, stop_ids):
         ),
     ],
 )
-def test_a_sampler_that_breaks_the_contract_fails_the_check(changed, words):
-    make = broken_sampler(**changed)
-    with pytest.raises((AssertionError, ModelError), match=words):
+def test_a_sampler_that_breaks_the_contract_fails_the_check(methods, message):
+    make = broken_sampler(**methods)
+    with pytest.raises((AssertionError, ModelError), match=message):
         check_sampler(make, vocabulary=VOCABULARY, stop_ids=STOP, weights=make().model.tensors())
 
 
@@ -114,22 +114,22 @@ def test_published_weights_are_copied_unless_they_are_the_models_tensors():
     assert sampler.version == 8
 
 
-class Server:
+class SharedBackend:
     def __init__(self):
         self.order = random.Random(4)
 
-    def submit(self, lots):
-        replies = [reply for lot in lots if lot.requests for reply in lot.sampler.inner.sample(*lot[1:])]
-        places = list(range(len(replies)))
-        self.order.shuffle(places)
-        for index in places:
+    def submit(self, batches):
+        replies = [reply for batch in batches if batch.requests for reply in batch.sampler.inner.sample(*batch[1:])]
+        open_indices = list(range(len(replies)))
+        self.order.shuffle(open_indices)
+        for index in open_indices:
             yield [(index, replies[index])]
 
 
-def members(backend=Server, count=3):
+def shuffled_samplers(backend=SharedBackend, count=3):
     shared, samplers = backend(), []
     for index in range(count):
-        sampler = Disordered()
+        sampler = ShuffledSampler()
         with torch.no_grad():
             for tensor in sampler.inner.model.tensors().values():
                 tensor.mul_(1 + 0.5 * index)
@@ -139,10 +139,10 @@ def members(backend=Server, count=3):
 
 
 def adapted_model():
-    return adapters(model(), 1)[0].model
+    return adapter_samplers(model(), 1)[0].model
 
 
-def adapters(base_model, count=3):
+def adapter_samplers(base_model, count=3):
     samplers = []
     for seed in range(count):
         network = add_adapters(
@@ -155,11 +155,11 @@ def adapters(base_model, count=3):
     return samplers
 
 
-def test_a_wrapper_uses_its_named_backend_not_the_wrapped_samplers():
-    wrapper = Disordered()
+def test_a_wrapper_uses_only_a_backend_that_it_sets_itself():
+    wrapper = ShuffledSampler()
     wrapper.inner = in_process(adapted_model())
     assert wrapper.backend is wrapper.inner.backend is not None and backend_of(wrapper) is None
-    wrapper.backend = Server()
+    wrapper.backend = SharedBackend()
     assert backend_of(wrapper) is wrapper.backend
     assert (
         backend_of(type("Slotted", (), {"__slots__": (), "backend": property(lambda self: wrapper.backend)})())
@@ -171,37 +171,37 @@ def test_a_wrapper_uses_its_named_backend_not_the_wrapped_samplers():
 def test_backends_keep_the_contract(threads):
     torch.set_num_threads(threads)
     base_model = model()
-    for make in (members, lambda: adapters(base_model)):
+    for make in (shuffled_samplers, lambda: adapter_samplers(base_model)):
         check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
 
 
-class Mixed(Server):
-    def submit(self, lots):
-        return super().submit([lot._replace(sampler=lots[0].sampler) for lot in lots])
+class WrongModelBackend(SharedBackend):
+    def submit(self, batches):
+        return super().submit([batch._replace(sampler=batches[0].sampler) for batch in batches])
 
 
-class Noisy(Server):
-    def submit(self, lots):
-        for ((index, result),) in super().submit(lots):
-            yield [(index, result._replace(logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)))]
+class NoisyBackend(SharedBackend):
+    def submit(self, batches):
+        for ((index, result),) in super().submit(batches):
+            yield [(index, result._replace(logprobs=tuple(value - 1e-7 * len(batches) for value in result.logprobs)))]
 
 
-class Turned(Server):
-    def submit(self, lots):
-        return super().submit(lots[::-1])
+class ReversedBackend(SharedBackend):
+    def submit(self, batches):
+        return super().submit(batches[::-1])
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
-        (lambda: members(Mixed), "with other samplers|log-probabilities"),
-        (lambda: members(Noisy), "let no product depend"),
-        (lambda: members(Turned), "with other samplers|log-probabilities"),
-        (lambda: members(count=1), "at least two"),
-        (lambda: [Disordered(), Disordered()], "must share a backend"),
-        (lambda: [*members(count=1), *members(count=1)], "must share a backend"),
+        (lambda: shuffled_samplers(WrongModelBackend), "with other samplers|log-probabilities"),
+        (lambda: shuffled_samplers(NoisyBackend), "let no product depend"),
+        (lambda: shuffled_samplers(ReversedBackend), "with other samplers|log-probabilities"),
+        (lambda: shuffled_samplers(count=1), "at least two"),
+        (lambda: [ShuffledSampler(), ShuffledSampler()], "must share a backend"),
+        (lambda: [*shuffled_samplers(count=1), *shuffled_samplers(count=1)], "must share a backend"),
     ],
 )
-def test_a_backend_that_breaks_the_contract_fails_the_check(make, words):
-    with pytest.raises(AssertionError, match=words):
+def test_a_backend_that_breaks_the_contract_fails_the_check(make, message):
+    with pytest.raises(AssertionError, match=message):
         check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)

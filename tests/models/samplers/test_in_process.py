@@ -111,7 +111,7 @@ def test_new_weights_empty_the_cache():
     )
 
 
-def test_frequencies_are_the_probabilities():
+def test_token_frequencies_agree_with_the_probabilities():
     context = [1, 5, 6]
     results = in_process(MODEL).sample(requests([context] * 4000, 7), SamplingParams(max_new_tokens=1), ())
     counts = np.bincount([r.ids[0] for r in results], minlength=len(TOKENIZER))
@@ -172,15 +172,20 @@ def test_a_turn_caches_only_its_new_tokens():
 )
 def test_the_cache_changes_no_conversation_of_several_turns(new_tokens, seed, budget):
     params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
-    talks, cached_lengths = [[1, 4 + row % 2] for row in range(3)], [0] * 3
+    conversations, cached_lengths = [[1, 4 + row % 2] for row in range(3)], [0] * 3
     for turn, tokens_of_turn in enumerate(new_tokens):
-        talks = [[*talk, *tokens_of_turn, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
-        if max(map(len, talks)) > 58:
+        conversations = [
+            [*conversation, *tokens_of_turn, *[5 + row] * ((row + turn) % 3)]
+            for row, conversation in enumerate(conversations)
+        ]
+        if max(map(len, conversations)) > 58:
             break
-        batch = requests(talks, seed + turn, cached_lengths)
+        batch = requests(conversations, seed + turn, cached_lengths)
         results = sampler.sample(batch, params, STOP)
-        expected = in_process(MODEL).sample(requests(talks, seed + turn), params, STOP)
+        expected = in_process(MODEL).sample(requests(conversations, seed + turn), params, STOP)
         assert [r.ids for r in results] == [r.ids for r in expected]
         assert [r.logprobs for r in results] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
-        cached_lengths = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, results, strict=True)]
-        talks = [[*talk, *r.ids] for talk, r in zip(talks, results, strict=True)]
+        cached_lengths = [
+            len(conversation) + len(r.ids) - 1 for conversation, r in zip(conversations, results, strict=True)
+        ]
+        conversations = [[*conversation, *r.ids] for conversation, r in zip(conversations, results, strict=True)]

@@ -47,7 +47,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def family(name):
+def build_family(name):
     torch.manual_seed(5)
     network, generator = FAMILIES[name](), torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -56,13 +56,18 @@ def family(name):
     return LanguageModel(network.eval(), None)
 
 
-def openings(number=22):
-    """Return conversations' first ids: some share beginnings, some are equal, of 1 to 140 tokens."""
-    draw = np.random.default_rng(7)
-    rules = draw.integers(3, VOCABULARY, 140).tolist()
-    cuts = [1, 5, 12, 30, 57, 62, 63, 64, 65, 90, 126, 129, 140]
+def first_prompts(number=22):
+    """Return the first prompts of conversations, of 1 to 140 tokens; some share a prefix and some are equal."""
+    generator = np.random.default_rng(7)
+    shared_prefix = generator.integers(3, VOCABULARY, 140).tolist()
+    prefix_lengths = [1, 5, 12, 30, 57, 62, 63, 64, 65, 90, 126, 129, 140]
     beginnings = [
-        (1, *rules[: cuts[i % len(cuts)]], *draw.integers(3, VOCABULARY, i % 4).tolist()) for i in range(number - 2)
+        (
+            1,
+            *shared_prefix[: prefix_lengths[i % len(prefix_lengths)]],
+            *generator.integers(3, VOCABULARY, i % 4).tolist(),
+        )
+        for i in range(number - 2)
     ]
     return [*beginnings, beginnings[3], beginnings[8]]
 
@@ -73,33 +78,35 @@ PARAMS = SamplingParams(max_new_tokens=4, temperature=0.9)
 def play_conversations(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
     """Sample some turns of all conversations, ``size`` conversations per call, and return all replies."""
     sampler, root = in_process(model, cache_bytes=cache_bytes), Stream.from_seed(11)
-    talks = [(ids, 0) for ids in openings()]
-    replies = [[] for _ in talks]
+    conversations = [(ids, 0) for ids in first_prompts()]
+    replies = [[] for _ in conversations]
     for turn in range(turns):
         for begin in range(0, len(order), size):
             chosen_indices = order[begin : begin + size]
             if (turn, begin) in drop:
                 sampler.refresh()
             requests = [
-                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, num_cached_ids=talks[i][1])
+                SampleRequest(
+                    ids=conversations[i][0], stream=root.child(turn).child(i).key, num_cached_ids=conversations[i][1]
+                )
                 for i in chosen_indices
             ]
             for i, result in zip(chosen_indices, sampler.sample(requests, PARAMS, STOP), strict=True):
                 replies[i].append((result.ids, result.logprobs))
-                conversation = talks[i][0] + result.ids
+                conversation = conversations[i][0] + result.ids
                 next_observation = tuple(3 + (7 * turn + 5 * i + k) % 90 for k in range((i + turn) % 6 + 1))
-                talks[i] = (conversation + next_observation, len(conversation) - 1)
+                conversations[i] = (conversation + next_observation, len(conversation) - 1)
     return replies
 
 
 def execution_variants(all_variants):
-    count, draw = len(openings()), np.random.default_rng(0)
+    count, generator = len(first_prompts()), np.random.default_rng(0)
     for size in (1, 2, 3, 7, count) if all_variants else (1, 7):
         yield {"order": list(range(count)), "size": size}
-        yield {"order": draw.permutation(count).tolist(), "size": size}
+        yield {"order": generator.permutation(count).tolist(), "size": size}
     yield {"order": list(range(count))[::-1], "size": 5, "cache_bytes": 1}  # the cache keeps only the last batch
-    yield {"order": draw.permutation(count).tolist(), "size": count, "cache_bytes": 0}
-    yield {"order": draw.permutation(count).tolist(), "size": 4, "drop": {(1, 8), (2, 0), (2, 12)}}
+    yield {"order": generator.permutation(count).tolist(), "size": count, "cache_bytes": 0}
+    yield {"order": generator.permutation(count).tolist(), "size": 4, "drop": {(1, 8), (2, 0), (2, 12)}}
 
 
 SOME_OR_ALL_VARIANTS = pytest.mark.parametrize(
@@ -110,8 +117,8 @@ SOME_OR_ALL_VARIANTS = pytest.mark.parametrize(
 @SOME_OR_ALL_VARIANTS
 @pytest.mark.parametrize("name", FAMILIES)
 def test_replies_do_not_depend_on_order_split_or_cache(name, all_variants):
-    model = family(name)
-    expected = play_conversations(model, order=list(range(len(openings()))), size=len(openings()))
+    model = build_family(name)
+    expected = play_conversations(model, order=list(range(len(first_prompts()))), size=len(first_prompts()))
     for variant in execution_variants(all_variants):
         assert play_conversations(model, **variant) == expected, variant
     assert in_process(model).invariant
@@ -126,22 +133,22 @@ def test_replies_are_invariant_without_compiled_code_too(name, all_variants, mon
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_replies_are_invariant_without_shared_prefix_queries_too(name, monkeypatch):
-    model, everyone = family(name), list(range(len(openings())))
+    model, all_indices = build_family(name), list(range(len(first_prompts())))
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 1 << 60)
-    expected = play_conversations(model, order=everyone, size=len(everyone))
-    assert not prefix_tree(openings()).parts
+    expected = play_conversations(model, order=all_indices, size=len(all_indices))
+    assert not prefix_tree(first_prompts()).parts
     monkeypatch.setattr(attention, "MAX_WHOLE_PAIRS", 0)
-    assert len(prefix_tree(openings()).parts) > 2
-    assert play_conversations(model, order=everyone, size=len(everyone)) == expected
-    assert play_conversations(model, order=everyone[::-1], size=7) == expected
+    assert len(prefix_tree(first_prompts()).parts) > 2
+    assert play_conversations(model, order=all_indices, size=len(all_indices)) == expected
+    assert play_conversations(model, order=all_indices[::-1], size=7) == expected
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scores_do_not_depend_on_the_batch(name):
-    model, draw = family(name), np.random.default_rng(2)
-    prompts = openings()
+    model, generator = build_family(name), np.random.default_rng(2)
+    prompts = first_prompts()
     replies = [
-        [tuple(draw.integers(3, VOCABULARY, 1 + (i + k) % 5).tolist()) for k in range(1 + i % 3)]
+        [tuple(generator.integers(3, VOCABULARY, 1 + (i + k) % 5).tolist()) for k in range(1 + i % 3)]
         for i in range(len(prompts))
     ]
     expected = in_process(model).score(prompts, replies, PARAMS)
@@ -154,24 +161,24 @@ def test_scores_do_not_depend_on_the_batch(name):
 
 
 def test_with_truncation_the_kept_token_sets_are_equal_too():
-    model, params = family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
-    requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(openings())]
+    model, params = build_family("tiny"), SamplingParams(max_new_tokens=4, top_p=0.8, top_k=20)
+    requests = [SampleRequest(ids=ids, stream=i) for i, ids in enumerate(first_prompts())]
     together = in_process(model).sample(requests, params, STOP)
     assert together == [in_process(model).sample([request], params, STOP)[0] for request in requests]
 
 
 def test_more_threads_give_equal_replies_and_close_log_probs():
-    model, expected = family("tiny"), play_conversations(family("tiny"), order=list(range(22)), size=22)
+    model, expected = build_family("tiny"), play_conversations(build_family("tiny"), order=list(range(22)), size=22)
     torch.set_num_threads(2)
     assert not in_process(model).invariant
-    assert model.new_cache(1, 5).positions == 5, "nothing is paid for what is not promised"
+    assert model.new_cache(1, 5).positions == 5, "without invariance the cache needs no padding"
     for turns, expected_turns in zip(play_conversations(model, order=list(range(22)), size=3), expected, strict=True):
         for (ids, logprobs), (expected_ids, expected_logprobs) in zip(turns, expected_turns, strict=True):
             assert ids == expected_ids
             assert logprobs == pytest.approx(expected_logprobs, abs=1e-5)
 
 
-def test_models_in_half_precision_or_without_lean_forward_promise_no_bits():
+def test_models_in_half_precision_or_without_lean_forward_are_not_invariant():
     small_shape = {**SHAPE, "hidden_size": 32}
     assert not in_process(LanguageModel(MistralForCausalLM(MistralConfig(**small_shape)).eval(), None)).invariant
     assert not in_process(
@@ -182,8 +189,8 @@ def test_models_in_half_precision_or_without_lean_forward_promise_no_bits():
 @pytest.mark.parametrize(("inner", "outer"), [(16, 64), (64, 256), (96, 40), (256, 64), (576, 1536), (1536, 576)])
 def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     """All other tests here rely on this rule; a machine that breaks it fails here first."""
-    draw = torch.Generator().manual_seed(0)
-    x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2051, inner, generator=generator), torch.randn(outer, inner, generator=generator)
     fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
     assert fewest in ROW_CANDIDATES
     expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
@@ -196,7 +203,7 @@ def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())],
 )
 def test_row_counts_with_different_summation_are_detected(min_rows, expected_sizes):
-    """Simulate a machine that sums products of few rows, or of some remainder of rows, in another way."""
+    """Simulate a machine whose summation order differs for few rows or for some remainders of the row count."""
 
     def run(count):
         return torch.full((count, 2), float(count % min_rows > 0 if min_rows % 16 == 0 else count < min_rows))
@@ -209,10 +216,11 @@ def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
     """From about 800 positions MKL sums a product in blocks, so a row must attend only to its own keys."""
     monkeypatch.setitem(SHAPE, "max_position_embeddings", 2048)
     monkeypatch.setitem(globals(), "CONTEXT", 2048)
-    model, draw = family(name), np.random.default_rng(3)
+    model, generator = build_family(name), np.random.default_rng(3)
     lengths = [1500, 130, 3, 1020, 700, 250, 129]
     requests = [
-        SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths
+        SampleRequest(ids=tuple(generator.integers(3, VOCABULARY, length).tolist()), stream=length)
+        for length in lengths
     ]
     separate_replies = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
     assert in_process(model).sample(requests, PARAMS, STOP) == separate_replies
@@ -236,15 +244,15 @@ def test_a_long_conversation_changes_no_bit_of_a_short_one(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["qwen3", "llama, heads of 64"])
 def test_rows_are_sorted_by_length_so_no_keys_are_copied(name, monkeypatch):
-    model, kinds, add = family(name), [], attention.InvariantAttention._add
-    assert in_process(model).invariant, "which asks attention itself"
+    model, kinds, add = build_family(name), [], attention.InvariantAttention._add
+    assert in_process(model).invariant, "the attention itself must be invariant"
 
-    def seen(self, *arguments):
+    def record_kinds(self, *arguments):
         add(self, *arguments)
         if self._positions.shape[1] == 1:
             kinds.extend(type(part.rows) for part in self._parts)
 
-    monkeypatch.setattr(attention.InvariantAttention, "_add", seen)
-    order = np.random.default_rng(3).permutation(len(openings())).tolist()
+    monkeypatch.setattr(attention.InvariantAttention, "_add", record_kinds)
+    order = np.random.default_rng(3).permutation(len(first_prompts())).tolist()
     play_conversations(model, order=order, size=len(order), turns=1)
     assert len(kinds) > 6 and set(kinds) == {slice}

@@ -52,12 +52,12 @@ def server(base, monkeypatch, tmp_path):
         if not list(tmp_path.glob("sparring-adapters-*")):
             break
         time.sleep(0.05)
-    assert not list(tmp_path.glob("sparring-adapters-*")), "the folder of adapters was left"
-    assert set(fake.models) == {"base"}, "adapters were left at the server"
+    assert not list(tmp_path.glob("sparring-adapters-*")), "the folder of adapters was not removed"
+    assert set(fake.models) == {"base"}, "adapters are still loaded at the server"
     fake.close()
 
 
-def adapters(base, number=0):
+def make_adapters(base, number=0):
     model = with_adapters(base, number, [["c_attn"], ["c_proj", "c_fc"]][number])
     update(model, 0)
     return model
@@ -78,7 +78,7 @@ def sampler_at(server, model, **options):
 
 
 def test_the_contract_holds_in_any_batch(base, server):
-    first, second = adapters(base), adapters(base, 1)
+    first, second = make_adapters(base), make_adapters(base, 1)
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
     check_sampler(
         lambda: sampler_at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
@@ -97,16 +97,16 @@ def test_the_contract_holds_in_any_batch(base, server):
 
 
 def test_replies_equal_those_of_in_process_with_the_same_seeds(base, server):
-    learner, requests = adapters(base), make_requests()
-    halved = [SampleRequest(request.ids, request.stream & (2**63 - 1)) for request in requests]
+    learner, requests = make_adapters(base), make_requests()
+    with_63_bit_seeds = [SampleRequest(request.ids, request.stream & (2**63 - 1)) for request in requests]
     assert [reply.ids for reply in sample(sampler_at(server, learner), requests, PARAMS, STOP)] == [
-        reply.ids for reply in sample(in_process(learner), halved, PARAMS, STOP)
+        reply.ids for reply in sample(in_process(learner), with_63_bit_seeds, PARAMS, STOP)
     ]
     assert {reply.truncated for reply in sample(sampler_at(server, learner), requests, PARAMS, STOP)} == {True, False}
 
 
 def test_replies_use_current_weights_and_old_adapters_are_unloaded(base, server):
-    models = [adapters(base), adapters(base, 1), base]
+    models = [make_adapters(base), make_adapters(base, 1), base]
     samplers = [sampler_at(server, model, retries=3) for model in models]
     for step in range(3):
         for model, sampler in zip(models, samplers, strict=True):
@@ -121,7 +121,7 @@ def test_replies_use_current_weights_and_old_adapters_are_unloaded(base, server)
 
 
 def test_published_weights_are_used_even_at_the_same_version(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     sampler = sampler_at(server, learner)
     sample(sampler, make_requests(2), PARAMS, STOP)
     assert (
@@ -133,14 +133,14 @@ def test_published_weights_are_used_even_at_the_same_version(base, server):
 
 
 def test_adapters_stay_loaded_until_their_calls_end(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     sampler = sampler_at(server, learner, concurrency=1)
     pending = sampler.submit(make_requests(), PARAMS, STOP)
     first = [pairs for pairs in (next(pending), next(pending), next(pending)) if pairs]
     old_learner = learner.clone()
     update(learner, 1)
     second = sample(sampler, make_requests(2), PARAMS, STOP)
-    assert len(server.models) == 3, "the old ones are still waited for"
+    assert len(server.models) == 3, "a pending call still uses the old adapters"
     assert_same_logprobs(
         old_learner,
         make_requests(),
@@ -151,7 +151,7 @@ def test_adapters_stay_loaded_until_their_calls_end(base, server):
 
 
 def test_an_abandoned_call_leaves_no_adapter(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     sampler = sampler_at(server, learner, concurrency=1)
     pending = sampler.submit(make_requests(), PARAMS, STOP)
     next(pending)
@@ -159,17 +159,17 @@ def test_an_abandoned_call_leaves_no_adapter(base, server):
     update(learner, 1)
     assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert len(server.models) == 2 and len(server.requests) < 2 + 5 + len(make_requests()), (
-        "those that had not begun are asked no more"
+        "requests that had not started are not sent"
     )
 
 
 def test_the_number_of_open_requests_reaches_its_limit(base, server):
-    sample(sampler_at(server, adapters(base), concurrency=3), make_requests(24), PARAMS, STOP)
+    sample(sampler_at(server, make_adapters(base), concurrency=3), make_requests(24), PARAMS, STOP)
     assert 2 <= server.most <= 3
 
 
 def test_a_restarted_server_gets_the_adapters_again(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     sampler = sampler_at(server, learner)
     expected = sample(sampler, make_requests(), PARAMS, STOP)
     server.faults["restart"] = 1
@@ -178,7 +178,7 @@ def test_a_restarted_server_gets_the_adapters_again(base, server):
 
 
 def test_temporary_failures_are_retried(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     server.faults["busy"] = 2
     sampler = sampler_at(server, learner, retries=3)
     assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
@@ -187,7 +187,7 @@ def test_temporary_failures_are_retried(base, server):
     assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
 
 
-WRONG = {
+ERRORS_BY_FAULT = {
     "busy": "answered with status 503.*too busy",
     "no ids": "gives no token ids with a reply.*return_token_ids.*sampler.name=vllm",
     "null ids": "gives no token ids",
@@ -204,14 +204,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kind", [*WRONG])
+@pytest.mark.parametrize("kind", [*ERRORS_BY_FAULT])
 def test_an_unsuitable_server_is_refused_in_one_line(kind, base, server):
     server.faults[kind] = 1
-    with pytest.raises(RunError, match=WRONG[kind]) as error_info:
-        sample(sampler_at(server, adapters(base)), make_requests(), PARAMS, STOP)
+    with pytest.raises(RunError, match=ERRORS_BY_FAULT[kind]) as error_info:
+        sample(sampler_at(server, make_adapters(base)), make_requests(), PARAMS, STOP)
     assert "\n" not in str(error_info.value)
     del error_info
-    assert set(FAULTS) - set(WRONG) == {"late stop"}
+    assert set(FAULTS) - set(ERRORS_BY_FAULT) == {"late stop"}
 
 
 @pytest.mark.parametrize(
@@ -219,41 +219,41 @@ def test_an_unsuitable_server_is_refused_in_one_line(kind, base, server):
     [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}],
     ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"],
 )
-def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
+def test_a_log_probability_that_is_not_finite_is_reported_as_a_server_error(value, base, server):
     server.faults["odd logprob"], server.odd = 1, value
     with pytest.raises(
         RunError,
         match=r"The server returned the log-probability .{1,40} in a reply of '.*'\. It must be a finite number",
     ) as error_info:
-        sample(sampler_at(server, adapters(base)), make_requests(), PARAMS, STOP)
+        sample(sampler_at(server, make_adapters(base)), make_requests(), PARAMS, STOP)
     assert json.dumps(value)[:40] in str(error_info.value)
     del error_info
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
+    ("kind", "message"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
 )
-def test_a_wrong_reply_later_is_refused_too(kind, words, base, server):
-    sampler = sampler_at(server, adapters(base))
+def test_a_later_wrong_reply_is_refused_too(kind, message, base, server):
+    sampler = sampler_at(server, make_adapters(base))
     all_replies = [
         request
         for request, reply in zip(make_requests(), sample(sampler, make_requests(), PARAMS, STOP), strict=True)
         if reply.truncated
     ]
     server.faults[kind] = 1
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(RunError, match=message):
         sample(sampler, all_replies, PARAMS, STOP)
 
 
 def test_a_larger_tolerance_can_be_configured(base, server):
     server.faults["far logprob"] = 1
-    sample(sampler_at(server, adapters(base), tolerance=0.1), make_requests(), PARAMS, STOP)
+    sample(sampler_at(server, make_adapters(base), tolerance=0.1), make_requests(), PARAMS, STOP)
     with pytest.raises(ConfigError, match="tolerance"):
         registry.bind("samplers", "openai", {"tolerance": 0})(base)
 
 
 def test_log_probs_are_checked_once_per_temperature_and_update(base, server):
-    learner = adapters(base)
+    learner = make_adapters(base)
     sampler, probes = (
         sampler_at(server, learner),
         lambda: sum(request["max_tokens"] == 8 for request in server.requests),
@@ -275,27 +275,27 @@ def test_unsupported_requests_are_refused(base, server):
         sampler_at(server, small_model())
     with pytest.raises(ModelError, match=r"write sampler\.served"):
         openai(base, base_url=server.url)
-    sampler = sampler_at(server, adapters(base))
+    sampler = sampler_at(server, make_adapters(base))
     with pytest.raises(ModelError, match=r"sampler 'openai' and rollout.top_p=0.9"):
         sample(sampler, make_requests(1), SamplingParams(max_new_tokens=1, top_p=0.9), STOP)
     with pytest.raises(ModelError, match=r"exceeds the context of 64"):
         sample(sampler, [SampleRequest(tuple(range(62)), 1)], PARAMS, STOP)
     with pytest.raises(ConfigError, match=r"nothing is sent to gpu over http"):
-        openai(adapters(base), base_url="http://gpu:8000/v1")
+        openai(make_adapters(base), base_url="http://gpu:8000/v1")
 
 
 def test_an_unreachable_server_ends_the_run_in_one_line(base):
     with pytest.raises(
         RunError, match=r"http://127.0.0.1:9/v1 could not be reached, 1 try.*Check base_url"
     ) as error_info:
-        sample(openai(adapters(base), base_url="http://127.0.0.1:9/v1", retries=0), make_requests(1), PARAMS, STOP)
+        sample(openai(make_adapters(base), base_url="http://127.0.0.1:9/v1", retries=0), make_requests(1), PARAMS, STOP)
     assert "\n" not in str(error_info.value)
 
 
 def test_adapters_are_written_to_the_folder_shared_with_the_server(base, server, monkeypatch, tmp_path):
     (tmp_path / "shared").mkdir()
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "shared"))
-    sampler = sampler_at(server, adapters(base))
+    sampler = sampler_at(server, make_adapters(base))
     sample(sampler, make_requests(1), PARAMS, STOP)
     assert len(list((tmp_path / "shared").glob("sparring-adapters-*/*/adapter_model.safetensors"))) == 1
     del sampler
@@ -303,7 +303,7 @@ def test_adapters_are_written_to_the_folder_shared_with_the_server(base, server,
     assert not list((tmp_path / "shared").iterdir())
     monkeypatch.setenv("SPARRING_ADAPTERS", str(tmp_path / "nowhere"))
     with pytest.raises(RunError, match=r"SPARRING_ADAPTERS names .*nowhere, which is not a folder"):
-        sample(sampler_at(server, adapters(base), timeout=7), make_requests(1), PARAMS, STOP)
+        sample(sampler_at(server, make_adapters(base), timeout=7), make_requests(1), PARAMS, STOP)
 
 
 RUN = {
@@ -321,14 +321,14 @@ RUN = {
 }
 
 
-FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_games": 4}
+FRESH_ORDER = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_games": 4}
 
 
 @pytest.mark.parametrize(
     "scale",
     [
         pytest.param({}, marks=pytest.mark.always),
-        *(pytest.param(scale, marks=pytest.mark.slow) for scale in ({"fleet": "processes", "workers": 1}, FRESH)),
+        *(pytest.param(scale, marks=pytest.mark.slow) for scale in ({"fleet": "processes", "workers": 1}, FRESH_ORDER)),
     ],
     ids=["here", "worker", "fresh"],
 )
@@ -344,10 +344,10 @@ def test_in_every_step_of_a_run_log_probs_equal_the_learners(scale, chat_folder,
     differences = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
     assert (
         len(lines) == 4
-        and len(differences) == (4 if scale is not FRESH else len(differences)) > 0
+        and len(differences) == (4 if scale is not FRESH_ORDER else len(differences)) > 0
         and max(differences) < 1e-4
     )
-    assert len(set(fake.ever)) >= 4, "each update is a new name"
+    assert len(set(fake.ever)) >= 4, "each update loads an adapter of a new name"
     fake.close()
 
 
@@ -355,5 +355,5 @@ def test_errors_contain_no_api_key(base, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-Very0Secret1Key2")
     server.faults["busy"] = 1
     with pytest.raises(RunError) as error_info:
-        sample(sampler_at(server, adapters(base), timeout=8), make_requests(1), PARAMS, STOP)
+        sample(sampler_at(server, make_adapters(base), timeout=8), make_requests(1), PARAMS, STOP)
     assert "Secret" not in str(error_info.value) and os.environ["OPENAI_API_KEY"]

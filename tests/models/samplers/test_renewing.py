@@ -30,10 +30,10 @@ CONTEXTS = [[1, 5, 6], [1, 5, 6], [1, 5, 6], [1, 9], [1, 5, 7, 8], [4]]
 
 
 def perturb(model):
-    draw = torch.Generator().manual_seed(model.version)
+    generator = torch.Generator().manual_seed(model.version)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
     model.version += 1
 
 
@@ -41,19 +41,19 @@ def perturb_between_tokens(sampler, *tokens):
     """Change a sampler's weights before some tokens; return the model of each version."""
     models, calls = {}, []
 
-    def between():
+    def perturb_if_due():
         calls.append(1)
         if len(calls) in tokens:
             models[sampler.version] = sampler.model.clone()
             perturb(sampler.model)
         models[sampler.version] = sampler.model.clone()
 
-    sampler.between = between
+    sampler.between = perturb_if_due
     return models
 
 
 def replay(model, ids, reply, params, supports=()):
-    """Return a reply's log-probabilities by the full Hugging Face forward in float64, as its float32 rounds more than ours."""
+    """Return a reply's log-probabilities by the Hugging Face forward pass in float64, which has smaller rounding errors."""
     all_ids = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
         logits = (
@@ -86,7 +86,7 @@ def check(models, context, result, params):
 @given(
     st.integers(0, 999), st.sampled_from([1.0, 0.8]), st.sampled_from([0, 3]), st.sets(st.integers(1, 6), max_size=3)
 )
-def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
+def test_each_span_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
     sampler = in_process(BASE.clone())
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
     models = perturb_between_tokens(sampler, *tokens)
@@ -101,7 +101,7 @@ def test_sampled_tokens_stay_and_without_a_change_replies_are_equal():
     plain_replies = in_process(BASE.clone()).sample(batch, PARAMS, STOP)
     unchanged, changed_sampler = in_process(BASE.clone()), in_process(BASE.clone())
     perturb_between_tokens(unchanged), perturb_between_tokens(changed_sampler, 3)
-    assert unchanged.sample(batch, PARAMS, STOP) == plain_replies  # to the bit, and no runs
+    assert unchanged.sample(batch, PARAMS, STOP) == plain_replies  # bit-equal, and without spans
     results = changed_sampler.sample(batch, PARAMS, STOP)
     assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [
         (reply.ids[:3], reply.logprobs[:3]) for reply in plain_replies
@@ -129,7 +129,7 @@ def test_cached_values_of_older_weights_are_not_used_later():
         assert result.logprobs == pytest.approx(replay(models[1], context, result.ids, PARAMS), abs=TOLERANCE)
 
 
-def test_in_a_batch_of_several_models_each_model_has_separate_runs():
+def test_in_a_batch_of_several_models_each_model_has_separate_spans():
     samplers = [in_process(with_adapters(BASE, number)) for number in (1, 2)]
     for sampler in samplers:
         perturb(sampler.model)
@@ -146,7 +146,7 @@ def test_in_a_batch_of_several_models_each_model_has_separate_runs():
         check(models, context, result, PARAMS)
 
 
-def shown_runs(segments):
+def weights_line(segments):
     """Return the line of `sparring show` about the weights of a reply."""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
     episode = Episode(
@@ -164,12 +164,12 @@ def shown_runs(segments):
     return text.reply.facts["weights"]
 
 
-def test_weight_runs_in_show_by_hand():
+def test_weight_spans_by_hand():
     states = iter([[1, 5], [1, 5], [2, 5], [2, 6], [2, 6]])
-    renewing = WeightUpdates(lambda: next(states), [1, 5])
-    assert [renewing.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
-    assert renewing.spans(0, 6) == ((3, 1), (3, 2)) and renewing.spans(1, 6) == ((4, 5), (2, 6))
-    assert renewing.spans(0, 3) == renewing.spans(1, 4) == ()
+    weight_updates = WeightUpdates(lambda: next(states), [1, 5])
+    assert [weight_updates.update_before(token) for token in range(1, 6)] == [False, False, True, True, False]
+    assert weight_updates.spans(0, 6) == ((3, 1), (3, 2)) and weight_updates.spans(1, 6) == ((4, 5), (2, 6))
+    assert weight_updates.spans(0, 3) == weight_updates.spans(1, 4) == ()
 
 
 def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
@@ -194,7 +194,7 @@ def test_a_reply_of_several_runs_is_recorded_and_replayed_by_run():
     ledger.ask("x")
     segments = ledger.record(reply)
     assert [segment.kind for segment in segments] == ["prompt", "sampled", "sampled"] and ledger.ids[-4:] == reply.ids
-    assert shown_runs(segments) == "of 7 updates for the first 1 tokens, of 8 updates for the next 3"
-    assert shown_runs(segments[:2]) == ""
+    assert weights_line(segments) == "of 7 updates for the first 1 tokens, of 8 updates for the next 3"
+    assert weights_line(segments[:2]) == ""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments, weights_version=8)
     assert recorded_reply(turn) == reply

@@ -43,7 +43,7 @@ from tests.run_with_members import run
 
 VOCABULARY, STOP = 24, (2, 5)
 PARAMS = SamplingParams(max_new_tokens=4, temperature=0.8)
-FAKE = Path(__file__).parent / "fake_vllm.py"
+FAKE_ENGINE = Path(__file__).parent / "fake_vllm.py"
 pytestmark = pytest.mark.usefixtures("faults")
 
 
@@ -123,39 +123,41 @@ def test_scores_equal_the_learners_at_every_temperature():
 def test_a_failed_replica_restarts_and_repeats_requests_with_their_seeds(faults, kind):
     learner = small_model()
     sampler = vllm(learner, timeout=6.0 if kind == "hang" else 300.0)
-    undisturbed = sample(sampler, make_requests(), PARAMS, STOP)
+    replies_without_failure = sample(sampler, make_requests(), PARAMS, STOP)
     first = sampler.backend.replicas[0].pid
     faults(kind)
     update(learner, 0)
     replies = sample(sampler, make_requests(), PARAMS, STOP)
     assert_same_logprobs(learner, make_requests(), replies)
-    assert replies != undisturbed and sample(sampler, make_requests(), PARAMS, STOP) == replies
+    assert replies != replies_without_failure and sample(sampler, make_requests(), PARAMS, STOP) == replies
     assert sampler.backend.limits.lost == (0 if kind == "pause" else 1)
     assert (sampler.backend.replicas[0].pid == first) == (kind == "pause")
 
 
-def test_replicas_share_requests_and_a_killed_one_loses_no_reply():
+def test_replicas_share_requests_and_no_reply_is_lost_if_one_is_killed():
     sampler = vllm(small_model(), replicas=2)
-    undisturbed = sample(sampler, make_requests(40), PARAMS, STOP)
+    replies_without_failure = sample(sampler, make_requests(40), PARAMS, STOP)
     pids = [replica.pid for replica in sampler.backend.replicas]
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while not all(replica.key for replica in sampler.backend.replicas):  # the second replica may start late
-        assert sample(sampler, make_requests(40), PARAMS, STOP) == undisturbed and time.monotonic() < until
+        assert (
+            sample(sampler, make_requests(40), PARAMS, STOP) == replies_without_failure and time.monotonic() < deadline
+        )
     pending = sampler.submit(make_requests(40), PARAMS, STOP)
     assert all(replica.pending for replica in sampler.backend.replicas)
     os.kill(pids[1], signal.SIGKILL)
     replies = dict(pair for pairs in pending for pair in pairs)
-    assert [replies[index] for index in range(40)] == undisturbed and sampler.backend.limits.lost == 1
+    assert [replies[index] for index in range(40)] == replies_without_failure and sampler.backend.limits.lost == 1
     assert sampler.backend.replicas[0].pid == pids[0]
 
 
 def test_a_closed_call_leaves_no_request_and_no_reply():
     sampler = vllm(small_model())
-    undisturbed = sample(sampler, make_requests(), PARAMS, STOP)
+    replies_without_failure = sample(sampler, make_requests(), PARAMS, STOP)
     for _ in range(3):
         sampler.submit(make_requests(40), PARAMS, STOP).close()
-    (only,) = sampler.backend.replicas
-    assert not only.pending and sample(sampler, make_requests(), PARAMS, STOP) == undisturbed
+    (replica,) = sampler.backend.replicas
+    assert not replica.pending and sample(sampler, make_requests(), PARAMS, STOP) == replies_without_failure
 
 
 def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
@@ -177,7 +179,7 @@ def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
 
 
 @pytest.mark.parametrize(
-    ("kind", "times", "options", "words"),
+    ("kind", "times", "options", "message"),
     [
         pytest.param(
             "never",
@@ -210,10 +212,10 @@ def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
     ],
     ids=["never", "broken", "skewed", "die", "restarts", "hang"],
 )
-def test_repeated_failures_end_with_an_error_that_names_them(faults, kind, times, options, words):
+def test_repeated_failures_end_with_an_error_that_names_them(faults, kind, times, options, message):
     faults(kind, times)
     sampler = vllm(small_model(), **options)
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(RunError, match=message):
         sample(sampler, make_requests(), PARAMS, STOP)
     assert [replica.pid for replica in sampler.backend.replicas] == [None]
     if "restarts" not in options and kind != "never":
@@ -222,7 +224,7 @@ def test_repeated_failures_end_with_an_error_that_names_them(faults, kind, times
 
 def test_options_that_vllm_does_not_support_are_refused_by_name(monkeypatch, tmp_path):
     sampler = vllm(small_model())
-    for params, words in [
+    for params, message in [
         (
             SamplingParams(max_new_tokens=1, top_p=0.9),
             r"rollout.top_p=0.9 without rollout.top_k.*Set rollout.top_k too, e.g. to 100",
@@ -235,7 +237,7 @@ def test_options_that_vllm_does_not_support_are_refused_by_name(monkeypatch, tmp
             lambda p: sampler.submit(make_requests(), p, STOP),
             lambda p: sampler.score([(1,)], [[(2,) * p.max_new_tokens]], p),
         ):
-            with pytest.raises(ModelError, match=words):
+            with pytest.raises(ModelError, match=message):
                 call(params)
     assert sampler.backend.replicas == []  # no replica was started
     with pytest.raises(ModelError, match=r"have 16. For the tiny model, set model.heads"):
@@ -272,10 +274,10 @@ def test_replicas_are_distributed_over_gpus(monkeypatch):
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(5, 1.0), (5, 0.7), (24, 0.5), (1, 1.0), (500, 0.9)])
-def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p):
+def test_a_reply_has_the_token_sets_that_remain_after_truncation(top_k, top_p):
     learner, params = small_model(), SamplingParams(max_new_tokens=4, temperature=0.8, top_p=top_p, top_k=top_k)
     sampler = vllm(learner)
-    assert_same_kept_sets(learner, params, sample(sampler, make_requests(), params, STOP), 1e-5)
+    assert_same_token_sets(learner, params, sample(sampler, make_requests(), params, STOP), 1e-5)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(
         sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True
@@ -284,7 +286,7 @@ def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p):
         assert np.allclose(scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-5)
 
 
-def assert_same_kept_sets(model, params, replies, tolerance, requests=None):
+def assert_same_token_sets(model, params, replies, tolerance, requests=None):
     for request, reply in zip(requests or make_requests(len(replies)), replies, strict=True):
         for t, token in enumerate(reply.ids):
             ids = (*request.ids, *reply.ids[:t])
@@ -296,21 +298,21 @@ def assert_same_kept_sets(model, params, replies, tolerance, requests=None):
             assert abs(float(log_p[0, token]) - reply.logprobs[t]) < tolerance
 
 
-def test_a_kept_set_without_the_sampled_token_is_refused(faults):
+def test_a_token_set_without_the_sampled_token_is_refused(faults):
     faults("unkept")
     sampler = vllm(small_model())
     assert len(sample(sampler, make_requests(), SamplingParams(max_new_tokens=4, top_k=3), STOP)) == 12
     assert sampler.backend.limits.lost == 1
 
 
-def test_bit_equality_is_promised_only_in_float32_on_a_cpu():
+def test_only_float32_on_a_cpu_is_invariant():
     half = small_model()
     half.network.to(torch.bfloat16)
     assert vllm(small_model()).invariant and not vllm(small_model(), device="cuda").invariant
     assert not vllm(LanguageModel(half.network, None)).invariant
 
 
-def test_weights_that_change_while_requests_wait_are_used():
+def test_weights_that_change_while_requests_wait_are_refused():
     learner = small_model()
     sampler = vllm(learner)
     pending = sampler.submit(make_requests(), PARAMS, STOP)  # the replica has not started yet
@@ -347,7 +349,7 @@ def test_the_fake_engine_imports_nothing_of_sparring():
     spec = importlib.util.spec_from_file_location("sparring_child", replicas.CHILD)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for path in (replicas.CHILD, replicas.CHILD.parent / "sparring_vllm.py", FAKE):
+    for path in (replicas.CHILD, replicas.CHILD.parent / "sparring_vllm.py", FAKE_ENGINE):
         if path.exists():
             assert "import sparring" not in path.read_text() and "from sparring" not in path.read_text(), path
 

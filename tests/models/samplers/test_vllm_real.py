@@ -32,7 +32,7 @@ from tests.models.samplers.builders import (
     update,
     with_adapters,
 )
-from tests.models.samplers.test_vllm import assert_same_kept_sets
+from tests.models.samplers.test_vllm import assert_same_token_sets
 from tests.run_with_members import run
 from tests.sockets import listening
 
@@ -133,7 +133,7 @@ def test_scores_equal_the_learners(shared, temperature):
 def test_a_reply_comes_with_the_token_sets_that_truncation_kept(top_k, top_p, shared):
     params = SamplingParams(max_new_tokens=6, temperature=0.7, top_p=top_p, top_k=top_k)
     drawn_replies = sample(shared, make_requests(12), params, STOP)
-    assert_same_kept_sets(shared.model, params, drawn_replies, 1e-4, make_requests(12))
+    assert_same_token_sets(shared.model, params, drawn_replies, 1e-4, make_requests(12))
     assert all(len(support) <= top_k for reply in drawn_replies for support in reply.support)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.usefixtures("faults")
 
 @pytest.fixture
 def stops(faults):
-    """Stop replies at some tokens until enough updates came; return a function that is true once per stopped reply."""
+    """Return a function that stops replies at given tokens; it returns a predicate that is true once after each stop."""
 
-    def at(*tokens):
+    def stop_at(*tokens):
         for index, token in enumerate(tokens):
             (faults.folder / f"stop-{token}-{index + 2}").touch()
 
-        def when():
+        def is_newly_stopped():
             paths = [path for path in faults.folder.glob("stopped-*") if path.name not in reported]
             for path in paths:
                 reported.add(path.name)
@@ -32,25 +32,25 @@ def stops(faults):
             return bool(paths)
 
         reported = set()
-        return when
+        return is_newly_stopped
 
-    return at
+    return stop_at
 
 
 @pytest.mark.parametrize("has_adapters", [False, True])
-def test_every_token_comes_from_the_weights_that_its_run_names(stops, has_adapters):
+def test_every_token_has_the_weights_of_its_span(stops, has_adapters):
     learner = with_adapters(small_model(), 1) if has_adapters else small_model()
     sampler = vllm(learner)
     models = publish_between(sampler, stops(3, 6))
     replies = sample(sampler, make_requests(), LONG, STOP)
     assert check(models, 0, make_requests(), replies, LONG, 1e-5) and set(models) == {0, 1, 2}
-    multi_run_replies = [reply.spans for reply in replies if len(reply.spans) > 1]
+    multi_span_replies = [reply.spans for reply in replies if len(reply.spans) > 1]
     assert any(
-        len(runs) == 3 and runs[:2] == ((3, 0), (3, 1)) for runs in multi_run_replies
-    )  # a reply that began first and was stopped
+        len(runs) == 3 and runs[:2] == ((3, 0), (3, 1)) for runs in multi_span_replies
+    )  # a reply that was stopped twice
     assert (SampledSpan(12, 2),) in {
         reply.spans for reply in replies
-    }  # requested with the first weights and begun with the last
+    }  # requested with the first weights but sampled with the last
     next_replies = sample(sampler, make_requests(), LONG, STOP)
     assert check({2: models[2]}, 2, make_requests(), next_replies, LONG, 1e-5) == 0 and not any(
         reply.spans for reply in next_replies
@@ -76,13 +76,13 @@ def test_sampled_tokens_stay_and_without_an_update_replies_are_equal(stops):
     sampler = vllm(small_model())
     publish_between(sampler, stops(3))
     replies = sample(sampler, make_requests(), LONG, STOP)
-    undisturbed = sample(vllm(small_model()), make_requests(), LONG, STOP)
+    replies_without_update = sample(vllm(small_model()), make_requests(), LONG, STOP)
     sampler = vllm(small_model())
     publish_between(sampler, lambda: False)
-    assert sample(sampler, make_requests(), LONG, STOP) == undisturbed and any(
+    assert sample(sampler, make_requests(), LONG, STOP) == replies_without_update and any(
         len(reply.spans) > 1 for reply in replies
     )
-    for reply, undisturbed_reply in zip(replies, undisturbed, strict=True):
+    for reply, undisturbed_reply in zip(replies, replies_without_update, strict=True):
         length = reply.spans[0].length if reply.spans and not reply.spans[0].version else 0
         assert (reply.ids[:length], reply.logprobs[:length]) == (
             undisturbed_reply.ids[:length],
@@ -107,7 +107,7 @@ def test_each_replica_and_model_uses_its_own_weights():
 
 
 @pytest.mark.parametrize("kind", ["perish", "die", "pause", "stale", "skewed", "torn", "garbled"])
-def test_a_failed_update_loses_no_reply_and_runs_name_their_weights(stops, faults, kind, torn):
+def test_a_failed_update_loses_no_reply_and_spans_have_the_right_weights(stops, faults, kind, torn):
     sampler, is_stopped = vllm(small_model()), stops(3)
 
     def failing():
@@ -118,10 +118,10 @@ def test_a_failed_update_loses_no_reply_and_runs_name_their_weights(stops, fault
 
     models = publish_between(sampler, failing)
     replies = sample(sampler, make_requests(), LONG, STOP)
-    num_with_several_runs = check(models, 0, make_requests(), replies, LONG, 1e-5)
+    num_with_several_spans = check(models, 0, make_requests(), replies, LONG, 1e-5)
     assert set(models) == {0, 1} and not torn and not list(faults.folder.glob(f"{kind}-*"))
     keeps_tokens = kind in ("pause", "torn")
-    assert sampler.backend.limits.lost == (0 if keeps_tokens else 1) and bool(num_with_several_runs) == keeps_tokens
+    assert sampler.backend.limits.lost == (0 if keeps_tokens else 1) and bool(num_with_several_spans) == keeps_tokens
     if not keeps_tokens:  # lost requests are repeated from their beginning
         assert {reply.spans[0].version for reply in replies if reply.spans} == {1}
     assert sample(sampler, make_requests(), PARAMS, STOP) == sample(vllm(models[1]), make_requests(), PARAMS, STOP)
@@ -149,7 +149,7 @@ def test_a_replica_killed_after_an_update_restarts_with_the_newest_weights():
     sampler = vllm(small_model(), replicas=2)
     should_kill, killed = true_at_every(3, sampler), []
 
-    def kills():
+    def kill_busy_replica():
         busy = [
             replica
             for replica in sampler.backend.replicas
@@ -160,7 +160,7 @@ def test_a_replica_killed_after_an_update_restarts_with_the_newest_weights():
             os.kill(busy[0].pid, signal.SIGKILL)
         return should_kill()
 
-    models = publish_between(sampler, kills, max_updates=5)
+    models = publish_between(sampler, kill_busy_replica, max_updates=5)
     replies = sample(sampler, make_requests(40), LONG, STOP)
     check(models, 0, make_requests(40), replies, LONG, 1e-5)
     assert killed and sampler.backend.limits.lost == 1
@@ -190,7 +190,7 @@ def test_a_replica_killed_after_an_update_restarts_with_the_newest_weights():
         ),
     ],
 )
-def test_runs_reported_by_a_replica_are_checked(runs, is_valid):
+def test_spans_reported_by_a_replica_are_checked(runs, is_valid):
     (request,) = reply_requests(
         [SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7])
     )

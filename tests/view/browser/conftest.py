@@ -22,10 +22,10 @@ from sparring.view.watch import RunWatcher  # noqa: E402
 TOKEN = "right-token"
 # a proxy that does not exist makes every request to the network fail visibly
 ARGUMENTS = ["--no-sandbox", "--proxy-server=http://127.0.0.1:9"]
-LISTEN = """
-window.seen = [];
+RECORD_VIOLATIONS = """
+window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => {
-  window.seen.push(`${event.violatedDirective} ${event.blockedURI}`);
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
 });
 """
 
@@ -43,13 +43,13 @@ class ViewServer:
         self.watch = RunWatcher([folder])
         self.watch.start()
         assert self.watch.idle.wait(20)
-        listening = socket.create_server(("127.0.0.1", 0))
-        self.base = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        server_socket = socket.create_server(("127.0.0.1", 0))
+        self.base = f"http://127.0.0.1:{server_socket.getsockname()[1]}/"
         self.plays = PlayServer(self.watch)
         app = application(Pages(self.watch), TOKEN, plays=self.plays)
         config = uvicorn.Config(app, log_level="error", access_log=False, ws="none", lifespan="off")
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, args=([listening],), daemon=True)
+        self.thread = threading.Thread(target=self.server.run, args=([server_socket],), daemon=True)
         self.thread.start()
         while not self.server.started:
             time.sleep(0.01)
@@ -65,56 +65,56 @@ class ViewServer:
 
 
 @contextlib.contextmanager
-def serving(folder):
-    served = ViewServer(folder)
+def serve_folder(folder):
+    view_server = ViewServer(folder)
     try:
-        yield served
+        yield view_server
     finally:
-        served.close()
+        view_server.close()
 
 
 class Visitor:
     def __init__(self, browser):
         self.browser = browser
-        self.wrong = []
+        self.faults = []
         self.allowed = ()
         self.contexts = []
 
     def context(self, theme="light", width=1366, height=768):
         context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
-        context.add_init_script(LISTEN)
+        context.add_init_script(RECORD_VIOLATIONS)
         context.set_default_timeout(8000)
         self.contexts.append(context)
         return context
 
-    def open(self, served, query="", *, context=None, loaded=True, **options):
+    def open(self, view_server, query="", *, context=None, loaded=True, **options):
         page = (context or self.context(**options)).new_page()
-        page.on("console", lambda message: self.console(message, served))
-        page.on("pageerror", lambda error: self.wrong.append(f"page error: {error}"))
-        page.on("request", lambda request: self.requested(request, served.base))
-        page.goto(f"{served.base}{query}#token={TOKEN}")
+        page.on("console", lambda message: self.console(message, view_server))
+        page.on("pageerror", lambda error: self.faults.append(f"page error: {error}"))
+        page.on("request", lambda request: self.check_request(request, view_server.base))
+        page.goto(f"{view_server.base}{query}#token={TOKEN}")
         if loaded:
             page.wait_for_selector("html[data-loaded]")
         return page
 
-    def console(self, message, served=None):
+    def console(self, message, view_server=None):
         is_closed = (
-            served is not None and served.server.should_exit
+            view_server is not None and view_server.server.should_exit
         )  # the closed server refuses a page that still polls
         allowed = any(allowed_text in message.text for allowed_text in self.allowed)
         allowed = allowed or (is_closed and "ERR_CONNECTION" in message.text)
         if message.type in ("error", "warning") and not allowed:
-            self.wrong.append(f"console: {message.text}")
+            self.faults.append(f"console: {message.text}")
 
-    def requested(self, request, base_url):
+    def check_request(self, request, base_url):
         if not request.url.startswith((base_url, "blob:", "data:")):
-            self.wrong.append(f"request: {request.url}")
+            self.faults.append(f"request: {request.url}")
 
     def close(self):
         contexts, self.contexts = self.contexts, []
         for context in contexts:
             for page in context.pages:
-                self.wrong += [f"policy: {breach}" for breach in page.evaluate("() => window.seen ?? []")]
+                self.faults += [f"policy: {breach}" for breach in page.evaluate("() => window.violations ?? []")]
             context.close()
 
 
@@ -124,9 +124,9 @@ def visitor(chromium):
     visitor = Visitor(chromium)
     yield visitor
     visitor.close()
-    assert visitor.wrong == []
+    assert visitor.faults == []
 
 
 @pytest.fixture(scope="session")
 def serve():
-    return serving
+    return serve_folder

@@ -17,13 +17,13 @@ MISLEADING_CHARACTERS = "safe\u202egnp.exe\u202c \u200bzero \u2066isolate\u2069 
 HOSTILE_TEXT = f"{MARKUP} {MISLEADING_CHARACTERS}"
 NAME = "<img src=x onerror=window.hit=1>\u202egnp"
 METRIC = "<img src=x onerror=window.hit=1>"
-HUGE = 10_000_000
+NUM_CHARACTERS = 10_000_000
 
 
 def episode_of(text):
-    candidate = run_writer.turn(0, text, prompt=text, candidate=1, regretted=False)
+    candidate = run_writer.turn(0, text, prompt=text, candidate=1, has_verdict=False)
     legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (candidate,)}
-    first = run_writer.turn(0, text, prompt=text, regretted=False, **legal)
+    first = run_writer.turn(0, text, prompt=text, has_verdict=False, **legal)
     second = run_writer.turn(1, text, event="illegal", prompt=text)
     play = run_writer.episode(40, first, second, agents=(text, "learner"))
     return replace(play, roles=(text, "second"), game=text)
@@ -37,7 +37,10 @@ def served(tmp_path_factory, serve):
     run_writer.append(
         hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": HOSTILE_TEXT, "value": 1.0, "stops": True}
     )
-    plays = [episode_of(HOSTILE_TEXT), run_writer.episode(41, run_writer.turn(0, "x" * HUGE, regretted=False))]
+    plays = [
+        episode_of(HOSTILE_TEXT),
+        run_writer.episode(41, run_writer.turn(0, "x" * NUM_CHARACTERS, has_verdict=False)),
+    ]
     run_writer.write_step(hostile, 10, plays)
     with serve(folder) as served:
         yield served
@@ -53,22 +56,22 @@ VIEWS = {
     "league": "?view=league",
     "workers": "?view=workers",
 }
-ALIVE = "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=javascript], [onerror]"
+ACTIVE_ELEMENTS = "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=javascript], [onerror]"
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_texts_of_a_run_are_no_script_or_markup(visitor, served, name):
+def test_texts_of_a_run_are_not_read_as_script_or_markup(visitor, served, name):
     page = visitor.open(served, VIEWS[name])
     page.wait_for_timeout(150)
     assert page.evaluate("() => window.hit") is None
     assert "Sparring" in page.title()
-    alive = page.evaluate("(kinds) => document.querySelectorAll(`#view :is(${kinds})`).length", ALIVE)
-    assert alive == 0
+    num_active = page.evaluate("(kinds) => document.querySelectorAll(`#view :is(${kinds})`).length", ACTIVE_ELEMENTS)
+    assert num_active == 0
     if name not in ("league", "workers"):
         assert "onerror=window.hit=1>" in page.inner_text("#view")
 
 
-def test_invisible_characters_are_shown_and_long_replies_are_cut(visitor, served):
+def test_invisible_characters_are_shown_and_long_replies_are_truncated(visitor, served):
     page = visitor.open(served, VIEWS["replay"])
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
@@ -81,7 +84,7 @@ def test_invisible_characters_are_shown_and_long_replies_are_cut(visitor, served
     text = "() => document.querySelector('article.turn .reply').textContent.length"
     assert page.evaluate(text) < 21_000
     page.click("text=show all 10.0 M characters", timeout=30_000)  # the browser lays out 10 MB
-    assert page.evaluate(text) >= HUGE
+    assert page.evaluate(text) >= NUM_CHARACTERS
 
 
 def test_the_exported_page_runs_no_script_of_the_run(visitor, served, tmp_path):
@@ -97,11 +100,13 @@ def test_the_exported_page_runs_no_script_of_the_run(visitor, served, tmp_path):
     assert exported_page.evaluate("() => window.hit") is None
     assert "<script>window.hit=1</script>" in exported_page.inner_text("#main")
     assert "U+202E" in exported_page.inner_text("#main")
-    alive = exported_page.evaluate("(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE)
-    assert alive == 0
+    num_active = exported_page.evaluate(
+        "(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ACTIVE_ELEMENTS
+    )
+    assert num_active == 0
 
 
-def test_texts_of_runs_and_addresses_are_text(visitor, served):
+def test_texts_of_runs_and_addresses_are_shown_unchanged(visitor, served):
     page = visitor.open(served, VIEWS["without colour"])
     text = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
     hidden = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.view import run_writer
 
-PLAY = "?view=replay&run=0&step=30&episode={}"
+REPLAY_URL = "?view=replay&run=0&step=30&episode={}"
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def served(tmp_path_factory, serve):
         yield served
 
 
-def turn(page):
+def turn_status(page):
     return page.inner_text(".steps [role=status]")
 
 
@@ -28,8 +28,8 @@ def press(page, key, selector):
 
 
 def test_keys_step_through_turns_colours_and_seats(visitor, served):
-    page = visitor.open(served, PLAY.format(120))
-    assert turn(page) == "turn 2 of 2"
+    page = visitor.open(served, REPLAY_URL.format(120))
+    assert turn_status(page) == "turn 2 of 2"
     press(page, "Home", ".steps :text('turn 1 of 2')")
     assert page.locator("article.turn").count() == 1  # later turns are not drawn
     press(page, "ArrowRight", ".steps :text('turn 2 of 2')")
@@ -37,28 +37,28 @@ def test_keys_step_through_turns_colours_and_seats(visitor, served):
     press(page, "ArrowLeft", "article.turn.current[data-turn='0']")
     press(page, "End", "article.turn.current[data-turn='1']")
     assert page.locator("article.turn").count() == 2
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     for colour in ("probability", "entropy", "none", "advantage"):
         press(page, "c", f".colours [aria-pressed=true]:has-text('{colour}')")
     assert page.locator(".token[class*=pos-]").count() > 0
     assert page.locator(".token[class*=neg-]").count() > 0
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     page.focus("article.turn .token")
     text = page.inner_text(".token-told")
     assert "p 0.607 when sampled" in text and "entropy 0.6" in text and "advantage +0.5" in text
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     assert "secret card K" in page.inner_text("#view")
     press(page, "1", ".seat-buttons [aria-pressed=true]:has-text('second')")
     assert "secret card K" not in page.content()
     assert "another seat's turn" in page.inner_text("article.turn >> nth=0")
-    assert page.inner_text(".timeline .cell-move >> nth=0") == "–"  # it may be public: no "?"
+    assert page.inner_text(".timeline .cell-move >> nth=0") == "–"  # no "?", because this move may be public
     press(page, "o", ".seat-buttons [aria-pressed=true]:has-text('all seats')")
     press(page, "0", ".seat-buttons [aria-pressed=true]:has-text('first')")
     assert "secret card J" not in page.content()
 
 
 def test_j_k_and_s_lead_to_other_episodes(visitor, served):
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     press(page, "j", "h1:has-text('episode 121')")
     press(page, "k", "h1:has-text('episode 120')")
     page.keyboard.press("k")
@@ -67,7 +67,7 @@ def test_j_k_and_s_lead_to_other_episodes(visitor, served):
     press(page, "j", "h1:has-text('episode 121')")
     press(page, "j", "h1:has-text('episode 81')")
     press(page, "/", ".found-count:has-text('of 3 episodes')")
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     press(page, "s", ".siblings")
     assert "122" in page.inner_text(".siblings")
     page.click(".siblings button:has-text('beside')")
@@ -76,8 +76,8 @@ def test_j_k_and_s_lead_to_other_episodes(visitor, served):
     page.wait_for_selector(".siblings", state="detached")
 
 
-def test_help_lists_the_keys_and_typed_letters_are_no_keys(visitor, served):
-    page = visitor.open(served, PLAY.format(120))
+def test_help_lists_the_keys_and_letters_in_a_field_are_not_keys(visitor, served):
+    page = visitor.open(served, REPLAY_URL.format(120))
     press(page, "?", "dialog[open]")
     assert "save as one HTML file" in page.inner_text("dialog")
     page.keyboard.press("Escape")
@@ -93,16 +93,16 @@ def test_help_lists_the_keys_and_typed_letters_are_no_keys(visitor, served):
 
 
 def test_addresses_lead_to_a_turn_in_each_tab_or_give_an_error(visitor, served):
-    page = visitor.open(served, PLAY.format(120) + "&turn=1&seat=0")
-    assert turn(page) == "turn 1 of 2"
+    page = visitor.open(served, REPLAY_URL.format(120) + "&turn=1&seat=0")
+    assert turn_status(page) == "turn 1 of 2"
     page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('first')")
     context = visitor.context()
-    first = visitor.open(served, PLAY.format(120), context=context)
+    first = visitor.open(served, REPLAY_URL.format(120), context=context)
     second = visitor.open(served, "?view=runs", context=context)
     press(first, "Home", ".steps :text('turn 1 of 2')")
     assert second.inner_text("h1") == "Runs"
     visitor.allowed = ("404",)
-    page = visitor.open(served, PLAY.format(999))
+    page = visitor.open(served, REPLAY_URL.format(999))
     page.wait_for_selector("[role=alert]")
     page.click("nav >> text=Runs")
     page.wait_for_selector("table.runs")
@@ -124,7 +124,7 @@ def test_back_and_forward(visitor, served):
 
 @pytest.mark.parametrize("seat", [None, 1])
 def test_an_episode_is_exported_as_one_page(visitor, served, tmp_path, seat):
-    page = visitor.open(served, PLAY.format(120) + ("" if seat is None else f"&seat={seat}"))
+    page = visitor.open(served, REPLAY_URL.format(120) + ("" if seat is None else f"&seat={seat}"))
     with page.expect_download() as download_info:
         page.keyboard.press("e")
     file = tmp_path / "replay.html"
@@ -134,7 +134,7 @@ def test_an_episode_is_exported_as_one_page(visitor, served, tmp_path, seat):
     data = re.search(r'id="replay">(.*?)</script>', text, re.DOTALL)[1]
     assert json.loads(data)["episode"]["episode"] == 120
     exported_page = visitor.context().new_page()
-    exported_page.on("pageerror", lambda error: visitor.wrong.append(str(error)))
+    exported_page.on("pageerror", lambda error: visitor.faults.append(str(error)))
     exported_page.on("console", visitor.console)
     exported_page.goto(file.as_uri())
     exported_page.wait_for_selector("article.turn")
@@ -145,7 +145,7 @@ def test_an_episode_is_exported_as_one_page(visitor, served, tmp_path, seat):
 
 
 def test_an_open_dialog_captures_the_keys(visitor, served):
-    page = visitor.open(served, PLAY.format(120))
+    page = visitor.open(served, REPLAY_URL.format(120))
     address = page.url
     press(page, "?", "dialog[open]")
     page.keyboard.press("j")  # would go to the next play

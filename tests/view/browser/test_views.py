@@ -116,7 +116,7 @@ def test_episodes_are_searched_sorted_paged_and_filtered_by_ranges(visitor, serv
     page.press("[data-field=turns]", "Enter")
     page.wait_for_selector("[role=alert]")
     assert "turns" in page.inner_text("[role=alert]")
-    assert page.input_value("[data-field=turns]") == "many"  # the form is still there
+    assert page.input_value("[data-field=turns]") == "many"  # the form keeps its text
 
 
 def test_curves_are_drawn_by_uplot_under_the_security_policy(visitor, served):
@@ -159,7 +159,7 @@ def test_filters_can_be_folded_and_buttons_have_labels(visitor, served):
     page.click(".filters summary")
     page.select_option("[data-field=illegal]", "1")
     page.wait_for_selector(".filters summary:has-text('More filters: illegal reply')")
-    assert page.is_visible("[data-field=turns]")  # a choice does not fold the filters
+    assert page.is_visible("[data-field=turns]")  # the filters stay open after a choice
     assert "positive advantage" in page.get_attribute("label:has([data-field=wrong])", "title")
     page = visitor.open(served, "?view=replay&run=0&step=30&episode=120")
     assert page.inner_text("button:has-text('Next episode')") == "Next episode J"
@@ -223,7 +223,9 @@ def test_the_page_of_a_run_begins_with_a_summary(visitor, served_curves):
     for part in ("kuhn", "Environment kuhn_poker", "Random play", "0.917", "Best play", "loss is large"):
         assert part in text
     assert "what best responses gain" in page.get_attribute(".summary tbody th >> nth=0", "title")
-    page.wait_for_selector("[data-metric=loss] h2[title^='weighted sum of the loss terms']")  # of sparring explain
+    page.wait_for_selector(
+        "[data-metric=loss] h2[title^='weighted sum of the loss terms']"
+    )  # the text of sparring explain
     page.click(".summary a:has-text('Replays of')")
     page.wait_for_selector("table.plays")
 

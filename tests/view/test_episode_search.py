@@ -185,7 +185,7 @@ def test_files_are_keyed_by_content_and_step(tmp_path):
     index, updates = EpisodeIndex(), []
     index.update({0: folder}, updates.append)
     index.update({0: folder}, updates.append)
-    assert updates == [{0}] and len(index.known) == 3
+    assert updates == [{0}] and len(index.signatures) == 3
     write_step(folder, 20, [episode(99)])
     (folder / "episodes" / "part-000030.parquet").unlink()
     index.update({0: folder}, updates.append)
@@ -197,7 +197,7 @@ def test_files_are_keyed_by_content_and_step(tmp_path):
     os.rename(folder / "episodes" / "part-000010.parquet", folder / "episodes" / "part-000011.parquet")
     index = EpisodeIndex()
     index.update({0: folder}, lambda runs: None)
-    (reason,) = index.left_out.values()
+    (reason,) = index.skipped_parts.values()
     assert reason.part == "episodes/part-000011.parquet" and "other steps" in reason.why
     index.close()
 

@@ -396,7 +396,7 @@ def test_an_oracle_that_takes_too_long_is_stopped(monkeypatch):
         with PluginCall("oracle 'endless'"):
             time.sleep(30)
 
-    monkeypatch.setattr(play_worker, "JUDGES", 0.1)
+    monkeypatch.setattr(play_worker, "ORACLE_SECONDS", 0.1)
     monkeypatch.setattr(play_worker, "choose_oracle", judge_without_end)
     worker = PlayWorker([], None)
     worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
@@ -446,7 +446,7 @@ def test_an_overwritten_or_removed_run_is_read_again(run, tmp_path):
 
 @pytest.mark.slow
 def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(play_worker, "JUDGES", 5.0)
+    monkeypatch.setattr(play_worker, "ORACLE_SECONDS", 5.0)
     worker, stream, finished = PlayWorker([], None), Stream.from_seed(1), []
     for name in Lobby().environments:
         for seat in range(len(worker.on_options(None, name)["roles"])):

@@ -78,7 +78,7 @@ def test_the_viewer_needs_no_torch():
     code = (
         "import sys, sparring.view.app, sparring.view.pages, sparring.view.serve\n"
         "from sparring.view.episode_replay import Decoder, TINY\n"
-        "assert Decoder({'environments': [{'name': 'kuhn_poker'}], 'model': {'name': TINY}}).of('learner') is not None\n"
+        "assert Decoder({'environments': [{'name': 'kuhn_poker'}], 'model': {'name': TINY}}).tokenizer_of('learner') is not None\n"
         "print([name for name in ('torch', 'pandas') if name in sys.modules])"
     )
     assert (

@@ -133,8 +133,8 @@ def test_a_view_preloads_what_its_modules_import():
 
 @pytest.mark.parametrize("view", ["", "nothing", '"><script>', "constructor"])
 def test_an_unknown_view_shows_the_table_of_runs(view):
-    page = static_pages.shell({"view": view}).decode()
-    assert page == static_pages.shell({}).decode()
+    page = static_pages.app_page({"view": view}).decode()
+    assert page == static_pages.app_page({}).decode()
     assert tuple(PRELOAD_LINK.findall(page)) == static_pages.modules("runs")
 
 

@@ -27,8 +27,8 @@ def baselines_of(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
     """Return the reference values of a run's metrics.
 
     Args:
-        config: of the run, from its folder; environments that cannot be made are skipped.
-        names: of the metrics.
+        config: stored configuration of the run; environments that cannot be made are skipped.
+        names: names of the metrics.
     """
     references: dict[str, list[Reference]] = {}
     for game, game_references in _solved_games(config, names):
@@ -52,7 +52,7 @@ def _solved_games(
 ) -> Iterator[tuple[Environment, References]]:
     sections = config.get("environments", config.get("games"))
     for section in sections if isinstance(sections, list) else ():
-        try:  # another version or a stranger may have written the folder
+        try:  # the folder may be of another version or another origin
             entry = EnvironmentConfig.model_validate(section)
             if entry.name not in registry.built_in("environments") or not any(
                 name.startswith(f"nash_conv/{entry.known_as}") for name in names
@@ -119,7 +119,7 @@ def better(name: str) -> str:
 
 
 def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the best (step, value) of a metric; None if it has no better direction."""
+    """Return the best (step, value) of a metric; None if it has no good direction."""
     if not points or not name.startswith((*SMALLER_IS_BETTER, *LARGER_IS_BETTER)):
         return None
     choose = min if name.startswith(SMALLER_IS_BETTER) else max

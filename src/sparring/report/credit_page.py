@@ -9,7 +9,7 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.report.svg import scatter_chart
 
-HEADS = (  # of the columns; KEYS are the same columns in a result
+HEADS = (  # heads of the columns; after the name, KEYS are their keys in a result
     "estimator",
     "bias",
     "bias, scaled",
@@ -42,8 +42,8 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
     """Return the page of a comparison as Markdown.
 
     Args:
-        result: of ``api.credit_lab.compare``.
-        command: the command line that makes the page.
+        result: result of ``api.credit_lab.compare``.
+        command: command line that made the page.
         images: path of each game's chart as the page links to it.
         note: a line about the source of the figures.
     """

@@ -19,7 +19,7 @@ class Chart(NamedTuple):
 
     Attributes:
         title: heading.
-        prefixes: of the metrics' names; see ``series_of``.
+        prefixes: beginnings of the metrics' names; see ``series_of``.
         note: units and meaning.
     """
 
@@ -90,7 +90,7 @@ CHARTS = (
     Chart("Gradient norm", ("gradient_norm",), "before clipping"),
     Chart("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
 )
-WITHOUT_REFERENCES = ("Learning", "Legal replies")  # of several scales, or of shares
+WITHOUT_REFERENCES = ("Learning", "Legal replies")  # charts of several scales, or of shares
 
 
 def series_of(
@@ -138,12 +138,12 @@ def draw_chart(
     """Return a chart with its reference lines; "" without series.
 
     Args:
-        chart: its heading and note.
-        series: its lines.
-        references: of ``baselines_of``.
+        chart: the heading and the note.
+        series: the lines.
+        references: result of ``baselines_of``.
         marks: steps of health events.
-        names: of the metrics.
-        weights: that evaluation measures, of ``config.checks.measured_weights``.
+        names: names of the metrics.
+        weights: which weights evaluation measures, by ``config.checks.measured_weights``.
     """
     if not series:
         return ""
@@ -167,11 +167,11 @@ def charts(
     """Return the charts of a run as SVG, without empty ones.
 
     Args:
-        lines: of metrics.jsonl.
-        references: of ``baselines_of``.
-        events: of health.jsonl; each is marked on the charts of its metric.
-        policies: their names, if the run has several.
-        weights: that evaluation measures, of ``config.checks.measured_weights``.
+        lines: lines of metrics.jsonl.
+        references: result of ``baselines_of``.
+        events: lines of health.jsonl; each event is marked on the charts of its metric.
+        policies: names of the policies, if the run has several.
+        weights: which weights evaluation measures, by ``config.checks.measured_weights``.
     """
     svgs = []
     for chart in CHARTS:

@@ -15,9 +15,9 @@ from sparring.measure.info_states import Query
 from sparring.measure.matches import outcome, succeeded
 from sparring.play.replay import replay
 
-MAX_ACTIONS = 30  # of a turn whose probabilities are computed
-MAX_EPISODE_ACTIONS = 600  # of an episode whose probabilities are computed
-SHARES = 4  # largest probabilities that are shown per turn
+MAX_ACTIONS = 30  # with more legal actions, a turn's probabilities are not computed
+MAX_EPISODE_ACTIONS = 600  # the same for all turns of an episode together
+SHARES = 4  # number of probabilities that are shown per turn, largest first
 
 
 def ending_text(game: Environment, episode: Episode, seat: int) -> str:
@@ -26,7 +26,7 @@ def ending_text(game: Environment, episode: Episode, seat: int) -> str:
     Args:
         game: the environment of the episode, in any style.
         episode: a finished episode.
-        seat: the viewer's.
+        seat: seat of the viewer.
     """
     state = replay(game, episode)[-1]
     if episode.turns[-1].action is not None:
@@ -75,8 +75,8 @@ def move_lines(
         game: the environment of the episode.
         episode: a finished episode.
         policy: the agent whose probabilities are shown, if it has any.
-        name: of the policy in ``episode.agents``.
-        names: displayed names of the agents, by their names in the episode.
+        name: name of the policy in ``episode.agents``.
+        display_names: displayed names of the agents, by their names in the episode.
     """
     probability_texts, action_names = (
         policy_probabilities(game, episode, policy, name),
@@ -132,7 +132,7 @@ def policy_probabilities(
         game: the environment of the episode.
         episode: a finished episode.
         policy: the agent whose probabilities are returned, if it has any.
-        name: of the policy in ``episode.agents``.
+        name: name of the policy in ``episode.agents``.
     """
     queries: dict[int, Query] = {}
     states = replay(game, episode)

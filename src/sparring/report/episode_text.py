@@ -22,7 +22,7 @@ INVALID_RECORD_ERRORS = (ValueError, TypeError, LookupError, OverflowError, Attr
 WIDTH = 100  # columns of printed lines
 LABEL = 10  # columns of a line's label
 UNSENT = "not sent: longer than the model's context"
-INCOMPLETE = "\ufffd"  # a decoder's sign for an incomplete character
+INCOMPLETE = "\ufffd"  # what a decoder returns for an incomplete character
 WINDOW = 32  # tokens that are decoded together
 Decode = Callable[[str, Sequence[int]], list[str]]  # (agent, ids) -> a text per id
 
@@ -48,7 +48,7 @@ class ReplyText(NamedTuple):
         tokens: the tokens that are shown.
         num_tokens: number of sampled tokens.
         facts: versions of the weights, rewards and score, by name.
-        credit: its advantage and baselines, in words.
+        credit: advantage and baselines of the reply, in words.
         sign: "gain" or "loss" by the sign of its advantage.
     """
 
@@ -91,7 +91,7 @@ def turn_texts(
         episode: the episode.
         credits: rows of credit of its replies.
         decode: returns the texts of tokens; None shows ids.
-        numbers: of the turns to show; None: all.
+        numbers: numbers of the turns to show; None: all.
         max_tokens: largest number of shown tokens per reply; None: all.
     """
     has_prompts = any(turn.prompt for turn in episode.turns) or episode.environment is not None
@@ -217,8 +217,8 @@ def episode_lines(
         episode: the episode.
         credit: rows of credit of its replies.
         decode: returns the texts of tokens; None shows ids.
-        positions: in words, before each turn and at the end; empty if unknown.
-        conversations: with their ends; empty if unknown.
+        positions: the position in words before each turn and at the end; empty if unknown.
+        conversations: conversations with their ends; empty if unknown.
 
     Raises:
         RunError: its record is invalid.

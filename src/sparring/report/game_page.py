@@ -27,9 +27,9 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SEED = 0  # seed of the sample episode
-MAX_TURNS_SHOWN = 4  # largest number of turns shown: the first ones and the last one
-MAX_PROMPTS_SHOWN = 6  # largest number of turns shown in an environment without searchable rules
+SEED = 0  # of the sample episode
+MAX_TURNS_SHOWN = 4  # the first turns and the last one
+MAX_PROMPTS_SHOWN = 6  # turns shown of an environment without searchable rules
 MAX_BRIEF_CHARACTERS = 200  # shown characters of the prompt in brief style
 LARGE_MODELS = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
 MAX_ACTIONS_LISTED = 12  # legal actions listed per turn

@@ -26,7 +26,7 @@ MATCH_FIGURES = {
 }
 SHARES = ("win_or_draw", "success")  # figures in charts; a match has one of them
 MAX_ROWS = 40  # rows of a chart; a table has all rows
-MAX_LETTERS = 44  # of a row's name
+MAX_LETTERS = 44  # letters of a row's name
 ROW = 20  # height of a row
 
 
@@ -34,7 +34,7 @@ class PairResults(NamedTuple):
     """Results of a player against another, over all seats.
 
     Attributes:
-        environment: its label, as in metrics.
+        environment: label of the environment, as in metrics.
         player: the player in text form.
         opponent: the other player.
         games: number of episodes, or sum of weights with ``league.payoff_decay``; 0 if exact.

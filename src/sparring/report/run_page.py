@@ -70,18 +70,18 @@ def render_page(template: str, title: str, **values: Any) -> bytes:
 
     Args:
         template: a file of the folder ``templates``.
-        title: of the window.
+        title: title of the window.
         values: variables of the template.
     """
     policy = (
         f"default-src 'none'; style-src {csp_source(style())}; base-uri 'none'; form-action 'none'"
     )
-    shell = {
+    page_values = {
         "title": escape_controls(title, lines=False),
         "policy": Markup(policy),
         "style": Markup(style()),
     }
-    text = templates().get_template(template).render(shell | values)
+    text = templates().get_template(template).render(page_values | values)
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -130,19 +130,19 @@ def csp_source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-MAY_DIFFER = (
+MAY_DIFFER = (  # configuration keys
     *("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads"),
 )
-MIN_RUNS = 3  # fewest runs for a mean with an interval
+MIN_RUNS = 3  # runs that a mean with an interval needs
 
 
 class SeedRun(NamedTuple):
     """One of several runs that differ only in the seed.
 
     Attributes:
-        path: its folder.
-        seed: its seed.
-        lines: of its metrics.jsonl.
+        path: folder of the run.
+        seed: seed of the run.
+        lines: lines of its metrics.jsonl.
     """
 
     path: Path
@@ -225,8 +225,8 @@ def results_over_seeds(
 
     Args:
         seeds: the runs.
-        references: of ``baselines_of``.
-        prefixes: of the figures' names.
+        references: result of ``baselines_of``.
+        prefixes: beginnings of the names of the listed metrics.
     """
     rows = []
     for name in sorted({name for seed in seeds for name in names_of(seed.lines)}):
@@ -279,8 +279,9 @@ def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[P
 
     Args:
         path: the run folder.
-        target: the file; None: ``report.html`` in the run folder.
-        others: runs of the same configuration with other seeds; results and curves use all runs.
+        target: path of the page; None: ``report.html`` in the run folder.
+        other_seeds: run folders of the same configuration with other seeds; results and curves use
+            all runs.
 
     Raises:
         RunError: the path is not a run folder, or the file cannot be written.

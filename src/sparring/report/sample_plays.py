@@ -41,12 +41,12 @@ RULE = (
     "of two medians; the lowest number if equal)."
 )
 ROWS = 200_000  # first rows of a stored file, from which episodes are chosen
-FIRST, LAST = 12, 4  # shown turns at the beginning and the end of a long episode
-TOKENS = 48  # shown tokens of a reply
+FIRST, LAST = 12, 4  # number of turns shown at the beginning and the end of a long episode
+TOKENS = 48  # number of tokens shown of a reply
 PARTS = 5  # newest files of the store that are searched for a judged game
 JUDGED_ROWS = 10_000  # turns that are read from each of these files
-ACTIONS = 8  # shown actions of a judged turn, best first; the played one is always shown
-LETTERS = 200  # shown letters of a reply or view of a judged turn
+ACTIONS = 8  # number of actions shown of a judged turn, best first, besides the played one
+LETTERS = 200  # number of letters shown of a reply or view of a judged turn
 Start = tuple[str, str]  # environment, first prompt
 
 
@@ -57,7 +57,7 @@ class ChosenPlay:
     Args:
         when: early, middle or late.
         step: the step of the episode.
-        episode: its record.
+        episode: record of the episode.
         credit: rows of credit of its replies, by (seat, turn index, candidate).
     """
 
@@ -197,8 +197,8 @@ def judged_games(folder: Path) -> list[dict[str, Any]]:
     """Return the values of the template ``judged.html``: one judged episode per environment.
 
     Args:
-        folder: of the store; it may be missing. Its newest file with verdicts is used, and
-            unreadable files are skipped.
+        folder: folder of the store, which may be missing. The newest file with verdicts is used,
+            and unreadable files are skipped.
     """
     for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
         try:

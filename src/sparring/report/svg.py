@@ -217,7 +217,7 @@ def element(parts: Sequence[str], height: float, standalone: bool, description: 
 
     Args:
         parts: elements of the drawing.
-        height: of the drawing.
+        height: height of the drawing.
         standalone: whether the SVG becomes a separate file.
         description: the content of the chart in words.
     """

@@ -15,13 +15,14 @@ from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
 from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe, text_at
 
-# signs of a moment: acts on the critical path, acts off it, waits, not in the episode
+# signs of a seat in a moment: it acts on the critical path, acts beside it, waits between two of
+# its turns, or is before its first or after its last turn
 ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "
 MAX_MOMENTS = 400  # moments that are drawn
-LINE = 100  # columns of the text
+LINE = 100  # characters of a line of text
 NAMES, RIGHT, TOP, ROW, BAR = 96, 10, 44, 20, 12  # units of the picture
 MAX_WIDTH = 40.0  # units of a moment
-LETTERS = 14  # of a role's name in the picture
+LETTERS = 14  # letters of a role's name in the picture
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +68,7 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
 
     Args:
         roles: name of each seat.
-        turns: of an episode, in order.
+        turns: turns of the episode, in order.
     """
     order = sorted(range(len(turns)), key=lambda number: (turns[number].moment, number))
     moments = [

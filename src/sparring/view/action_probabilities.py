@@ -22,8 +22,8 @@ from sparring.view.worker_process import WorkerProcess
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
-SECONDS = 60.0  # timeout of an answer; the first answer loads the model
-MODEL_KINDS = ("learner", "policy", "snapshot")  # players that a model of the run plays
+SECONDS = 60.0  # time limit of an answer; the first answer also loads the model
+MODEL_KINDS = ("learner", "policy", "snapshot")  # kinds of players that a model of the run plays
 
 
 class ActionProbabilities:
@@ -33,15 +33,15 @@ class ActionProbabilities:
         self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
 
     def at(self, run: ViewedRun, step: int, episode: Episode, number: int) -> Mapping[str, Any]:
-        """Return the probabilities of the legal actions at a turn, or the reason ``why`` not.
+        """Return the probabilities of a turn's legal actions, or in ``why`` why there are none.
 
         Args:
-            run: of the episode.
-            step: of the episode.
-            episode: of the turn.
-            number: of the turn, from 0.
+            run: run of the episode.
+            step: step of the episode.
+            episode: episode of the turn.
+            number: number of the turn, from 0.
         """
-        why = _reason_without(run, episode, episode.turns[number])
+        why = _reason_unavailable(run, episode, episode.turns[number])
         if why is not None:
             return {"why": why}
         question = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
@@ -57,10 +57,10 @@ class ActionProbabilities:
 
 def has_probabilities(run: ViewedRun, episode: Episode) -> bool:
     """Return whether any turn of an episode may have probabilities."""
-    return any(_reason_without(run, episode, turn) is None for turn in episode.turns)
+    return any(_reason_unavailable(run, episode, turn) is None for turn in episode.turns)
 
 
-def _reason_without(run: ViewedRun, episode: Episode, turn: Turn) -> str | None:
+def _reason_unavailable(run: ViewedRun, episode: Episode, turn: Turn) -> str | None:
     """Return why a turn has no probabilities, or None; this check does not load the model."""
     if not turn.legal_actions:
         return "no legal actions are recorded: any text is allowed"
@@ -80,11 +80,11 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the probability of each legal action as a whole reply.
 
     Args:
-        question: folder of the run, step, episode and turn.
+        question: ``folder`` of the run, ``step``, ``episode`` and ``turn``.
 
     Returns:
         ``step`` of the checkpoint, ``player`` of the weights, ``weights`` (live, EMA or snapshot),
-        ``actions``, ``probabilities``, and ``other``: the probability of all other replies.
+        ``actions``, ``probabilities``, and ``other``, the probability of all other replies.
 
     Raises:
         SparringError: the probabilities cannot be computed.
@@ -117,8 +117,8 @@ def nearest(steps: Sequence[int], target: int) -> int:
     """Return the newest step up to ``target``; if there is none, the first step after it.
 
     Args:
-        steps: with a checkpoint, in order.
-        target: number of steps that the wanted weights have learned from.
+        steps: steps that have a checkpoint, in order.
+        target: step of the weights that played.
 
     Raises:
         RunError: there is no checkpoint.

@@ -18,7 +18,7 @@ from sparring.view.http_requests import Guard, RequestError, json_bytes, one_lin
 from sparring.view.pages import Pages
 from sparring.view.play_server import PlayServer
 from sparring.view.run_files import read_regular_file
-from sparring.view.static_pages import STATIC, shell
+from sparring.view.static_pages import STATIC, app_page
 
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -41,9 +41,9 @@ def application(
     """Return the application, wrapped by a guard that checks every request.
 
     Args:
-        pages: compute the answers.
-        token: required for data.
-        hosts: names of this server besides loopback names.
+        pages: functions that compute the answers.
+        token: token that requests for data must have.
+        hosts: allowed names in ``Host`` besides loopback names.
         any_address: whether ``Host`` may be any IP address.
         plays: sessions of people who play; None: nobody may play.
     """
@@ -66,7 +66,7 @@ def application(
         "/api/changes": pages.changes,
     }
     routes = [
-        Route("/", _shell),
+        Route("/", _app_page),
         Route("/static/{name:path}", _file),
         *(Route(path, _endpoint(function, _json)) for path, function in getters.items()),
         Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.exported, _page)),
@@ -108,7 +108,10 @@ def _play_routes(plays: PlayServer) -> list[Route]:
     return [
         Route("/play", _endpoint(plays.options, _json)),
         Route("/play/{id}", _endpoint(plays.state, _json)),
-        *(Route(path, _body_endpoint(take), methods=["POST"]) for path, take in routes.items()),
+        *(
+            Route(path, _body_endpoint(respond), methods=["POST"])
+            for path, respond in routes.items()
+        ),
     ]
 
 
@@ -139,8 +142,8 @@ def _json(answer: Any) -> Response:
     return Response(json_bytes(answer), media_type="application/json")
 
 
-async def _shell(request: Request) -> Response:
-    return Response(shell(request.query_params), headers={"content-type": MEDIA_TYPES[".html"]})
+async def _app_page(request: Request) -> Response:
+    return Response(app_page(request.query_params), headers={"content-type": MEDIA_TYPES[".html"]})
 
 
 async def _file(request: Request) -> Response:

@@ -1,7 +1,8 @@
 """The episode index: one row per episode and one per seat, in memory, built file by file.
 
-A part is the stored file of a step. The store's reader checks each part. The index writes nothing
-to disk. It skips parts that are damaged or of a newer version, and lists them.
+A part is a file with the episodes, or the credit, of one step. The reader of the store checks each
+part. The index writes nothing to disk. It skips and lists the parts that are damaged or of a newer
+version.
 """
 
 from __future__ import annotations
@@ -20,29 +21,32 @@ from sparring.play.store import CreditStore, EpisodeStore
 from sparring.view.http_requests import one_line
 from sparring.view.run_files import Signature, is_inside, signature
 
-BATCH = 20  # parts that are indexed at once
+PARTS_PER_BATCH = 20
 EPISODES, CREDIT = "episodes", "credit"
-READ = (
+TURN_COLUMNS = (
     *("step", "episode_id", "group_id", "game", "seat", "turn_index", "candidate", "committed"),
     *("legal_actions", "action", "event", "logprobs", "oracle_values", "forfeited_by", "returns"),
     *("roles", "agents", "cut"),
 )
-READ_CREDIT = ("step", "episode_id", "seat", "turn_index", "candidate", "advantage")
-SEATS = 1024  # a cast is an environment with its players; seat number: cast * SEATS + seat
+CREDIT_COLUMNS = ("step", "episode_id", "seat", "turn_index", "candidate", "advantage")
+# a cast is one environment with one list of players; cast_seat is cast_id * SEATS_PER_CAST + seat
+SEATS_PER_CAST = 1024
 TABLES = """
-CREATE SEQUENCE numbers;
+CREATE SEQUENCE episode_ids;
 CREATE TABLE casts (id INTEGER, game VARCHAR, roles VARCHAR[], agents VARCHAR[]);
 CREATE TABLE episodes (id BIGINT, run INTEGER, step BIGINT, episode BIGINT, group_id BIGINT,
     cast_id INTEGER, returns DOUBLE[], turns INTEGER, tokens BIGINT, illegal INTEGER,
     forfeited_by INTEGER, cut BOOLEAN, advantage DOUBLE, regret DOUBLE, logprob DOUBLE,
     wrong BOOLEAN);
-CREATE TABLE seats (id BIGINT, run INTEGER, step BIGINT, place INTEGER, gained DOUBLE,
+CREATE TABLE seats (id BIGINT, run INTEGER, step BIGINT, cast_seat INTEGER, seat_return DOUBLE,
     illegal INTEGER, advantage DOUBLE, regret DOUBLE, wrong BOOLEAN);
 """
+# has_wrong_sign: credit rewards a reply with regret, or punishes one without
 TURNS = """
-CREATE OR REPLACE TEMP TABLE judged AS
-SELECT own.*, abs(advantage) AS size, event IN ('illegal', 'unparsable') AS bad,
-    regret > 1e-9 AND advantage > 0 OR regret <= 1e-9 AND advantage < 0 AS wrong
+CREATE OR REPLACE TEMP TABLE turns_with_credit AS
+SELECT with_regret.*, abs(advantage) AS abs_advantage,
+    event IN ('illegal', 'unparsable') AS is_illegal,
+    regret > 1e-9 AND advantage > 0 OR regret <= 1e-9 AND advantage < 0 AS has_wrong_sign
 FROM (SELECT turns.*, CASE WHEN isfinite(credit.advantage) THEN credit.advantage END AS advantage,
         list_max(values) - CASE WHEN event = 'ok' AND action IS NOT NULL
             THEN values[list_position(legal_actions, action)] ELSE list_min(values) END AS regret
@@ -50,33 +54,37 @@ FROM (SELECT turns.*, CASE WHEN isfinite(credit.advantage) THEN credit.advantage
               CASE WHEN isfinite(list_sum(oracle_values)) THEN oracle_values END AS values
             FROM turns) AS turns
       LEFT JOIN credit USING (run, step, episode_id, seat, turn_index, candidate)
-      WHERE committed AND event <> 'memory') AS own
+      WHERE committed AND event <> 'memory') AS with_regret
 """
 ADD_CASTS = """
 INSERT INTO casts SELECT (SELECT count(*) FROM casts) + row_number() OVER () - 1, *
-FROM (SELECT DISTINCT game, roles, agents FROM judged) AS own
+FROM (SELECT DISTINCT game, roles, agents FROM turns_with_credit) AS new_casts
 ANTI JOIN casts USING (game, roles, agents)
 """
 ADD_EPISODES = """
-INSERT INTO episodes SELECT nextval('numbers'), run, step, episode_id, group_id, casts.id, returns,
-    turns, tokens, bad, forfeited_by, cut, size, regret, mean_logprob, wrong
+INSERT INTO episodes SELECT nextval('episode_ids'), run, step, episode_id, group_id, casts.id,
+    returns, turns, tokens, num_illegal, forfeited_by, cut, max_advantage, max_regret, min_logprob,
+    has_wrong_sign
 FROM (SELECT run, step, episode_id, any_value(group_id) AS group_id, any_value(game) AS game,
         any_value(roles) AS roles, any_value(agents) AS agents, any_value(returns) AS returns,
-        count(*) AS turns, sum(tokens) AS tokens, count(*) FILTER (bad) AS bad,
-        any_value(forfeited_by) AS forfeited_by, any_value(cut) AS cut, max(size) AS size,
-        max(regret) AS regret, min(CASE WHEN isfinite(mean_logprob) THEN mean_logprob END) AS
-        mean_logprob, coalesce(bool_or(wrong), false) AS wrong
-      FROM judged GROUP BY run, step, episode_id) AS own
+        count(*) AS turns, sum(tokens) AS tokens, count(*) FILTER (is_illegal) AS num_illegal,
+        any_value(forfeited_by) AS forfeited_by, any_value(cut) AS cut,
+        max(abs_advantage) AS max_advantage, max(regret) AS max_regret,
+        min(CASE WHEN isfinite(mean_logprob) THEN mean_logprob END) AS min_logprob,
+        coalesce(bool_or(has_wrong_sign), false) AS has_wrong_sign
+      FROM turns_with_credit GROUP BY run, step, episode_id) AS by_episode
 JOIN casts USING (game, roles, agents)
 """
 ADD_SEATS = f"""
-INSERT INTO seats SELECT id, run, step, cast_id * {SEATS} + seat, returns[seat + 1],
-    coalesce(bad, 0), size, regret, coalesce(wrong, false)
+INSERT INTO seats SELECT id, run, step, cast_id * {SEATS_PER_CAST} + seat, returns[seat + 1],
+    coalesce(num_illegal, 0), max_advantage, max_regret, coalesce(has_wrong_sign, false)
 FROM (SELECT id, run, step, episode AS episode_id, cast_id, returns,
-        unnest(range(len(returns))) AS seat FROM episodes WHERE id >= ?) AS every
-LEFT JOIN (SELECT run, step, episode_id, seat, count(*) FILTER (bad) AS bad, max(size) AS size,
-        max(regret) AS regret, bool_or(wrong) AS wrong
-      FROM judged GROUP BY run, step, episode_id, seat) AS own USING (run, step, episode_id, seat)
+        unnest(range(len(returns))) AS seat FROM episodes WHERE id >= ?) AS all_seats
+LEFT JOIN (SELECT run, step, episode_id, seat, count(*) FILTER (is_illegal) AS num_illegal,
+        max(abs_advantage) AS max_advantage, max(regret) AS max_regret,
+        bool_or(has_wrong_sign) AS has_wrong_sign
+      FROM turns_with_credit GROUP BY run, step, episode_id, seat) AS by_seat
+    USING (run, step, episode_id, seat)
 """
 
 
@@ -99,7 +107,7 @@ class SkippedPart:
     """A part that cannot be read.
 
     Args:
-        part: its path in the run folder.
+        part: path of the part in the run folder.
         why: the reason.
     """
 
@@ -120,11 +128,11 @@ class EpisodeIndex:
         self._connection = duckdb.connect(":memory:", config={"threads": 1})
         self._connection.execute(TABLES)
         self._lock = threading.Lock()
-        self.known: dict[StoredStep, StepSignature] = {}
-        self.rows: dict[StoredStep, int] = {}  # episodes of each step
-        self.left_out: dict[tuple[StoredStep, str], SkippedPart] = {}
-        self.generation = 0  # number of changes of the tables
-        self.num_stored: dict[int, int] = {}  # number of stored steps of each run
+        self.signatures: dict[StoredStep, StepSignature] = {}
+        self.num_episodes: dict[StoredStep, int] = {}
+        self.skipped_parts: dict[tuple[StoredStep, str], SkippedPart] = {}
+        self.generation = 0  # number of changes to the tables
+        self.num_stored_steps: dict[int, int] = {}  # by run
 
     def cursor(self) -> Any:
         """Return a connection to the tables for one thread."""
@@ -133,33 +141,45 @@ class EpisodeIndex:
     def update(
         self,
         folders: Mapping[int, Path],
-        changed: Callable[[set[int]], None],
+        on_change: Callable[[set[int]], None],
         max_steps: int | None = None,
     ) -> bool:
-        """Update the tables from the folders, newest steps first; return whether all steps are in.
+        """Update the tables from the folders, newest steps first; return whether it has all steps.
 
         Args:
-            folders: of the runs, by number.
-            changed: called after each batch with the runs whose rows changed.
-            max_steps: largest number of added steps; None adds all.
+            folders: run folder of each run number.
+            on_change: called after each batch with the numbers of the runs whose rows changed.
+            max_steps: number of steps to add at most; None: all.
         """
         steps_by_run = {run: stored_steps(run, path) for run, path in folders.items()}
-        current = dict(item for of_run in steps_by_run.values() for item in of_run.items())
-        indexed = {step: key for step, key in self.known.items() if step.run in folders}
-        removed = [step for step, key in indexed.items() if current.get(step) != key]
-        changed_steps = [step for step, key in current.items() if indexed.get(step) != key]
-        self.num_stored.update({run: len(of_run) for run, of_run in steps_by_run.items()})
+        current = dict(item for steps in steps_by_run.values() for item in steps.items())
+        indexed = {
+            stored: step_signature
+            for stored, step_signature in self.signatures.items()
+            if stored.run in folders
+        }
+        removed = [
+            stored
+            for stored, step_signature in indexed.items()
+            if current.get(stored) != step_signature
+        ]
+        changed_steps = [
+            stored
+            for stored, step_signature in current.items()
+            if indexed.get(stored) != step_signature
+        ]
+        self.num_stored_steps.update({run: len(steps) for run, steps in steps_by_run.items()})
         self._drop(removed)
         self.generation += 1
         if removed:
-            changed({stored.run for stored in removed})
-        newest = sorted(changed_steps, key=lambda place: current[place].episodes[1], reverse=True)
+            on_change({stored.run for stored in removed})
+        newest = sorted(changed_steps, key=lambda stored: current[stored].episodes[1], reverse=True)
         to_add = newest[:max_steps]
-        for begin in range(0, len(to_add), BATCH):
-            batch = to_add[begin : begin + BATCH]
+        for begin in range(0, len(to_add), PARTS_PER_BATCH):
+            batch = to_add[begin : begin + PARTS_PER_BATCH]
             self._add_all(folders, {stored: current[stored] for stored in batch})
             self.generation += 1
-            changed({stored.run for stored in batch})
+            on_change({stored.run for stored in batch})
         pa.default_memory_pool().release_unused()
         return len(to_add) == len(newest)
 
@@ -177,55 +197,57 @@ class EpisodeIndex:
             self._add(folders, signatures)
         except (duckdb.Error, pa.ArrowException) as error:
             if len(signatures) > 1:
-                for stored, signature_of_step in signatures.items():
-                    self._add_all(folders, {stored: signature_of_step})
+                for stored, step_signature in signatures.items():
+                    self._add_all(folders, {stored: step_signature})
                 return
             (stored,) = signatures
             name = EpisodeStore(Path()).path(stored.step).name
-            self.left_out[stored, EPISODES] = SkippedPart(f"{EPISODES}/{name}", one_line(error))
-            self.known.update(signatures)
+            self.skipped_parts[stored, EPISODES] = SkippedPart(
+                f"{EPISODES}/{name}", one_line(error)
+            )
+            self.signatures.update(signatures)
 
-    def _drop(self, stored_steps: Iterable[StoredStep]) -> None:
+    def _drop(self, removed: Iterable[StoredStep]) -> None:
         cursor = self.cursor()
-        for stored in stored_steps:
+        for stored in removed:
             with self._lock:
                 for table in ("episodes", "seats"):
                     cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", stored)
-                self.known.pop(stored, None)
-                self.rows.pop(stored, None)
+                self.signatures.pop(stored, None)
+                self.num_episodes.pop(stored, None)
                 for kind in (EPISODES, CREDIT):
-                    self.left_out.pop((stored, kind), None)
+                    self.skipped_parts.pop((stored, kind), None)
 
     def _add(self, folders: Mapping[int, Path], steps: Mapping[StoredStep, StepSignature]) -> None:
         turns, credit = [], []
         for stored, step_signature in steps.items():
             folder = folders[stored.run]
-            table = self._load(EpisodeStore(folder / EPISODES), stored, READ, EPISODES)
+            table = self._load(EpisodeStore(folder / EPISODES), stored, TURN_COLUMNS, EPISODES)
             if table is None:
                 continue
             turns.append(table)
             if step_signature.credit is not None:
-                rows = self._load(CreditStore(folder / CREDIT), stored, READ_CREDIT, CREDIT)
+                rows = self._load(CreditStore(folder / CREDIT), stored, CREDIT_COLUMNS, CREDIT)
                 credit += [] if rows is None else [rows]
         if turns:
             self._insert(pa.concat_tables(turns), _concat_credit(credit))
-        self.known.update(steps)
+        self.signatures.update(steps)
 
     def _load(
         self, store: Parts, stored: StoredStep, columns: Sequence[str], kind: str
     ) -> pa.Table | None:
-        """Return the rows of a part; list an invalid part and return None."""
+        """Return the rows of a part; None if it is missing, or invalid and so skipped."""
         path = store.path(stored.step)
         try:
             if not is_inside(store.folder.parent, path):
-                raise ValueError("it is a link out of the run folder")
+                raise ValueError("it is a link that leads out of the run folder")
             table = store.load(path, columns)
             if set(table["step"].to_pylist()) - {stored.step, None}:
-                raise ValueError("it contains other steps")
+                raise ValueError("it contains rows of other steps")
         except FileNotFoundError:
             return None
         except (SparringError, *DAMAGED) as error:
-            self.left_out[stored, kind] = SkippedPart(
+            self.skipped_parts[stored, kind] = SkippedPart(
                 f"{kind}/{path.name}", describe_damage(error, path)
             )
             return None
@@ -237,7 +259,7 @@ class EpisodeIndex:
         cursor.register("credit", credit)
         cursor.execute(TURNS)
         with self._lock:
-            (first_id,) = cursor.execute("SELECT nextval('numbers')").fetchall()[0]
+            (first_id,) = cursor.execute("SELECT nextval('episode_ids')").fetchall()[0]
             cursor.execute("BEGIN")
             cursor.execute(ADD_CASTS)
             cursor.execute(ADD_EPISODES)
@@ -246,7 +268,7 @@ class EpisodeIndex:
         counts = cursor.execute(
             "SELECT run, step, count(*) FROM episodes WHERE id >= ? GROUP BY run, step", [first_id]
         ).fetchall()
-        self.rows.update({StoredStep(run, step): rows for run, step, rows in counts})
+        self.num_episodes.update({StoredStep(run, step): count for run, step, count in counts})
         cursor.close()
 
 
@@ -266,7 +288,7 @@ def stored_steps(run: int, folder: Path) -> dict[StoredStep, StepSignature]:
 
 
 def describe_damage(error: Exception, path: Path) -> str:
-    """Return why a part is skipped, without names of folders."""
+    """Return the reason why a part is skipped, without folder names."""
     if isinstance(error, RunError):
         return one_line(error).replace(str(path), path.name)
     if type(error) is ValueError:
@@ -278,7 +300,7 @@ def _concat_credit(credit: Sequence[pa.Table]) -> pa.Table:
     if credit:
         return pa.concat_tables(credit)
     schema = CreditStore(Path()).columns.schema
-    return _with_run(pa.schema([schema.field(name) for name in READ_CREDIT]).empty_table(), 0)
+    return _with_run(pa.schema([schema.field(name) for name in CREDIT_COLUMNS]).empty_table(), 0)
 
 
 def _with_run(table: pa.Table, run: int) -> pa.Table:

@@ -38,7 +38,7 @@ from sparring.view.viewed_run import ViewedRun
 T = TypeVar("T")
 CACHE_SIZE = 8  # episodes, and colour scales of steps
 Key = tuple[str, int, int, Signature | None, Signature | None]
-QUANTILE = 0.9  # values above this quantile of absolute values have full colour
+QUANTILE = 0.9  # absolute values above this quantile have full colour
 Scale = dict[str, float | None]
 
 
@@ -54,15 +54,15 @@ class Episodes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[Key, StoredEpisode] = OrderedDict()
+        self._cache: OrderedDict[Key, StoredEpisode] = OrderedDict()
 
     def find(self, run: ViewedRun, step: int, number: int) -> StoredEpisode:
         """Return a stored episode, from the cache if its files have not changed.
 
         Args:
-            run: of the episode.
-            step: of the episode.
-            number: of the episode.
+            run: run of the episode.
+            step: step of the episode.
+            number: number of the episode in its step.
 
         Raises:
             RequestError: the episode does not exist, or its file cannot be read.
@@ -71,14 +71,14 @@ class Episodes:
         credit = CreditStore(run.path / CREDIT).path(step)
         key = (str(path), step, number, signature(path), signature(credit))
         with self._lock:
-            cached = self._known.get(key)
+            cached = self._cache.get(key)
         if cached is not None and run.owns(EPISODES):
             return cached
         stored = _read(run, step, number)
         with self._lock:
-            self._known[key] = stored
-            while len(self._known) > CACHE_SIZE:
-                self._known.popitem(last=False)
+            self._cache[key] = stored
+            while len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
         return stored
 
 
@@ -103,11 +103,11 @@ def _from_part(run: ViewedRun, step: int, read: Callable[[EpisodeStore, Path], T
 
 
 class Scales:
-    """A thread-safe cache of colour scales: the value with full colour, by step."""
+    """A thread-safe cache of colour scales: for each step, the value that has full colour."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[int, int, Signature], Scale] = OrderedDict()
+        self._cache: OrderedDict[tuple[int, int, Signature], Scale] = OrderedDict()
 
     def of(self, run: ViewedRun, step: int) -> Scale:
         """Return the quantile of absolute values over the stored turns of a step."""
@@ -116,11 +116,11 @@ class Scales:
             return {"advantage": None, "entropy": None}
         key = (run.number, step, file_signature)
         with self._lock:
-            if key not in self._known:
-                self._known[key] = _quantiles(run, step)
-                while len(self._known) > CACHE_SIZE:
-                    self._known.popitem(last=False)
-            return self._known[key]
+            if key not in self._cache:
+                self._cache[key] = _quantiles(run, step)
+                while len(self._cache) > CACHE_SIZE:
+                    self._cache.popitem(last=False)
+            return self._cache[key]
 
 
 def credit_of(run: ViewedRun, step: int, number: int) -> Credits:
@@ -158,10 +158,10 @@ def siblings(run: ViewedRun, step: int, group: int, seat: int | None) -> dict[st
     """Return the episodes of a group, and the first turn at which their actions differ.
 
     Args:
-        run: of the episodes.
-        step: of the episodes.
-        group: its number.
-        seat: only its actions are shown; None: all.
+        run: run of the group.
+        step: step of the group.
+        group: number of the group.
+        seat: seat whose actions are compared; None: all seats.
 
     Raises:
         RequestError: the group does not exist, or its file cannot be read.
@@ -181,7 +181,7 @@ def siblings(run: ViewedRun, step: int, group: int, seat: int | None) -> dict[st
             member["illegal"] += row["event"] in ("illegal", "unparsable")
             member["actions"].append(row["action"] if seat in (None, row["seat"]) else None)
     action_lists = [member["actions"] for member in members.values()]
-    difference = None  # number of the first turn that differs
+    difference = None  # index of the first turn at which actions differ
     for index in range(max(map(len, action_lists))):
         if len({actions[index] if index < len(actions) else ... for actions in action_lists}) > 1:
             difference = index
@@ -205,10 +205,10 @@ class DecodedToken(NamedTuple):
 
 
 class Decoder:
-    """The tokenizers of a run's policies, as far as they are on this machine.
+    """The tokenizers of a run's policies that are on this machine.
 
     Args:
-        config: of the run, as in its file.
+        config: configuration of the run, as in its file.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -228,8 +228,8 @@ class Decoder:
             else:
                 self._by_policy[name] = tokenizer
 
-    def of(self, agent: str) -> Tokenizer | None:
-        """Return the tokenizer of a player in text form; None if it is not on this machine."""
+    def tokenizer_of(self, agent: str) -> Tokenizer | None:
+        """Return a player's tokenizer; None if it is not on this machine."""
         try:
             name = ref(agent).name or MAIN
         except SparringError:
@@ -289,7 +289,7 @@ def _file(name: str) -> Path | None:
     return Path(cached) if isinstance(cached, str) else None
 
 
-PUBLIC = ("seat", "moment", "attempt")  # fields of a turn that other seats may see
+PUBLIC = ("seat", "moment", "attempt")  # fields of a turn that all seats may see
 CREDIT_FIELDS = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
 )
@@ -321,10 +321,10 @@ class Replays:
         """Return an episode.
 
         Args:
-            run: of the episode.
-            step: of the episode.
-            number: of the episode.
-            seat: of the viewer; None shows all.
+            run: run of the episode.
+            step: step of the episode.
+            number: number of the episode in its step.
+            seat: seat whose view is shown; None shows all.
 
         Raises:
             RequestError: the episode or seat does not exist, or its file cannot be read.
@@ -429,7 +429,7 @@ def _regret(turn: Turn) -> float | None:
 def _segments(
     record: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
 ) -> list[dict[str, Any]]:
-    tokenizer, segments, offset = decoder.of(record["agent"]), [], 0
+    tokenizer, segments, offset = decoder.tokenizer_of(record["agent"]), [], 0
     turn_advantage = None if credit is None else credit["advantage"]
     for segment in record["segments"]:
         ids = segment["ids"]
@@ -492,7 +492,7 @@ def _neighbours(run: ViewedRun, step: int, number: int, group: int) -> dict[str,
 
 
 def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
-    """Return a note if the tokenizer of this machine does not reproduce the recorded text."""
+    """Return a note if the decoded tokens do not contain the recorded reply."""
     for turn in turns:
         if turn["hidden"] or not turn["segments"]:
             continue

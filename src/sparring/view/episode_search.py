@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from sparring.core.errors import SparringError
 from sparring.play.parquet_parts import DAMAGED
 from sparring.play.store import EpisodeStore
-from sparring.view.episode_index import EPISODES, SEATS, EpisodeIndex
+from sparring.view.episode_index import EPISODES, SEATS_PER_CAST, EpisodeIndex
 from sparring.view.http_requests import RequestError
 from sparring.view.viewed_run import PEOPLE
 
-OUTCOMES = {"win": "gained > 0", "draw": "gained = 0", "loss": "gained < 0"}
-OF = {"training": f"run < {PEOPLE}", "people": f"run >= {PEOPLE}"}
+OUTCOMES = {"win": "seat_return > 0", "draw": "seat_return = 0", "loss": "seat_return < 0"}
+SOURCES = {"training": f"run < {PEOPLE}", "people": f"run >= {PEOPLE}"}
 _RANGE = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)?(-)?(-?[0-9.]+(?:e-?[0-9]+)?)?")
 Condition = tuple[str, list[Any]]
 QueryParams = Mapping[str, str]
@@ -31,8 +31,8 @@ class Cast(NamedTuple):
 
     Attributes:
         game: label of the environment.
-        roles: of the seats.
-        agents: players of the seats, in text form.
+        roles: role of each seat.
+        agents: player of each seat, in text form.
     """
 
     game: str
@@ -58,10 +58,10 @@ def _episode_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition
     if runs := params.get("run"):
         numbers = [int_param({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
         yield f"list_contains(?::INTEGER[], run % {PEOPLE})", [numbers]
-    if of := params.get("of"):
-        if of not in OF:
-            raise RequestError(400, f"of is one of {', '.join(OF)}")
-        yield OF[of], []
+    if source := params.get("of"):
+        if source not in SOURCES:
+            raise RequestError(400, f"of is one of {', '.join(SOURCES)}")
+        yield SOURCES[source], []
     if game := params.get("game"):
         yield _is_among("cast_id", [number for number, cast in casts.items() if cast.game == game])
     for name, column in (("turns", "turns"), ("step", "step"), ("group", "group_id")):
@@ -70,7 +70,7 @@ def _episode_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition
     if params.get("forfeited"):
         yield f"forfeited_by IS {'NOT ' if _parse_flag(params, 'forfeited') else ''}NULL", []
     if params.get("text"):
-        yield "(run, step, episode) IN (SELECT (run, step, episode) FROM spoken)", []
+        yield "(run, step, episode) IN (SELECT (run, step, episode) FROM matches)", []
     if params.get("seat") or params.get("player"):
         yield from _seat_conditions(params, casts)
         return
@@ -81,17 +81,18 @@ def _episode_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition
 
 
 def _seat_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition]:
-    seat_numbers = [
-        number * SEATS + seat
+    cast_seats = [
+        number * SEATS_PER_CAST + seat
         for number, cast in casts.items()
         for seat, (role, agent) in enumerate(zip(cast.roles, cast.agents, strict=True))
         if params.get("seat", role) in ("", role) and params.get("player", agent) in ("", agent)
     ]
     conditions = [*_outcome_conditions(params), *_measurement_conditions(params)]
     if not conditions:
-        yield _is_among("cast_id", sorted({place // SEATS for place in seat_numbers}))
+        cast_ids = {cast_seat // SEATS_PER_CAST for cast_seat in cast_seats}
+        yield _is_among("cast_id", sorted(cast_ids))
         return
-    text, values = _is_among("place", seat_numbers)
+    text, values = _is_among("cast_seat", cast_seats)
     clause = " AND ".join([text, *(text for text, _ in conditions)])
     values = [*values, *(value for _, numbers in conditions for value in numbers)]
     yield f"id IN (SELECT id FROM seats WHERE {clause})", values
@@ -185,18 +186,18 @@ FACETS: Mapping[str, Callable[[int, Cast], Iterable[Any]]] = {
     "player": lambda run, cast: set(cast.agents),
 }
 LIMIT = 200  # rows of a page
-SEARCH_SECONDS = 2.0  # time limit of a search for words
+SEARCH_SECONDS = 2.0  # time limit of a text search
 MAX_FACETS = 100  # values per facet
-Counts = list[tuple[int, int, int]]  # run, cast, episodes
+Counts = list[tuple[int, int, int]]  # run, cast, number of episodes
 
 
 def find(index: EpisodeIndex, params: Mapping[str, str], folders: Mapping[int, Path]) -> Any:
     """Return a page of episodes that meet all conditions, with facets.
 
     Args:
-        index: of all runs.
-        params: parameters, see docs/view.md.
-        folders: of the runs that are searched for words, by number in the index.
+        index: the index of all runs.
+        params: parameters of the request, see docs/view.md.
+        folders: folders that are searched for text, by the run's number in the index.
 
     Raises:
         RequestError: a parameter or its value is invalid.
@@ -278,38 +279,38 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
 
 
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
-    """Create the table ``spoken`` of the episodes that contain these words, in limited time."""
+    """Create the table ``matches`` of the episodes that contain the text, in limited time."""
     other_params = {key: value for key, value in params.items() if key != "text"}
     condition, values = conditions_of(other_params, _casts(cursor))
     steps = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
-    deadline, found_episodes, num_rows = time.monotonic() + SEARCH_SECONDS, [], 0
+    deadline, matching_episodes, num_searched = time.monotonic() + SEARCH_SECONDS, [], 0
     for run, step in steps:
         if time.monotonic() > deadline:
             break
-        numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
-        found_episodes += [(run, step, number) for number in numbers]
-        num_rows += 1
+        numbers = _episodes_with_text(folders[run], step, params["text"]) if run in folders else []
+        matching_episodes += [(run, step, number) for number in numbers]
+        num_searched += 1
     table = pa.table(
         {
-            name: pa.array([row[index] for row in found_episodes], pa.int64())
+            name: pa.array([row[index] for row in matching_episodes], pa.int64())
             for index, name in enumerate(("run", "step", "episode"))
         }
     )
-    cursor.register("found_words", table)
-    cursor.execute("CREATE OR REPLACE TEMP TABLE spoken AS SELECT * FROM found_words")
-    return {"parts": num_rows, "of": len(steps)}
+    cursor.register("new_matches", table)
+    cursor.execute("CREATE OR REPLACE TEMP TABLE matches AS SELECT * FROM new_matches")
+    return {"parts": num_searched, "of": len(steps)}
 
 
-def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:
+def _episodes_with_text(folder: Path, step: int, text: str) -> list[int]:
     store = EpisodeStore(folder / EPISODES)
     try:
         table = store.load(store.path(step), ("episode_id", "told", "reply"))
     except (SparringError, *DAMAGED):
         return []  # the index lists it as unreadable
     in_prompt, in_reply = (
-        pc.match_substring(table[name], words, ignore_case=True) for name in ("told", "reply")
+        pc.match_substring(table[name], text, ignore_case=True) for name in ("told", "reply")
     )
     is_match = pc.or_(pc.fill_null(in_prompt, False), pc.fill_null(in_reply, False))
     numbers: list[int] = pc.unique(table.filter(is_match)["episode_id"]).to_pylist()

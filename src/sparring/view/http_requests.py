@@ -71,7 +71,7 @@ class Guard:
         app: the guarded application.
         token: required for data in ``Authorization: Bearer``.
         hosts: allowed names in ``Host`` besides loopback, with or without a port.
-        any_address: whether ``Host`` may be any IP address; DNS rebinding cannot forge these.
+        any_address: whether ``Host`` may be any IP address; DNS rebinding works only with names.
     """
 
     app: App
@@ -80,7 +80,7 @@ class Guard:
     any_address: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
+        """Answer a forbidden request with an error, and pass on all others."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -211,8 +211,8 @@ class RequestError(SparringError):
     """An error that is sent as the answer to a request.
 
     Args:
-        status: of HTTP.
-        message: one line.
+        status: HTTP status code.
+        message: text of one line.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -281,7 +281,7 @@ class JsonBody:
         """Return a text, or None if the field is missing.
 
         Raises:
-            RequestError: the field is no text, or longer than ``longest`` characters.
+            RequestError: the field is not a text, or longer than ``max_length`` characters.
         """
         value = self._fields.get(name)
         if value is not None and (not isinstance(value, str) or len(value) > max_length):

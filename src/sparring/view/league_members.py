@@ -20,31 +20,42 @@ from sparring.view.http_requests import one_line
 from sparring.view.run_files import read_regular_file
 from sparring.view.viewed_run import ViewedRun
 
-MAX_FORMER = 300  # former members that are drawn; if there are more, every n-th one
+MAX_FORMER = 300  # former members that are drawn; of a larger number, every n-th one
 MAX_POLICIES = 12  # policies that are drawn
-TEXT = 60  # characters of a tag
-KEPT, LEFT, NEW = "kept", "left", "new"  # states; new: taken after the newest checkpoint
+MAX_TAG = 60  # characters of a displayed tag
+KEPT, LEFT, NEW = (
+    "kept",
+    "left",
+    "new",
+)  # states of a member; new: added after the newest checkpoint
 START, NOW = "start", "now"
 
 
 def family(run: ViewedRun) -> dict[str, Any]:
     """Return the members of a run's league with their parents."""
     notes: list[str] = []
-    step, checkpoint_members = newest(run, (ENGINE, STATE), members_of, notes)
+    step, checkpoint_members = read_newest(run, (ENGINE, STATE), members_of, notes)
     members = checkpoint_members or []
     lineage_of = {str(member): lineage for member, lineage in members}
     rows: list[dict[str, Any]] = []
     policies = _policies(run)
     for name, trained in list(policies.items())[:MAX_POLICIES]:
         policy_members = [member for member, _ in members if (member.name or MAIN) == name]
-        taken = snapshots_of_policy(run, name, notes) if trained else {}
-        extra = {
+        snapshots = snapshots_of_policy(run, name, notes) if trained else {}
+        from_checkpoint = {
             text: lineage
             for text, lineage in lineage_of.items()
-            if lineage != Lineage() or text not in taken
+            if lineage != Lineage() or text not in snapshots
         }
         rows += _policy_rows(
-            run, name, trained, policy_members, step, {**taken, **extra}, taken, notes
+            run,
+            name,
+            trained,
+            policy_members,
+            step,
+            {**snapshots, **from_checkpoint},
+            snapshots,
+            notes,
         )
     if len(policies) > MAX_POLICIES:
         notes.append(f"{len(policies) - MAX_POLICIES} more policies are not drawn")
@@ -103,7 +114,7 @@ def _policy_rows(
     notes: list[str],
 ) -> list[dict[str, Any]]:
     """Return the rows of a policy, oldest first: start, snapshots, current weights."""
-    origin = start = str(snapshot(0, name))  # a member with league.start
+    origin = start = str(snapshot(0, name))  # a league member if league.start is set
     if start not in lineages:
         start = START if name == MAIN else f"{START}-{name}"
     lineages = {
@@ -114,7 +125,11 @@ def _policy_rows(
     if not trained:
         return rows
     num_steps, current_names = run.step or 0, {str(member) for member in members}
-    snapshots = [_row(str(m), name, m.step, KEPT, lineages[str(m)]) for m in members if m.step]
+    snapshots = [
+        _row(str(member), name, member.step, KEPT, lineages[str(member)])
+        for member in members
+        if member.step
+    ]
     former = [text for text in snapshot_names if text not in current_names]
     if len(former) > MAX_FORMER:
         stride = -(-len(former) // MAX_FORMER)
@@ -125,8 +140,8 @@ def _policy_rows(
         state = NEW if step is None or member_step > step else LEFT
         snapshots.append(_row(text, name, member_step, state, lineages.get(text)))
     rows += sorted(snapshots, key=lambda row: row["step"])
-    newest = str(PlayerRef("learner").for_policy(name))
-    return [*rows, _row(newest, name, max(num_steps, rows[-1]["step"]), NOW)]
+    learner = str(PlayerRef("learner").for_policy(name))
+    return [*rows, _row(learner, name, max(num_steps, rows[-1]["step"]), NOW)]
 
 
 def _row(
@@ -138,7 +153,7 @@ def _row(
         "policy": policy,
         "step": step,
         "state": state,
-        "tag": lineage.tag[:TEXT] if lineage.tag is not None else None,
+        "tag": lineage.tag[:MAX_TAG] if lineage.tag is not None else None,
         "parent": lineage.parent,
         "recorded": lineage.parent is not None,
     }
@@ -164,22 +179,22 @@ def _set_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str,
 
 ENGINE = "engine.json"
 READ_ERRORS = (OSError, ValueError, TypeError, LookupError, AttributeError, SparringError)
-Read = TypeVar("Read")
+Content = TypeVar("Content")
 
 
-def newest(
-    run: ViewedRun, files: Sequence[str], read: Callable[..., Read], notes: list[str]
-) -> tuple[int | None, Read | None]:
+def read_newest(
+    run: ViewedRun, files: Sequence[str], read: Callable[..., Content], notes: list[str]
+) -> tuple[int | None, Content | None]:
     """Return (step of the newest readable checkpoint, its content).
 
     Args:
-        run: of the checkpoint.
+        run: run of the checkpoint.
         files: JSON files in the checkpoint.
         read: converts the content of the files.
         notes: a line is added for each checkpoint that cannot be read.
     """
     for step in reversed(run.checkpoints()):
-        folder = folder_of(run, step)
+        folder = checkpoint_folder(run, step)
         try:
             texts = [read_regular_file(folder / name, 0)[0] for name in files]
             return step, read(*map(parse_json, texts))
@@ -188,7 +203,7 @@ def newest(
     return None, None
 
 
-def folder_of(run: ViewedRun, step: int) -> Path:
+def checkpoint_folder(run: ViewedRun, step: int) -> Path:
     """Return the folder of a step's checkpoint."""
     return run.path / "checkpoints" / f"step_{step:06d}"
 
@@ -204,11 +219,11 @@ class Lineage(NamedTuple):
 
 
 def snapshots_of_policy(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, Lineage]:
-    """Return all snapshots that a run took of a policy, by name, oldest first.
+    """Return the lineage of each snapshot that a run took of a policy, by name, oldest first.
 
     Args:
-        run: of the league.
-        policy: its name.
+        run: run of the league.
+        policy: name of the policy.
         notes: a line is added if the former members are unknown.
     """
     league = run.config.get("league")

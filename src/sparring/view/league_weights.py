@@ -1,6 +1,6 @@
-"""The meta-strategy of a run's league: the weight of each member by a meta-solver.
+"""The meta-strategy of a run's league: the weights that a meta-solver gives to the members.
 
-Only Sparring's built-in solvers run here. So no request and no viewed run can start foreign code.
+Only built-in solvers run here, so that no request and no viewed run can start foreign code.
 """
 
 from __future__ import annotations
@@ -27,13 +27,20 @@ from sparring.league.meta_game import (
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
 from sparring.view.http_requests import one_line
-from sparring.view.league_members import ENGINE, TEXT, Lineage, folder_of, members_of, newest
+from sparring.view.league_members import (
+    ENGINE,
+    MAX_TAG,
+    Lineage,
+    checkpoint_folder,
+    members_of,
+    read_newest,
+)
 from sparring.view.run_files import signature
 from sparring.view.viewed_run import ViewedRun
 
 SLOT = "league.meta_solvers"
 DEFAULT = "max_entropy_nash"  # solver for runs without a meta-solver
-MAX_MEMBERS = 64  # members with weights; for twice as many some solvers take half a minute
+MAX_MEMBERS = 64  # for twice as many members some solvers take half a minute
 SOLVER_ERRORS = (SparringError, ArithmeticError, ValueError, TypeError)  # shown as a note
 CACHE_SIZE = 32  # answers
 Row = list[Any]
@@ -42,7 +49,7 @@ Row = list[Any]
 class Solver(NamedTuple):
     """A meta-solver, and where it was chosen."""
 
-    config: Any  # a text or a mapping, as in a configuration
+    config: Any  # a string or a mapping, as in a configuration
     source: str | None  # configuration key; None: chosen by the reader, or the default
 
 
@@ -58,17 +65,17 @@ class MetaStrategies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+        self._cache: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
     def of(self, run: ViewedRun, solver_name: str = "", environment: str = "") -> dict[str, Any]:
-        """Return weights and payoffs of the newest checkpoint's members, or the reason ``why`` not.
+        """Return the members' weights and payoffs in the newest checkpoint, or in ``why`` a reason.
 
         Args:
-            run: of the league.
-            solver_name: a meta-solver; empty: that of the run, or ``max_entropy_nash``.
+            run: run of the league.
+            solver_name: name of a meta-solver; empty: the run's, or else ``max_entropy_nash``.
             environment: a label; empty: see ``labels_of``.
         """
-        step, league = newest(run, (ENGINE, STATE), league_of, [])  # the page shows the notes
+        step, league = read_newest(run, (ENGINE, STATE), league_of, [])  # the page shows the notes
         run_solver = solver_of(run.config)
         solver = Solver(solver_name, None) if solver_name else run_solver or Solver(DEFAULT, None)
         label_weights, has_sides = environments_of(run.config), has_separate_sides(run.config)
@@ -76,14 +83,14 @@ class MetaStrategies:
         if step is not None and league is not None:
             labels = sorted({row.environment for row in league.book.rows})
             shares = labels_of(label_weights or dict.fromkeys(labels, 1.0), solver, environment)
-            files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
+            files = [signature(checkpoint_folder(run, step) / name) for name in (ENGINE, STATE)]
             key = (run.number, step, *files, repr(solver.config), repr(shares), has_sides)
             with self._lock:
-                if key not in self._known:
-                    self._known[key] = solve_league(league, solver.config, shares, has_sides)
-                    while len(self._known) > CACHE_SIZE:
-                        self._known.popitem(last=False)
-                result = {**self._known[key], "environments": [*shares]}
+                if key not in self._cache:
+                    self._cache[key] = solve_league(league, solver.config, shares, has_sides)
+                    while len(self._cache) > CACHE_SIZE:
+                        self._cache.popitem(last=False)
+                result = {**self._cache[key], "environments": [*shares]}
         return {
             "run": run.number,
             "step": step,
@@ -168,7 +175,7 @@ def labels_of(weights: Mapping[str, float], solver: Solver, chosen: str = "") ->
     A matchmaker solves each environment separately; then only the first one is used.
 
     Args:
-        weights: of all environments, by label.
+        weights: weight of each environment, by label.
         solver: the meta-solver.
         chosen: a label, or "".
     """
@@ -209,12 +216,12 @@ def solve_league(
     Args:
         league: members and payoff book.
         solver_config: the meta-solver, as in a configuration.
-        weights: of the environments, by their labels.
+        weights: weight of each environment, by label.
         has_sides: whether each of two sides has its own population.
     """
     members = [member for member, _ in league.members]
     labels = [
-        {"name": str(member), "tag": lineage.tag and lineage.tag[:TEXT]}
+        {"name": str(member), "tag": lineage.tag and lineage.tag[:MAX_TAG]}
         for member, lineage in league.members
     ]
     if not members or not weights or len(members) > MAX_MEMBERS:
@@ -282,7 +289,7 @@ def two_seats(book: Payoffs, labels: Iterable[str]) -> dict[str, tuple[int, int]
 
     Args:
         book: the payoff book.
-        labels: of two-sided environments; without episodes the seats are 0 and 1.
+        labels: labels of two-sided environments; without episodes the seats are 0 and 1.
     """
     seats = {}
     for label in labels:
@@ -304,7 +311,7 @@ def cells_of(
     Args:
         book: the payoff book.
         members: oldest first.
-        weights: of the environments, by their labels.
+        weights: weight of each environment, by label.
         seats: by environment, the first seat of each of two sides: rows are members in the first
             side, columns in the second side; None: members play any side.
     """

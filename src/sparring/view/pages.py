@@ -28,8 +28,8 @@ from sparring.view.watch import RunWatcher
 from sparring.view.worker_process import WorkerProcess
 
 WITH_REFERENCES = ("nash_conv/", "regret/", "optimal_rate/")  # metrics that have references
-BUSY_SECONDS = 20.0  # a search waits so long for the previous one
-SPARKS = 60  # points of a small curve
+BUSY_SECONDS = 20.0  # time that a search waits for the previous one
+SPARK_POINTS = 60  # points of a small curve
 PRELOADED = 8  # runs whose tokenizers are loaded at the start
 SEARCHES = 16  # size of the cache of searches
 MAX_NAMES = 64  # metrics in one request
@@ -44,17 +44,19 @@ class Pages:
     """The answers to requests; thread-safe.
 
     Args:
-        watch: of the runs.
+        watch: the runs and their index.
     """
 
     def __init__(self, watch: RunWatcher) -> None:
         self.watch = watch
         self.replays = Replays()
-        self._boards, self._chances = PositionPictures(), ActionProbabilities()
+        self._boards, self._probabilities = PositionPictures(), ActionProbabilities()
         self._reference_lines = WorkerProcess("sparring.view.pages")
         self._meta = MetaStrategies()
-        self._heavy = threading.Lock()  # held during a search
-        self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # latest searches
+        self._search_lock = threading.Lock()
+        self._searches: OrderedDict[tuple[Any, ...], Answer] = (
+            OrderedDict()
+        )  # results of the latest searches
 
     def preload(self) -> None:
         """Load the tokenizers of a few runs, so that the first replay is quick."""
@@ -71,13 +73,13 @@ class Pages:
         with run.lock:
             row = run.refresh().summary()
         index = self.watch.index
-        steps = [place for place in list(index.known) if place.run == run.number]
+        steps = [stored for stored in list(index.signatures) if stored.run == run.number]
         row["episodes"] = {
-            "parts": index.num_stored.get(run.number, 0),
+            "parts": index.num_stored_steps.get(run.number, 0),
             "indexed": len(steps),
-            "rows": sum(index.rows.get(place, 0) for place in steps),
+            "rows": sum(index.num_episodes.get(stored, 0) for stored in steps),
             "indexing": self.watch.indexing(run.number),
-            "left_out": sum(place.run == run.number for place, _ in list(index.left_out)),
+            "left_out": sum(stored.run == run.number for stored, _ in list(index.skipped_parts)),
         }
         return row
 
@@ -96,9 +98,9 @@ class Pages:
                     "provenance": run.starts,
                     "checkpoints": run.checkpoints(),
                     "stored": sorted(
-                        place.step
-                        for place in list(self.watch.index.known)
-                        if place.run == run.number
+                        stored.step
+                        for stored in list(self.watch.index.signatures)
+                        if stored.run == run.number
                     ),
                     "meanings": meanings([*run.metrics.curves, *run.timing.curves]),
                     "weights": weights_note(run.config, run.metrics.curves),
@@ -146,7 +148,7 @@ class Pages:
     def sparks(self, params: QueryParams) -> Answer:
         """Return small curves of several runs."""
         runs = self.watch.runs_of(params.get("runs", ""))
-        points = max(2, int_param(params, "points", SPARKS, 200))
+        points = max(2, int_param(params, "points", SPARK_POINTS, 200))
 
         def respond() -> Answer:
             by_run: dict[int, Answer] = {}
@@ -185,12 +187,12 @@ class Pages:
         watch.note_use()
 
         def respond() -> Answer:
-            if not self._heavy.acquire(timeout=BUSY_SECONDS):
+            if not self._search_lock.acquire(timeout=BUSY_SECONDS):
                 raise RequestError(503, "another search is running; try again")
             try:
                 return self._search(params)
             finally:
-                self._heavy.release()
+                self._search_lock.release()
 
         return self._versioned(respond)
 
@@ -199,16 +201,20 @@ class Pages:
         index = self.watch.index
         key = (index.generation, *sorted(params.items()))
         if key not in self._searches:
-            left_out = [
+            skipped_parts = [
                 {
-                    "run": place.run % PEOPLE,
-                    "part": f"{PLAYED_FOLDER}/" * (place.run >= PEOPLE) + part.part,
+                    "run": stored.run % PEOPLE,
+                    "part": f"{PLAYED_FOLDER}/" * (stored.run >= PEOPLE) + part.part,
                     "why": part.why,
                 }
-                for (place, _), part in sorted(index.left_out.copy().items())
+                for (stored, _), part in sorted(index.skipped_parts.copy().items())
             ]
             results = find(index, params, self.watch.folders(run.number for run in self.watch.runs))
-            self._searches[key] = {**results, "indexed": self.watch.indexed(), "left_out": left_out}
+            self._searches[key] = {
+                **results,
+                "indexed": self.watch.indexed(),
+                "left_out": skipped_parts,
+            }
             while len(self._searches) > SEARCHES:
                 self._searches.popitem(last=False)
         return self._searches[key]
@@ -259,7 +265,7 @@ class Pages:
             raise RequestError(404, "there is no such turn")
         if seat not in (None, episode.turns[turn].seat):
             raise RequestError(404, "the turn belongs to another seat")
-        return self._versioned(lambda: {**self._chances.at(run, step, episode, turn)})
+        return self._versioned(lambda: {**self._probabilities.at(run, step, episode, turn)})
 
     def exported(self, params: QueryParams) -> bytes:
         """Return a replay as one HTML file."""
@@ -274,7 +280,7 @@ class Pages:
         """End the processes that were started for answers."""
         self._boards.close()
         self._reference_lines.close()
-        self._chances.close()
+        self._probabilities.close()
 
     def changes(self, params: QueryParams) -> Answer | None:
         """Return what has changed since a version; None without changes."""
@@ -319,8 +325,8 @@ def series(run: ViewedRun, names: Sequence[str], x: str, since: str, points: int
     """Return curves of a run, and the events of its health rules.
 
     Args:
-        run: refreshed, its lock held.
-        names: of metrics in metrics.jsonl or timing.jsonl.
+        run: a refreshed run, whose lock is held.
+        names: names of metrics in metrics.jsonl or timing.jsonl.
         x: one of ``AXES``.
         since: ``cursor`` of an earlier answer; only newer data are returned.
         points: largest number of points per curve.
@@ -412,9 +418,11 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of random and best play; called in another process.
 
     Args:
-        question: ``config`` with the environments of a run, and ``names`` of figures.
+        question: ``config`` with a run's environments, and ``names`` of metrics.
     """
-    from sparring.report.baselines import baselines_of  # here, as it imports OpenSpiel
+    from sparring.report.baselines import (
+        baselines_of,
+    )  # imported here, because it imports OpenSpiel
 
     values = baselines_of(question["config"], question["names"])
     return {

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as NotReady
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +21,10 @@ from sparring.view.play_worker import make
 from sparring.view.watch import RunWatcher
 
 ENDED = "The process of this session was ended."
-MAX_SESSIONS = 4  # the least recently used one is dropped
-WAIT_SECONDS = 0.7  # a request waits so long for its answer
-JOB_SECONDS = 600.0  # a play process without an answer is ended after this time
-OPTIONS_SECONDS = 20.0  # timeout of the list of choices
+MAX_SESSIONS = 4  # above it, the least recently used one is dropped
+WAIT_SECONDS = 0.7  # time that a request waits for its answer
+JOB_SECONDS = 600.0  # a job's process is ended if it takes longer
+OPTIONS_SECONDS = 20.0  # time limit of the list of choices
 Answer = dict[str, Any]
 
 
@@ -32,8 +32,8 @@ class PlayServer:
     """The sessions of people who play; thread-safe.
 
     Args:
-        watch: of the runs.
-        trusted: further allowed opponents, besides players of the runs and the usual bots.
+        watch: the runs that people can play against.
+        trusted: allowed opponents besides the players of the runs and the usual bots.
         step: the checkpoint to play against; None: the newest.
         pool: creates the play process.
         answer: which policies to play against, as ``league.answer``; None: as configured.
@@ -66,7 +66,7 @@ class PlayServer:
         """Return the environments, seats and players to choose from.
 
         Args:
-            params: ``run``, a number, or none; ``environment``, or none.
+            params: ``run`` (a number) and ``environment``; both are optional.
             body: not used.
         """
         run = self.watch.run(params["run"]) if params.get("run") else None
@@ -74,7 +74,7 @@ class PlayServer:
         pending = self._thread.submit(self._answer, ["options", path, params.get("environment")])
         try:
             answer = pending.result(timeout=OPTIONS_SECONDS)
-        except NotYet:
+        except NotReady:
             raise RequestError(
                 503, "another episode is running; try again after its turn"
             ) from None
@@ -110,12 +110,14 @@ class PlayServer:
             name = names[0] if names else secrets.token_urlsafe(12)
             dropped: list[str] = []
             if not names:
-                oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
+                oldest = sorted(self._sessions, key=lambda name: self._sessions[name].last_use)
                 oldest = oldest[: max(0, len(oldest) - MAX_SESSIONS + 1)]
-                for old in oldest:
-                    del self._sessions[old]
+                for old_name in oldest:
+                    del self._sessions[old_name]
                 dropped, self._to_drop = [*self._to_drop, *oldest], []
-            new_session = ServerSession(key, "" if run is None else run.name, used=time.monotonic())
+            new_session = ServerSession(
+                key, "" if run is None else run.name, last_use=time.monotonic()
+            )
             session = self._sessions.setdefault(name, new_session)
         if names:
             return self._view(name, session)
@@ -208,7 +210,7 @@ class PlayServer:
             session = self._sessions.get(name)
             if session is None:
                 raise RequestError(404, "this session has ended; begin a new one")
-            session.used = time.monotonic()
+            session.last_use = time.monotonic()
             return session
 
     def _run_job(self, name: str, job: Job, waits: str) -> Answer:
@@ -218,13 +220,13 @@ class PlayServer:
             session.collect()
             if session.pending is None or (session.judging and job[0] == "next"):
                 session.pending = self._thread.submit(self._answer, job)
-                session.job, session.waits, session.since = job, waits, time.monotonic()
+                session.job, session.waits, session.job_start = job, waits, time.monotonic()
             elif session.job != job:
                 raise RequestError(409, f"this session still waits for {session.waits}")
             pending = session.pending
         try:
             answer = pending.result(timeout=WAIT_SECONDS)
-        except NotYet:
+        except NotReady:
             return self._view(name, session)
         except (RolloutError, CancelledError):
             answer = {}
@@ -240,7 +242,7 @@ class PlayServer:
             answer: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
             answer.update(session.state)
             if session.pending is not None:
-                seconds = round(time.monotonic() - session.since, 1)
+                seconds = round(time.monotonic() - session.job_start, 1)
                 answer["waits"] = {"for": session.waits, "seconds": seconds}
                 if not session.judging:
                     answer["phase"] = "thinking"
@@ -285,8 +287,8 @@ class ServerSession:
     job: Job | None = None  # the running job
     pending: Future[Answer] | None = None
     waits: str = ""  # what the session waits for, in words
-    since: float = 0.0
-    used: float = 0.0
+    job_start: float = 0.0
+    last_use: float = 0.0
 
     @property
     def judging(self) -> bool:

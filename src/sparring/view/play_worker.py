@@ -33,7 +33,7 @@ from sparring.run.folder import CONFIG
 from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
 
-JUDGES, PLAYS = 60.0, 300.0  # timeouts in seconds of an oracle's calls, and of other calls
+ORACLE_SECONDS, PLAY_SECONDS = 60.0, 300.0  # time limits of jobs with an oracle, and of others
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
@@ -58,7 +58,7 @@ class PlaySession:
         self.lobby, self.choices = lobby, choices
         self.game = lobby.game(choices["environment"])
         self.play = 0
-        self.replies: dict[int, str] = {}  # by turn of this episode
+        self.replies: dict[int, str] = {}  # by turn number of this episode
         self.begin(choices["seat"], choices["against"])
 
     def begin(self, seat: int, against: str | None) -> None:
@@ -117,13 +117,13 @@ class PlaySession:
         session = self.interactive
         if session.episode is None or self.end is not None:
             return
-        self._keep(session.episode)  # first, because the rest can fail
+        self._store(session.episode)  # first, because the rest can fail
         try:
             self.end = {**revealed_end(session, session.episode), "judgement": None, "why": None}
         except SparringError as error:
             self.trouble = f"The end cannot be shown: {error}"
 
-    def _keep(self, episode: Any) -> None:
+    def _store(self, episode: Any) -> None:
         if self.lobby.run is None:
             return
         try:
@@ -153,7 +153,7 @@ class PlaySession:
             self.hint.update(hint or {})
 
     def judge(self, oracle: Oracle | None, why: str) -> None:
-        """Judge the finished play.
+        """Judge the finished episode.
 
         Raises:
             RequestError: the episode is not over.
@@ -173,7 +173,7 @@ class PlaySession:
         figures = judgement(episode, self.interactive.seat)
         self.end.update(revealed_end(self.interactive, episode))
         self.end["judgement"] = {**figures, "oracle": oracle.name}
-        self._keep(episode)
+        self._store(episode)
 
     def state(self) -> Answer:
         """Return the state of the session."""
@@ -201,7 +201,7 @@ class PlayWorker:
     """Answers jobs, one at a time.
 
     Args:
-        trusted: further allowed opponents.
+        trusted: allowed opponents besides the usual ones.
         step: the checkpoint to play against; None: the newest.
         answer: which policies to play against, as ``league.answer``; None: as configured.
     """
@@ -216,10 +216,10 @@ class PlayWorker:
         """Return the answer to a job; errors become answers with a status."""
         kind, *arguments = job
         try:
-            with CallWatch(JUDGES if kind in ("hint", "judge") else PLAYS):
+            with CallWatch(ORACLE_SECONDS if kind in ("hint", "judge") else PLAY_SECONDS):
                 result: Answer = getattr(self, f"on_{kind}")(*arguments)
-        except RequestError as refused:
-            return {"error": str(refused), "status": refused.status}
+        except RequestError as error:
+            return {"error": str(error), "status": error.status}
         except SparringError as error:
             return {"error": str(error), "status": 400}
         return result
@@ -302,7 +302,10 @@ class PlayWorker:
             try:
                 oracle, note = choose_oracle(game, lobby.oracle(game))
             except HungError:
-                oracle, note = None, f"it takes longer than {JUDGES:g} s to judge a position"
+                oracle, note = (
+                    None,
+                    f"it takes longer than {ORACLE_SECONDS:g} s to judge a position",
+                )
             except SparringError as error:
                 oracle, note = None, str(error)
             why = note.removeprefix(f"{game.name}: no regret, as ")
@@ -318,7 +321,7 @@ def position(session: InteractiveSession) -> Answer:
     """Return the position as the person's seat sees it.
 
     Args:
-        session: finished or not.
+        session: a session, finished or not.
     """
     first_prompt = session.person_turns[0].prompt if session.person_turns else session.prompt
     legal = session.legal
@@ -342,12 +345,12 @@ def picture(session: InteractiveSession, seat: int | None) -> Answer | None:
     """Return the position drawn in both themes and in words; None if it cannot be drawn.
 
     Args:
-        session: finished or not.
-        seat: of the viewer; None hides nothing.
+        session: a session, finished or not.
+        seat: seat of the viewer; None hides nothing.
     """
     play = session.play
     if is_searchable_play(play) and session.full_style_game is not session.game:
-        play = session.full_style_game.state_of(play.node)  # with the wording for people
+        play = session.full_style_game.state_of(play.node)  # described in words for people
     if not isinstance(play, Drawable):
         return None
     try:
@@ -375,8 +378,8 @@ def revealed_end(session: InteractiveSession, episode: Episode) -> Answer:
     """Return a finished episode with all hidden information.
 
     Args:
-        session: a finished one.
-        episode: its record, judged or not.
+        session: a finished session.
+        episode: record of its episode, judged or not.
     """
     game, opponent = session.game, session.opponent
     probability_texts = {}
@@ -416,7 +419,7 @@ def judgement(episode: Episode, seat: int) -> Answer:
 
     Args:
         episode: a judged episode.
-        seat: of the person.
+        seat: seat of the person.
     """
     turns = [turn for turn in episode.decisions if turn.seat == seat]
     regrets = [value for turn in turns if (value := regret(turn)) is not None]

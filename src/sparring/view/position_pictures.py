@@ -17,7 +17,9 @@ from sparring.view.viewed_run import ViewedRun
 from sparring.view.worker_process import WorkerProcess
 
 MAX_PICTURES = 200  # pictures of an exported replay
-Picture = Mapping[str, str | None]  # svg; said: the position in words; why: reason if none
+Picture = Mapping[
+    str, str | None
+]  # svg; said: the position in words; why: reason if there is no picture
 
 
 class PositionPictures:
@@ -29,14 +31,14 @@ class PositionPictures:
     def draw(
         self, run: ViewedRun, step: int, number: int, turn: int, seat: int | None, theme: str
     ) -> Picture:
-        """Return a picture of the position before a turn, or null with the reason ``why``.
+        """Return a picture of the position before a turn, or in ``why`` why there is none.
 
         Args:
-            run: of the episode.
-            step: of the episode.
-            number: of the episode.
+            run: run of the episode.
+            step: step of the episode.
+            number: number of the episode in its step.
             turn: number of the turn, from 0; the number of turns means the last position.
-            seat: of the viewer; None hides nothing.
+            seat: seat of the viewer; None hides nothing.
             theme: light or dark.
         """
         question = {"folder": str(run.path), "step": step, "episode": number, "turn": turn}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sparring.core.files import parse_json
 from sparring.run.events import MAX_FIGURE, MAX_STEP
 
-Signature = tuple[int, int, int]  # of a file: size, time of the last change (ns), inode
+Signature = tuple[int, int, int]  # size, time of the last change (ns) and inode of a file
 
 
 def signature(path: Path) -> Signature | None:
@@ -70,7 +70,7 @@ class JsonLines(ABC):
     """The complete lines of a file of JSON objects, each with its step.
 
     Attributes:
-        path: of the file, which may not exist yet.
+        path: path of the file, which may not exist yet.
         generation: number of times that the file was replaced or shortened.
         damaged: number of skipped lines that do not belong to a step.
     """
@@ -137,8 +137,8 @@ class FigureColumns(JsonLines):
     """metrics.jsonl or timing.jsonl by columns.
 
     Attributes:
-        steps: of each line.
-        curves: by name of the metric.
+        steps: step of each line.
+        curves: values of each metric, by its name.
     """
 
     steps: array[int] = field(default_factory=lambda: array("q"))
@@ -215,8 +215,8 @@ def thinned(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
     """Return the indices of a thinned curve: the smallest and largest value of each bucket.
 
     Args:
-        x: positions; only their number is used.
-        y: values; NaN for missing ones.
+        x: positions of the points; only their number is used.
+        y: values of the points; NaN if missing.
         points: largest number of points, at least 2.
     """
     if len(x) <= points:
@@ -237,9 +237,9 @@ def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
     """Return the positions of steps on an axis.
 
     Args:
-        kind: step, plays, tokens (trained tokens) or seconds (of rounds and evaluations).
+        kind: step; or totals of plays, trained tokens, or seconds of rounds and evaluations.
         steps: numbers of steps.
-        timing: of the run; a missing step has the position of the last earlier step.
+        timing: timing.jsonl of the run; a missing step has the position of the step before it.
     """
     if kind == "step":
         return np.array(steps, dtype=np.float64)

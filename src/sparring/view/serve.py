@@ -37,12 +37,12 @@ def serve(
     Args:
         roots: run folders, or folders that contain some.
         host: address to listen on.
-        port: None: 7460, or any free port if 7460 is in use.
-        print_line: called with lines for the user.
-        browser: whether to open the page.
-        query: of the printed address, such as ``?view=play``.
-        trusted: further opponents for people, besides the usual bots.
-        step: checkpoint that people play against; None: the newest.
+        port: port to listen on; None: 7460, or any free port if 7460 is in use.
+        print_line: called with each line for the user.
+        browser: whether to open the page in a browser.
+        query: query of the printed address, such as ``?view=play``.
+        trusted: opponents for people besides the usual bots.
+        step: step of the checkpoint that people play against; None: the newest.
         answer: which policies people play against, as ``league.answer``; None: as configured.
 
     Raises:
@@ -131,7 +131,7 @@ def _url_host(host: str) -> str:
 
 
 def _open_browser(address: str) -> Path | None:
-    """Open an address by a private file, as other users can read command lines (with the token)."""
+    """Open an address through a private file, as others could read the token in a command line."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

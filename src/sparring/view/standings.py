@@ -17,19 +17,19 @@ from sparring.report.worker_status import (
     workers_sentence,
 )
 from sparring.run.state import STATE, RunState
-from sparring.view.league_members import newest
+from sparring.view.league_members import read_newest
 from sparring.view.league_weights import describe_answer
 from sparring.view.viewed_run import ViewedRun
 
-HALF_WIDTH = 0.05  # a win rate's interval with at most this half-width is narrow
-STEPS = 2000  # newest steps whose workers are shown
+HALF_WIDTH = 0.05  # largest half-width of a narrow interval of a win rate
+STEPS = 2000  # number of newest steps that the page of workers shows
 Lines = Sequence[Mapping[str, Any]]
 
 
 def league(run: ViewedRun) -> dict[str, Any]:
     """Return the payoff book of the newest readable checkpoint, without self-play rows."""
     notes: list[str] = []
-    step, results = newest(
+    step, results = read_newest(
         run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
     )
     standings = [row for row in results or [] if row.player != row.opponent]
@@ -70,7 +70,7 @@ def _has_decay(run: ViewedRun) -> bool:
 
 
 def _missing_plays(row: PairResults, has_decay: bool) -> int | None:
-    """Return how many more episodes give a narrow interval; None with decay or without results."""
+    """Return how many more episodes a narrow interval needs; None with decay or without results."""
     if row.exact:
         return 0
     if row.win_rate is None or has_decay:
@@ -81,7 +81,7 @@ def _missing_plays(row: PairResults, has_decay: bool) -> int | None:
 
 
 def workers(run: ViewedRun) -> dict[str, Any]:
-    """Return the workers' figures in timing.jsonl, step by step."""
+    """Return the workers' metrics in timing.jsonl, by step."""
     timing, metrics = run.timing, run.metrics
     names = [*timing.curves]
     lines = [
@@ -130,7 +130,7 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
 
     Args:
         run: the run of the workers.
-        lines: of timing.jsonl in which workers played.
+        lines: lines of timing.jsonl in which workers played.
 
     Returns:
         ``lanes``, one per recorded worker; ``all``, from the totals of each step, with the number

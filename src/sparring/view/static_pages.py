@@ -1,7 +1,7 @@
 """The page of the viewer with links to its JavaScript modules, and a replay as one HTML file.
 
-A browser would load modules level by level, as it reads their imports. The links in the page name
-all modules at once. They are computed from the imports.
+Without these links a browser would find each module only in the imports of the one before. The
+links are computed from the imports, so that it loads all modules at once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from sparring.view.position_pictures import Picture
 from sparring.view.run_files import read_regular_file
 
 STATIC = Path(__file__).parent / "static"
-AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; ahead.js requests data early
+AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; ahead.js requests the first data
 FIRST_VIEW = "runs"
 MARK = "<!-- modules -->"  # place of the links in index.html
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w./-]+)["'];""", re.MULTILINE)
 _VIEW = re.compile(r"""(\w+): \{[^{}]*import\("\./([\w.-]+)"\)""")
 
 
-def shell(params: Mapping[str, str]) -> bytes:
-    """Return the page for an address.
+def app_page(params: Mapping[str, str]) -> bytes:
+    """Return the page of the viewer.
 
     Args:
-        params: its query; ``view`` names the view.
+        params: query parameters of the address; ``view`` is the view that opens first.
 
     Raises:
         OSError: a file of the page is missing.
@@ -80,7 +80,7 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
     """Return the page of a replay.
 
     Args:
-        episode: of ``Replays.show``, for all seats or one.
+        episode: result of ``Replays.show``, for all seats or for one.
         boards: pictures by turn number.
 
     Raises:
@@ -91,13 +91,14 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
     # one classic script in its own scope
     script = _check_element('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
     style = _check_element("\n".join(_read_listed(STYLES)), "style")
-    policy = (
+    content_policy = (
         f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(f"{episode['game']}, episode {episode['episode']}")
     head = (
-        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{style}</style>"
     )

@@ -1,4 +1,4 @@
-"""Run folders in the viewer: they are named by number, and never written."""
+"""Run folders in the viewer, which never writes to them. Requests name a run by its number."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from sparring.view.run_files import (
     signature,
 )
 
-FRESH = 60.0  # seconds since the last metrics within which a run counts as training
-LATEST = 20  # newest steps, for rates
+FRESH = 60.0  # a run counts as training for so many seconds after its last metrics
+NUM_LATEST = 20  # newest steps whose median rate is shown
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED_FOLDER)
 BY_PEOPLE = f"{PLAYED_FOLDER}/episodes"
 FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
 WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
-PEOPLE = 1 << 20  # in the index, episodes with people have the run's number plus this
+PEOPLE = 1 << 20  # added to a run's number in the index for its episodes with people
 DEPTH = 3  # levels of folders that are searched for runs
 
 
@@ -44,16 +44,16 @@ class ViewedRun:
     """A run folder.
 
     Args:
-        number: its name in requests.
-        path: of the folder.
-        name: its displayed name.
+        number: number of the run in requests.
+        path: path of the folder.
+        name: displayed name of the run.
     """
 
-    people = False  # whether these are the episodes of people against a run
+    people = False  # whether this is a subfolder of episodes with people
 
     def __init__(self, number: int, path: Path, name: str) -> None:
         self.number, self.path, self.name = number, path, name
-        self.changed = 0  # version of the last change
+        self.changed = 0  # version of ``RunWatcher`` at the last change
         self.metrics = FigureColumns(path=path / METRICS)
         self.timing = FigureColumns(path=path / TIMING)
         self.health = HealthEvents(path=path / HEALTH)
@@ -111,12 +111,12 @@ class ViewedRun:
 
     @property
     def step(self) -> int | None:
-        """Finished steps."""
+        """Number of the last finished step."""
         return self.metrics.steps[-1] if self.metrics.steps else None
 
     @property
     def steps(self) -> int | None:
-        """Steps in the configuration."""
+        """Number of steps in the configuration."""
         steps = self.config.get("steps")
         return steps if type(steps) is int else None
 
@@ -180,7 +180,7 @@ class ViewedRun:
         medians = []
         for name in ("games_per_second", "seconds/round"):
             curve = self.timing.curves.get(name)
-            latest = [] if curve is None else sorted(v for v in curve.values[-LATEST:] if v > 0)
+            latest = [] if curve is None else sorted(v for v in curve.values[-NUM_LATEST:] if v > 0)
             medians.append(latest[len(latest) // 2] if latest else None)
         rate, seconds = medians
         seconds_left = None
@@ -230,7 +230,7 @@ class HumanPlays(ViewedRun):
     """The episodes that people played against a run, in a subfolder with the layout of a run.
 
     Args:
-        base: the run.
+        base: the run that people played against.
     """
 
     people = True

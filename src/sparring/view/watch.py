@@ -1,7 +1,7 @@
 """The viewer's runs, their episode index, and a version that grows with each change.
 
 Requests check the run folders for changes, at most twice a second. A thread builds the whole index
-at the start, and later updates it only while somebody looks at episodes. While a run is training,
+at the start, and later updates it only while somebody views episodes. While a run is training,
 the thread uses only a small share of a core.
 """
 
@@ -27,8 +27,8 @@ from sparring.view.viewed_run import (
 
 CHECK_EVERY = 0.5  # seconds between two checks of known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
-USE_SECONDS = 10.0  # after a use of the index, it is updated for this time
-INDEX_WAIT = 0.3  # seconds that such a use waits for the index
+USE_SECONDS = 10.0  # the index is updated for so many seconds after each use
+INDEX_WAIT = 0.3  # seconds that a use waits for the update of the index
 OF_PEOPLE = "-people"
 LIVE_PARTS = 1  # stored steps that are indexed at once while a run is training
 LIVE_SHARE = 0.007  # share of a core for the index while a run is training
@@ -130,7 +130,7 @@ class RunWatcher:
     def _update(self, pending: set[int], limit: int | None) -> bool:
         """Index stored steps of runs; return whether all are indexed."""
         folders, is_done = self.folders(pending), True
-        with suppress(OSError):  # the next check handles a folder that has been deleted
+        with suppress(OSError):  # a folder has just been deleted; the next check handles it
             is_done = self.index.update(folders, self._on_indexed, limit)
         with self._lock:
             self._current = set()
@@ -189,9 +189,9 @@ class RunWatcher:
         """Return the numbers of indexed and stored steps."""
         index = self.index
         return {
-            "parts": len(index.known),
-            "of": sum(index.num_stored.values()),
-            "rows": sum(list(index.rows.values())),
+            "parts": len(index.signatures),
+            "of": sum(index.num_stored_steps.values()),
+            "rows": sum(list(index.num_episodes.values())),
         }
 
     def changes(self, since: int) -> dict[str, Any] | None:

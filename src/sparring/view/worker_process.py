@@ -18,7 +18,7 @@ from sparring.config.plugins.guard import CallWatch
 from sparring.core.files import parse_json
 from sparring.view.http_requests import RequestError, json_bytes, one_line
 
-SECONDS = 20.0  # timeout of an answer, with the start of the process
+SECONDS = 20.0  # time limit of an answer, including the start of the process
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -26,8 +26,8 @@ class WorkerProcess:
     """A process that answers one question at a time; thread-safe.
 
     Args:
-        module: a module with a function ``answer``, from a JSON object to a JSON object.
-        seconds: timeout of an answer.
+        module: name of a module whose function ``answer`` maps a JSON object to a JSON object.
+        seconds: time limit of an answer.
     """
 
     def __init__(self, module: str, seconds: float = SECONDS) -> None:
@@ -96,7 +96,7 @@ def _answer_questions(pipe: Connection, module: str) -> None:
                 return
             try:
                 answer = import_module(module).answer(question)
-            except Exception as error:  # an environment may raise anything
+            except Exception as error:  # an environment may raise any error
                 answer = {"error": one_line(error)}
             pipe.send_bytes(json_bytes(answer))
 

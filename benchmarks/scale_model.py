@@ -323,7 +323,7 @@ def simulate_fresh(setting: Setting) -> FreshOutcome:
     outcome = model.run()
     return FreshOutcome(
         outcome=outcome,
-        account=model.admission.account,
+        account=model.admission.budget,
         lag=sum(model.lags) / max(len(model.lags), 1),
         lag_max=max(model.lags, default=0),
     )
@@ -334,7 +334,9 @@ class _FreshModel(Model):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.admission = Admission(games=setting.units, lag=setting.lag, steps=setting.steps)
+        self.admission = Admission(
+            games_per_step=setting.units, lag=setting.lag, steps=setting.steps
+        )
         self.lags: list[int] = []
         self._numbers = itertools.count()
         self._versions: dict[int, int] = {}  # version of the weights with which each unit was sent
@@ -347,7 +349,7 @@ class _FreshModel(Model):
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:
                 lag = learning.next - self._versions.pop(unit)
                 old = lag > setting.lag
-                self.admission.take(unit, too_stale=old)
+                self.admission.take_group(unit, too_stale=old)
                 self._taken += not old
                 self.lags += [] if old else [lag]
             issued = [next(self._numbers) for _ in range(self.admission.num_issuable)]
@@ -364,7 +366,7 @@ class _FreshModel(Model):
     def _finish_learning(self) -> None:
         """Record that a step was learned from."""
         self._taken = 0
-        self.admission.begin(self._learning.next + 1)
+        self.admission.begin_step(self._learning.next + 1)
         super()._finish_learning()
 
     def _version_of(self, command: SendUnits) -> int:
@@ -378,7 +380,7 @@ class _FreshModel(Model):
     def _receive_units(self, units: Sequence[int]) -> None:
         """Record received units."""
         for unit in units:
-            self.admission.answer(unit, {unit: 1})
+            self.admission.record_arrival(unit, {unit: 1})
 
 
 # -- the runs of the page --------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_layers_are_applied_over_a_recipe_in_order(tmp_path):
 
 @pytest.mark.parametrize("text", ["3", "null", "{a: b}", "[scale/8-gpus, 3]"])
 def test_a_value_that_is_no_layer_is_refused(text):
-    with pytest.raises(ConfigError, match=r"must name recipes: write with=scale/8-gpus"):
+    with pytest.raises(ConfigError, match=r"must name layers: write with=scale/8-gpus"):
         apply_overrides({}, [f"with={text}"])
     with pytest.raises(UnknownNameError, match=r"Unknown layer 'scale/8-gpu'. Did you mean 'scale/8-gpus'"):
         apply_overrides({}, ["with=scale/8-gpu"])
@@ -310,7 +310,7 @@ def test_recipes_accept_plug_ins_as_text():
         ("", "cannot be read"),
         ("mars 'gamma", "cannot be read"),
         ("mars gamma", "'gamma' is not an option; write key=value"),
-        ("mars:as_released preset=x", "names it twice"),
+        ("mars:as_released preset=x", "gives the name or preset twice"),
         ("marz", "Did you mean 'mars'"),
         ("mars gamma=[", "is not a value"),
     ],

@@ -14,7 +14,7 @@ GAMES_PER_STEP, GROUP_SIZE = 8, 2  # episodes of a step and of a group
 class World:
     def __init__(self, lag, steps):
         self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
-        self.admission = Admission(games=GAMES_PER_STEP, lag=lag, steps=steps)
+        self.admission = Admission(games_per_step=GAMES_PER_STEP, lag=lag, steps=steps)
         self.fates = []  # one entry [state] for every episode ever issued
         self.open = {}  # unit -> group -> states of its episodes
         self.arrived = {}  # group -> fates
@@ -50,7 +50,7 @@ class World:
                 fate[0] = "lost"
         self.open.pop(unit, None)
         self.arrived |= groups
-        self.admission.answer(unit, dict.fromkeys(groups, GROUP_SIZE))
+        self.admission.record_arrival(unit, dict.fromkeys(groups, GROUP_SIZE))
 
     def learn(self, withhold_every):
         while self.taken < GAMES_PER_STEP:
@@ -61,23 +61,23 @@ class World:
             is_old = bool(withhold_every) and group % withhold_every == 0
             for fate in self.arrived.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
-            self.admission.take(group, too_stale=is_old)
+            self.admission.take_group(group, too_stale=is_old)
             self.taken += 0 if is_old else GROUP_SIZE
         self.learnt, self.taken = self.learnt + 1, 0
-        self.admission.begin(self.learnt)
+        self.admission.begin_step(self.learnt)
 
     def kill(self, checkpoint):
         account, arrived, fates = checkpoint
-        issued = self.admission.account.issued
+        issued = self.admission.budget.issued
         for fate in self.fates:
             fate[0] = "lost"
         for fate, name in zip(self.fates, fates, strict=False):
             fate[0] = "lost" if name == "open" else name
         fates_before = [fate for fate in self.fates if fate[0] != "lost"]
         self.admission = Admission(
-            games=GAMES_PER_STEP, lag=self.lag, steps=self.steps, account=account.after_kill(issued)
+            games_per_step=GAMES_PER_STEP, lag=self.lag, steps=self.steps, budget=account.after_kill(issued)
         )
-        self.admission.begin(self.learnt)
+        self.admission.begin_step(self.learnt)
         self.open, self.arrived, self.taken = {}, {}, 0
         for group, numbers in arrived.items():
             self.arrived[group] = [self.fates[number] for number in numbers]
@@ -89,10 +89,10 @@ class World:
     def checkpoint(self):
         numbers = {id(fate): number for number, fate in enumerate(self.fates)}
         arrived = {group: [numbers[id(fate)] for fate in fates] for group, fates in self.arrived.items()}
-        return self.admission.account, arrived, [fate[0] for fate in self.fates]
+        return self.admission.budget, arrived, [fate[0] for fate in self.fates]
 
     def check(self):
-        account, counts = self.admission.account, Counter(fate[0] for fate in self.fates)
+        account, counts = self.admission.budget, Counter(fate[0] for fate in self.fates)
         assert account == EpisodeBudget(
             issued=len(self.fates), **{name: counts[name] for name in ("learned", "withheld", "lost", "open")}
         )
@@ -130,31 +130,31 @@ def test_every_issued_episode_is_in_exactly_one_state(lag, events):
 
 
 def num_issuable(admission, learnt):
-    admission.begin(learnt)
+    admission.begin_step(learnt)
     return admission.num_issuable
 
 
 def test_issued_episodes_are_limited_by_the_lag_and_the_end_of_the_run():
-    admission = Admission(games=8, lag=2, steps=4)
+    admission = Admission(games_per_step=8, lag=2, steps=4)
     assert [num_issuable(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
-    admission.begin(0)
+    admission.begin_step(0)
     admission.issue(0, {0: 4, 1: 4, 2: 4})
     assert admission.num_issuable == 12
-    admission.answer(0, {0: 4, 2: 4})  # group 1 failed, so one more may be issued
-    assert (admission.num_issuable, admission.account.lost) == (16, 4)
-    admission.take(0, too_stale=True)  # a group that is too old also frees its place
+    admission.record_arrival(0, {0: 4, 2: 4})  # group 1 failed, so one more may be issued
+    assert (admission.num_issuable, admission.budget.lost) == (16, 4)
+    admission.take_group(0, too_stale=True)  # a group that is too old also frees its place
     assert admission.num_issuable == 20
-    admission.take(2, too_stale=False)  # a group being learnt frees its place only afterwards
+    admission.take_group(2, too_stale=False)  # a group being learnt frees its place only afterwards
     assert admission.num_issuable == 20
     assert num_issuable(admission, 1) == 24
 
 
 def test_a_group_with_missing_episodes_is_lost_completely():
-    admission = Admission(games=8, lag=1, steps=4)
+    admission = Admission(games_per_step=8, lag=1, steps=4)
     admission.issue(0, {7: 4, 8: 4})
-    admission.answer(0, {7: 3, 8: 4, 99: 4})
+    admission.record_arrival(0, {7: 3, 8: 4, 99: 4})
     assert admission.arrived_groups == (8,)
-    assert admission.account == EpisodeBudget(issued=8, lost=4, open=4)
+    assert admission.budget == EpisodeBudget(issued=8, lost=4, open=4)
 
 
 def test_an_account_is_read_back_equal():

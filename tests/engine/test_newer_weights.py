@@ -176,7 +176,7 @@ def logprob_differences(engine, episodes, version):
 def renew_at_call(worker, files, call_number):
     """Return a function that a worker calls before each token; at one call the worker loads newer weights."""
     call_numbers = itertools.count(1)
-    return lambda: worker.renew(weights_message(files), {}) if next(call_numbers) == call_number else None
+    return lambda: worker.load_newer_weights(weights_message(files), {}) if next(call_numbers) == call_number else None
 
 
 def receiver(messages):
@@ -232,15 +232,17 @@ def test_logprob_check_skips_episodes_with_older_weights(weights_setup, monkeypa
 def test_older_or_unreadable_weights_change_nothing(weights_setup):
     config, _, older_files, newer_files, unit = weights_setup
     worker = Worker(config)
-    worker.renew(weights_message(newer_files), {})  # newer weights of players that have not been used yet
+    worker.load_newer_weights(weights_message(newer_files), {})  # newer weights of players that have not been used yet
     expected_answer = worker.answer(task_bytes({0: unit}), {})
     missing_files = [file._replace(file=file.file + ".gone", version=9) for file in newer_files]
     for news in (older_files, missing_files):
         assert (
-            worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(weights_message(news), {}))
+            worker.answer(
+                task_bytes({0: unit}), {}, lambda news=news: worker.load_newer_weights(weights_message(news), {})
+            )
             == expected_answer
         )
-    worker.renew(weights_message(newer_files), {})
+    worker.load_newer_weights(weights_message(newer_files), {})
     assert worker.answer(task_bytes({0: unit}), {}) == expected_answer  # a task names the weights it starts with
 
 

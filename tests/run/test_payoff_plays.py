@@ -509,7 +509,7 @@ def test_a_run_with_exact_results_has_every_pair_and_resumes(tmp_path, learners)
         ({"context": {"name": "summary", "every": 1}}, "kuhn_poker.*write league.plays: 2000.*memory of many wordings"),
         (
             {"league": {**EXACT_PLAYS, "plays": "exakt"}},
-            "league.plays: it is not a number of plays.*write plays: 2000, or plays: exact, got 'exakt'",
+            "league.plays: it must be a whole number from 0 to.*write plays: 2000, or plays: exact, got 'exakt'",
         ),
     ],
     ids=("too many states", "no tree", "memories", "no number"),

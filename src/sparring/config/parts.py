@@ -177,7 +177,8 @@ class PluginConfig(BaseModel):
         name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
         if options.keys() & ({"name", "preset"} if preset else {"name"}):
             raise ValueError(
-                f"{quoted(data)} names it twice; write NAME or NAME:PRESET, then options"
+                f"{quoted(data)} gives the name or preset twice; write NAME or NAME:PRESET, "
+                "then options"
             )
         return {"name": name, **({"preset": preset} if preset else {}), **options}
 

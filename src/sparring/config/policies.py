@@ -52,7 +52,8 @@ class UpdateConfig(Strict):
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled weight decay")
     gradient_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
     order: Literal["together", "reverse_turns"] = Field(
-        "together", description="all turns at once, or last turns first (SeeUPO)"
+        "together",
+        description="whether to update on all turns at once, or on the last turns first (SeeUPO)",
     )
     epochs: CountTo10K = Field(1, description="passes over the data of a step")
     minibatches: CountTo10K = Field(1, description="optimiser updates per pass")
@@ -70,8 +71,9 @@ class UpdateConfig(Strict):
         ge=1,
         le=1024,
         description=(
-            "parts of a minibatch whose gradients are added along a fixed tree, a power of 2; the "
-            "exact numbers depend on it, and not on the process that computes a part"
+            "number of parts of a minibatch, a power of 2; their gradients are added along a fixed "
+            "tree, so the exact results depend on this number, but not on which process computes "
+            "a part"
         ),
     )
     reduction: Reduction = Field(
@@ -97,8 +99,8 @@ class UpdateConfig(Strict):
     master_weights: bool = Field(
         False,
         description=(
-            "keep a float32 copy of each weight and of AdamW's moments, if the weights have 16 "
-            "bits (model.dtype), so that small updates are not lost"
+            "whether to keep a float32 copy of each weight and of AdamW's moments, if the weights "
+            "have 16 bits (model.dtype), so that small updates are not lost"
         ),
     )
 
@@ -117,30 +119,30 @@ class LearnerConfig(UpdateConfig):
         le=64,
         description=(
             "learners, each a process that computes its share of the leaves: a power of 2, at most "
-            "leaves; of the run, not of a policy"
+            "leaves; set for the run, not per policy"
         ),
     )
     sharding: Literal["none", "fsdp2"] = Field(
         "none",
         description=(
-            "fsdp2 splits weights, gradients and optimiser among the learners; of the run, not of "
-            "a policy"
+            "fsdp2 splits weights, gradients and optimiser among the learners; set for the run, "
+            "not per policy"
         ),
     )
     gradient_sync: Literal["leaf", "pass"] = Field(
         "leaf",
         description=(
-            "when split learners add their gradients: after each leaf, with the numbers of "
-            "one learner, or after each forward pass, which needs less memory; the same if a leaf "
-            "is one pass"
+            "when learners with fsdp2 add their gradients: after each leaf, which gives the same "
+            "numbers as one learner, or after each forward pass, which needs less memory; no "
+            "difference if a leaf is one pass"
         ),
     )
     gpus: Gpus = Field(
         (),
         exclude_if=not_,
         description=(
-            "numbers of this machine's GPUs that learners take, one each, learner 0 the first; "
-            "empty: with model.device: cuda learner r takes GPU r; of the run, not of a policy"
+            "numbers of this machine's GPUs for the learners, one each, in their order; empty: "
+            "with model.device: cuda learner r takes GPU r; set for the run, not per policy"
         ),
     )
 
@@ -150,7 +152,7 @@ class LearnerConfig(UpdateConfig):
         return self.sharding != "none" and self.ranks > 1
 
     @model_validator(mode="after")
-    def _fits(self) -> LearnerConfig:
+    def _check_fields(self) -> LearnerConfig:
         power_of_2("ranks", self.ranks)
         check_leaves(self, self.ranks)
         if self.gpus and len(self.gpus) != self.ranks:
@@ -202,7 +204,7 @@ class ProcessConfig(Strict):
         "one_to_one",
         description=(
             "one_to_one: each game in at most one pair, best with worst; all: every better game "
-            "with every worse game of its initial state and role"
+            "with every worse game that has the same initial state and role"
         ),
     )
 
@@ -210,8 +212,8 @@ class ProcessConfig(Strict):
 class WarmupConfig(Strict):
     """Optional supervised start: a few updates that imitate random legal play or a player."""
 
-    updates: CountTo10KOrZero = Field(0, description="updates of supervised play; 0 is off")
-    games: CountTo1M = Field(256, description="games of imitated play per update")
+    updates: CountTo10KOrZero = Field(0, description="number of supervised updates; 0: none")
+    games: CountTo1M = Field(256, description="imitated games per update")
     player: PluginConfig | None = Field(
         None,
         exclude_if=not_,
@@ -228,15 +230,15 @@ class SamplingConfig(Strict):
 
     max_new_tokens: CountTo1M = Field(2, description="longest reply in tokens, with the stop token")
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
-    top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1: off")
+    top_k: Count = Field(0, description="keep the k most probable tokens; 0: off")
 
 
 class LoraConfig(Strict):
     """Low-rank adapters (LoRA): only they are trained, and the model is frozen."""
 
     rank: Width = Field(16, description="inner width of the adapters")
-    alpha: float = Field(32.0, gt=0, description="their scale is alpha / rank")
+    alpha: float = Field(32.0, gt=0, description="the adapters are scaled by alpha / rank")
     targets: list[str] = Field(
         default_factory=list,
         description="layers with an adapter, e.g. [q_proj, v_proj]; empty: all linear layers",
@@ -254,10 +256,10 @@ class ModelConfig(Strict):
         description="auto (a GPU if there is one, for pretrained models), cpu, cuda, cuda:1 ...",
     )
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="of a pretrained model's weights"
+        "float32", description="number type of a pretrained model's weights"
     )
     lora: LoraConfig | None = Field(
-        None, description="low-rank adapters; empty trains every weight"
+        None, description="low-rank adapters; null: all weights are trained"
     )
     gradient_checkpointing: bool = Field(
         False, description="compute blocks again in the backward pass: less memory, more time"
@@ -328,11 +330,11 @@ def complete_policies(data: Any) -> Any:
     Args:
         data: the unchecked configuration.
     """
-    written = data.get("policies") if isinstance(data, Mapping) else None
+    policies_data = data.get("policies") if isinstance(data, Mapping) else None
     learners = _learners(data)
-    if learners and (written is None or isinstance(written, Mapping)):
-        written = {**dict.fromkeys(learners), **(written or {})}
-    if not isinstance(written, Mapping):
+    if learners and (policies_data is None or isinstance(policies_data, Mapping)):
+        policies_data = {**dict.fromkeys(learners), **(policies_data or {})}
+    if not isinstance(policies_data, Mapping):
         return data
     shared = {key: data[key] for key in SECTIONS if key in data}
     for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
@@ -343,7 +345,7 @@ def complete_policies(data: Any) -> Any:
         name: merge(shared, {} if policy is None else _without_ranks(policy))
         if policy is None or isinstance(policy, Mapping)
         else policy
-        for name, policy in written.items()
+        for name, policy in policies_data.items()
     }
     return {**data, "policies": policies}
 

@@ -26,7 +26,10 @@ LAYERS, WITH = "scale", "with"  # folder of layers, and the override that merges
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Return the names of the package's recipes (FOLDER/NAME in folders); _NAME is left out."""
+    """Return the names of the built-in recipes, such as "kuhn-tiny" or "mars/kuhn-paper".
+
+    Files whose names begin with "_" are left out.
+    """
     return _names(FOLDER)
 
 
@@ -105,7 +108,7 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
 
 
 def extend_bases(data: Any, what: str, chain: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return a mapping merged into the recipes that its ``extends`` names.
+    """Merge a recipe into the recipes listed under its ``extends`` key.
 
     Args:
         data: contents of a recipe's file.
@@ -163,7 +166,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         UnknownNameError: there is no such layer.
     """
     overrides = list(overrides)
-    _refuse_words(overrides)
+    _refuse_malformed_overrides(overrides)
     result = copy.deepcopy(current_keys(data, "The configuration"))
     for override in overrides:
         if override.startswith(f"{WITH}="):
@@ -180,7 +183,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     return result
 
 
-def _refuse_words(overrides: list[str]) -> None:
+def _refuse_malformed_overrides(overrides: list[str]) -> None:
     for index, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
@@ -197,7 +200,7 @@ def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
     names = parse_value(override.partition("=")[2], what, WITH)
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"{what} must name recipes: write {WITH}={next(iter(layers()))}.")
+        raise ConfigError(f"{what} must name layers: write {WITH}={next(iter(layers()))}.")
     for name in names:
         if name not in layers() and Path(name).suffix not in (".yaml", ".yml"):
             raise UnknownNameError(

@@ -43,12 +43,13 @@ Label = Annotated[str, AfterValidator(check_label)]
 
 
 class EnvironmentConfig(Strict):
-    """An environment for training, or a held-out one with weight 0; a text is its name."""
+    """An environment for training, or a held-out one with weight 0; a plain string is its name."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
     label: Label | None = Field(
         None,
-        description="its name in metrics and baselines; null: name. Two sizes of one game need two",
+        description="its name in metrics and baselines; null: the same as name. Two sizes of one "
+        "game need different labels",
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="options of the game, e.g. {players: 3}"
@@ -60,30 +61,31 @@ class EnvironmentConfig(Strict):
     weight: float = Field(
         1.0,
         ge=0,
-        description="share of the games played; 0 holds it out: only warmed up and measured",
+        description="relative share of the episodes; 0: only warm-up and evaluation",
     )
     oracle: PluginConfig | None = Field(
         None,
         description=(
-            "judges every turn of trained seats, for process rewards and regret; null: none"
+            "what scores every turn of trained seats, for process rewards and regret; null: none"
         ),
     )
     outcome_gap: float | None = Field(
         None,
         gt=0,
-        description="smallest difference of two outcomes, bounds shaping; null: from the game",
+        description="smallest difference between two outcomes, which bounds the shaping rewards; "
+        "null: the game's own value",
     )
 
     scale: float = Field(
         1.0,
         gt=0,
-        description="factor of the game's payoffs in what credit sees; figures keep its units",
+        description="factor on the game's payoffs before credit assignment; metrics stay unscaled",
     )
 
     roles: dict[str, str] = Field(
         default_factory=dict,
         exclude_if=not_,
-        description="policy of each role of this game, before what the run says",
+        description="policy of each role of this game; overrides ``roles`` of the run",
     )
 
     @model_validator(mode="before")
@@ -112,8 +114,8 @@ class CandidatesConfig(Strict):
     )
     by: Literal["rewards", "oracle"] = Field(
         "rewards",
-        description="judge of the candidates: the run's rewards that read only one turn, or the "
-        "game's oracle",
+        description="what scores the candidates: the run's rewards that read only one turn, or "
+        "the game's oracle",
     )
 
 
@@ -135,7 +137,7 @@ class RolloutConfig(SamplingConfig):
     in_flight: CountTo1M = Field(
         4096,
         description="games running at the same time, for memory and speed; with threads=1 and "
-        "float32 on a CPU another number changes no bit of a run",
+        "float32 on a CPU the results do not depend on this number",
     )
     starts: CountTo1MOrZero = Field(
         0,
@@ -157,11 +159,11 @@ class RolloutConfig(SamplingConfig):
     playouts: CountTo10KOrZero = Field(
         0,
         description=(
-            "games played on from after every trained turn, to estimate its value; 0 plays none"
+            "continuations sampled after every trained turn, to estimate its value; 0: none"
         ),
     )
     retries: CountTo10KOrZero = Field(
-        2, description="how often a failed game begins anew before its group is dropped"
+        2, description="how often a failed game is restarted before its group is dropped"
     )
 
     @model_validator(mode="after")
@@ -181,7 +183,8 @@ def _check_plays(value: Any) -> Any:
     if value == EXACT or (is_number and 0 <= value <= MAX_COUNT and value == int(value)):
         return value
     raise ValueError(
-        f"it is not a number of plays from 0 to {MAX_COUNT}; write plays: 2000, or plays: {EXACT}"
+        f"it must be a whole number from 0 to {MAX_COUNT}, or {EXACT}; write plays: 2000, or "
+        f"plays: {EXACT}"
     )
 
 
@@ -212,8 +215,8 @@ class LeagueLearnerConfig(Strict):
         None,
         ge=0,
         le=1,
-        description="probability that it begins anew from its start after a snapshot of it; null: "
-        "as league.restart says",
+        description="probability that it restarts from its initial weights after its snapshot; "
+        "null: league.restart",
     )
 
 
@@ -221,24 +224,25 @@ class LeagueConfig(Strict):
     """Snapshots that are kept as opponents; the matchmaker chooses among them."""
 
     every: Count = Field(
-        0, description="steps between snapshots taken into the league; 0 keeps none"
+        0, description="steps between snapshots added to the league; 0: no snapshots"
     )
     schedule: PluginConfig = Field(
         PluginConfig(name="steps"),
         description="when a snapshot is taken: at fixed steps, or by learning progress",
     )
     keep: CountTo10K = Field(
-        8, description="snapshots kept of each learner; which ones is the keeping rule's choice"
+        8, description="snapshots kept for each learner; option ``keeping`` chooses which"
     )
     keeping: PluginConfig = Field(
         PluginConfig(name="spread"), description="which snapshots stay when there are too many"
     )
     start: bool = Field(
         False,
-        description="whether the learner before the first step is a permanent member",
+        description="whether the initial weights are a permanent member",
     )
     restart: bool = Field(
-        False, description="whether the learner begins anew from that start after each snapshot"
+        False,
+        description="whether the learner restarts from its initial weights after each snapshot",
     )
     learners: dict[PolicyName, LeagueLearnerConfig] = Field(
         default_factory=dict,
@@ -248,33 +252,33 @@ class LeagueConfig(Strict):
     together: bool = Field(
         True,
         exclude_if=bool,
-        description="whether several learners learn at once; otherwise each snapshot passes "
-        "learning on to the next one",
+        description="whether several learners learn at once; false: one at a time, and the next "
+        "one takes over after each snapshot",
     )
     plays: Plays = Field(
         0,
-        description="plays among the members after each snapshot, in each environment, for the "
-        "payoff book; exact: no plays, but expected returns of each pair by the environment's tree",
+        description="episodes between members after each snapshot, in each environment, which "
+        "fill the payoff book; exact: no episodes, but expected returns from the game tree",
     )
     focus: float = Field(
         0.0,
         ge=0,
         le=1,
         exclude_if=not_,
-        description="share of these plays that goes to pairs of members by their weight in the "
-        "meta-strategy and the spread of their returns; 0: to those that have met least",
+        description="share of these episodes for pairs with a large weight in the meta-strategy "
+        "and a large variance of returns; the rest is for the pairs with the fewest episodes",
     )
     answer: str = Field(
         "policy",
-        description="what is measured and played with: policy, as it is published; last, the "
-        "learner's weights; average, their average; or the mixture of members by a meta-solver, "
+        description="which policy is evaluated and played: policy, the published weights; last, "
+        "the live weights; average, the EMA weights; or the mixture of members by a meta-solver, "
         "such as nash",
     )
     payoff_decay: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="share of its weight that a result in the payoff book loses per step; 0: none",
+        description="share of its weight that a stored result loses per step; 0: none",
     )
 
     @property
@@ -320,14 +324,14 @@ class LeagueConfig(Strict):
 
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
-BINDING = ("lag", "order")  # keys on which the bytes of a run depend
+REPRODUCIBILITY_KEYS = ("lag", "order")  # keys that change the results of a run
 
 
 class ScaleConfig(Strict):
     """Where episodes are played: in the training process or by workers.
 
-    With ``threads: 1`` and the sampler ``in_process``, only ``lag`` and ``order`` change the bytes
-    of a run. All other keys may change when a run resumes.
+    With ``threads: 1`` and the sampler ``in_process``, only ``lag`` and ``order`` change the
+    results of a run. All other keys may change when a run resumes.
     """
 
     fleet: Literal["here", "processes", "ray"] = Field(
@@ -344,8 +348,8 @@ class ScaleConfig(Strict):
     )
     unit_games: CountTo1M = Field(
         32,
-        description="plays in one unit of work; a lost unit is played again as a whole; groups "
-        "stay whole",
+        description="episodes in one unit of work, at least a whole group; a lost unit is played "
+        "again as a whole",
     )
     lag: int = Field(
         0,
@@ -356,9 +360,9 @@ class ScaleConfig(Strict):
     )
     order: Literal["pinned", "fresh"] = Field(
         "pinned",
-        description="pinned: lag alone decides which weights play which step, so seeds bind; "
-        "fresh: a step learns from the first finished episodes, episodes go on with newer weights, "
-        "and no seed binds",
+        description="pinned: lag alone decides which weights play which step, so a seed fixes the "
+        "results; fresh: a step learns from the first finished episodes, episodes go on with newer "
+        "weights, and a seed does not fix the results",
     )
     timeout: float | None = Field(
         None,
@@ -374,13 +378,13 @@ class ScaleConfig(Strict):
         "read; through Ray's object store; null: ray for fleet ray, file for others",
     )
     address: str | None = Field(
-        None, description="of a Ray cluster that is running; null: one on this machine is started"
+        None, description="address of a running Ray cluster; null: start one on this machine"
     )
     gpus: Gpus = Field(
         (),
         exclude_if=not_,
         description="numbers of this machine's GPUs for workers: worker processes take them in "
-        "turn, and a Ray started here has exactly these",
+        "turn, and a Ray cluster started here has exactly these",
     )
     gpus_per_worker: float | None = Field(
         None,
@@ -396,8 +400,8 @@ class ScaleConfig(Strict):
     )
     mixed: bool = Field(
         False,
-        description="whether workers may have other processors or versions, so that seeds no "
-        "longer bind",
+        description="whether workers may have other processors or versions; a seed then does not "
+        "fix the results",
     )
 
     @model_validator(mode="after")
@@ -411,9 +415,9 @@ class ScaleConfig(Strict):
                 f"fleet={self.fleet}, but workers=0; write workers: -1 (one per core), or a number"
             )
         if self.order == FRESH and (not self.workers or not self.lag):
-            lacking = "workers" if not self.workers else "lag"
+            missing_key = "workers" if not self.workers else "lag"
             raise ValueError(
-                f"order=fresh and {lacking}=0: workers must play while the process learns; "
+                f"order=fresh and {missing_key}=0: workers must play while the process learns; "
                 "write fleet: processes, workers: -1 (one per core) and lag: 2, or order: pinned"
             )
         if self.weights == "ray" and self.fleet != "ray":
@@ -423,37 +427,40 @@ class ScaleConfig(Strict):
             )
         if self.address is not None and self.fleet != "ray":
             raise ValueError(
-                f"address={self.address} is of a Ray cluster, but fleet={self.fleet}; write "
+                f"address={self.address} is for a Ray cluster, but fleet={self.fleet}; write "
                 "fleet: ray"
             )
         return self
 
     @model_validator(mode="after")
     def _check_gpus(self) -> ScaleConfig:
-        each, starts_ray = self.gpus_per_worker, self.fleet == "ray" and self.address is None
+        per_worker = self.gpus_per_worker
+        starts_ray = self.fleet == "ray" and self.address is None
         if self.gpus and self.fleet == "here":
             raise ValueError(
                 f"gpus={list(self.gpus)} are for workers, but fleet={self.fleet}; write fleet: "
                 "processes, or leave gpus out (learner.gpus is for learners)"
             )
-        if each is not None and self.fleet != "ray":
+        if per_worker is not None and self.fleet != "ray":
             raise ValueError(
-                f"gpus_per_worker={each:g} is what an actor of Ray reserves, but "
+                f"gpus_per_worker={per_worker:g} is what an actor of Ray reserves, but "
                 f"fleet={self.fleet}; write gpus: [1, 2] (numbers of GPUs), or fleet: ray"
             )
-        if each is not None and (each <= 0 or (each > 1 and not each.is_integer())):
+        if per_worker is not None and (
+            per_worker <= 0 or (per_worker > 1 and not per_worker.is_integer())
+        ):
             raise ValueError(
-                f"gpus_per_worker={each:g} is no number of GPUs; write 1, 2 ..., a share of one "
-                "such as 0.5, or null for workers without GPUs"
+                f"gpus_per_worker={per_worker:g} is not a valid number of GPUs; write 1, 2 "
+                "..., a share of one such as 0.5, or null for workers without GPUs"
             )
         if self.gpus and self.fleet == "ray" and not starts_ray:
             raise ValueError(
-                f"gpus={list(self.gpus)} are of this machine, but address={self.address} is of a "
-                "cluster, which knows its GPUs; leave gpus out and write gpus_per_worker: 1"
+                f"gpus={list(self.gpus)} are GPUs of this machine, but address={self.address} is a "
+                "cluster, which assigns its own GPUs; leave gpus out and write gpus_per_worker: 1"
             )
-        if starts_ray and bool(self.gpus) != (each is not None):
+        if starts_ray and bool(self.gpus) != (per_worker is not None):
             raise ValueError(
-                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: Ray on this "
+                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={per_worker}: Ray on this "
                 "machine needs its GPUs, and the number that a worker reserves; write both, "
                 "such as gpus: [1, 2] and gpus_per_worker: 1"
             )
@@ -474,7 +481,7 @@ class OpponentConfig(PluginConfig):
 class EvaluationConfig(Strict):
     """What is measured while training, and how often."""
 
-    every: Count = Field(20, description="steps between measurements; 0 measures never")
+    every: Count = Field(20, description="steps between measurements; 0: never")
     exact: bool = Field(
         True, description="exploitability by enumeration, where the game is small enough"
     )
@@ -482,7 +489,7 @@ class EvaluationConfig(Strict):
         20_000, description="information states up to which enumeration is tried"
     )
     opponents: list[OpponentConfig] = Field(
-        default_factory=list, description="bots played against, seats balanced"
+        default_factory=list, description="bots to evaluate against, equally often from each seat"
     )
 
     def is_due(self, step: int, steps: int) -> bool:
@@ -501,10 +508,10 @@ class StoreConfig(Strict):
     """Which episodes are written to the Parquet store."""
 
     every: Count = Field(
-        10, description="steps between stored batches; 1 stores every episode, 0 none"
+        10, description="steps between stored batches; 1: every episode is stored; 0: none"
     )
     keep: Count = Field(
-        100, description="stored steps kept: half the newest, half spread over the run; 0 keeps all"
+        100, description="stored steps kept: half the newest, half spread over the run; 0: all"
     )
 
 
@@ -513,7 +520,7 @@ class LoggingConfig(Strict):
 
     sinks: list[PluginConfig] = Field(
         default_factory=lambda: [PluginConfig(name="tensorboard")],
-        description="plug-ins that are given the figures of every step; none: []",
+        description="plug-ins that receive the metrics of every step; none: []",
     )
 
     @field_validator("sinks")
@@ -524,7 +531,7 @@ class LoggingConfig(Strict):
 
 
 class HealthRule(Strict):
-    """A metric with a bound; a value beyond it, or no finite number, is unhealthy."""
+    """A bound on a metric; a value beyond it, or one that is not finite, is unhealthy."""
 
     metric: str = Field(
         min_length=1,
@@ -554,7 +561,7 @@ class HealthRule(Strict):
     )
     if_recorded: bool = Field(False, description="whether a missing metric is no error")
     action: Literal["warn", "stop"] = Field(
-        "warn", description="what the rule does, once per metric"
+        "warn", description="what happens when the rule acts, once per metric"
     )
 
     @model_validator(mode="after")
@@ -621,13 +628,13 @@ class RunSections(Strict):
         description="all randomness of the run is a function of this number, 0 to 2^64 - 1",
     )
     steps: Positive = Field(100, description="updates of the policy")
-    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0 takes one per core")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0: one per core")
     call_seconds: float = Field(
         CALL_LIMIT_SECONDS,
         ge=0,
         allow_inf_nan=False,
         description=(
-            "seconds after which one call of a plug-in (game, agent, oracle ...) hangs; 0: never"
+            "time limit in seconds for one plug-in call (game, agent, oracle ...); 0: no limit"
         ),
     )
     environments: list[EnvironmentConfig] = Field(
@@ -637,14 +644,15 @@ class RunSections(Strict):
     renderer: PluginConfig = PluginConfig(name="plain")
     context: PluginConfig = Field(
         PluginConfig(name="full"),
-        description="part of its past that the policy sees at each turn and is trained on",
+        description="which part of the episode's history the policy sees and is trained on at "
+        "each turn",
     )
     sampler: PluginConfig = PluginConfig(name="in_process")
     rollout: RolloutConfig = RolloutConfig()
     matchmaker: PluginConfig = PluginConfig(name="mirror")
     bots: dict[Label, PluginConfig] = Field(
         default_factory=dict,
-        description="agents with options that the matchmaker may seat, by a name",
+        description="bots with their options, by name, that the matchmaker may use as opponents",
     )
     league: LeagueConfig = LeagueConfig()
     rewards: list[RewardConfig] = Field(
@@ -652,7 +660,7 @@ class RunSections(Strict):
     )
     outcome_weight: Number = Field(
         1.0,
-        description="factor of the game's own payoffs in what credit sees; a number or a schedule",
+        description="factor on the game's payoffs before credit assignment; a number or a schedule",
     )
     reorder_outcomes: bool = Field(
         False,
@@ -666,7 +674,7 @@ class RunSections(Strict):
     knowledge: PluginConfig | None = Field(
         None,
         exclude_if=not_,
-        description="knowledge of the run besides its weights, to judge candidates; null: none",
+        description="what the run learns outside the weights, used to score candidates; null: none",
     )
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(
@@ -677,7 +685,9 @@ class RunSections(Strict):
     learner: LearnerConfig = LearnerConfig()
     process: ProcessConfig = ProcessConfig()
     policies: dict[PolicyName, PolicyConfig] = Field(
-        default_factory=dict, exclude_if=not_, description="several by name; none: one, main"
+        default_factory=dict,
+        exclude_if=not_,
+        description="policies by name; empty: a single policy, main",
     )
     roles: dict[str, str] = Field(
         default_factory=dict, exclude_if=not_, description="policy of each role, if several"

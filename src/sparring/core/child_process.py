@@ -66,13 +66,13 @@ class ChildProcess:
         finally:
             os.close(child_input)
             os.close(child_output)
-        self._to = Connection(to_child, readable=False)
-        self._from = Connection(from_child, writable=False)
+        self._to_child = Connection(to_child, readable=False)
+        self._from_child = Connection(from_child, writable=False)
         self._outbox: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
         self._outbox = queue.SimpleQueue()
         self._number, self._mailbox = number, mailbox
-        for work in (self._write, self._read):
-            threading.Thread(target=work, name=f"worker-{number}", daemon=True).start()
+        for target in (self._write, self._read):
+            threading.Thread(target=target, name=f"worker-{number}", daemon=True).start()
         self.send(settings, {})
 
     def send(self, message: bytes, files: Mapping[str, Path]) -> None:
@@ -83,18 +83,18 @@ class ChildProcess:
         with contextlib.suppress(OSError):
             while (queued := self._outbox.get()) is not None:
                 message, files = queued
-                self._to.send_bytes(json.dumps(list(files)).encode())
-                self._to.send_bytes(message)
+                self._to_child.send_bytes(json.dumps(list(files)).encode())
+                self._to_child.send_bytes(message)
                 for path in files.values():
-                    self._to.send_bytes(path.read_bytes())
-        self._to.close()
+                    self._to_child.send_bytes(path.read_bytes())
+        self._to_child.close()
 
     def _read(self) -> None:
         with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
-                self._mailbox.put((self, self._from.recv_bytes()))
+                self._mailbox.put((self, self._from_child.recv_bytes()))
         self._mailbox.put((self, None))
-        self._from.close()
+        self._from_child.close()
 
     @property
     def number(self) -> int:

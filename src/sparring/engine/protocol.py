@@ -161,10 +161,10 @@ class FreshRollouts(Protocol):
     def published(self) -> WeightFiles:
         """The files of the workers' weights."""
 
-    def issued_before(self, issued: int) -> None:
+    def set_num_issued(self, issued: int) -> None:
         """Set the number of episodes that were issued before the run was resumed."""
 
-    def renew(self) -> None:
+    def publish_weights(self) -> None:
         """Publish the current weights, unless they are published already."""
 
     def issue(

@@ -27,7 +27,7 @@ MAX_RESULTS = 20  # largest number of documents that a search returns
 _TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-NO_RESULT = "none"  # a brief answer that holds nothing
+NO_RESULT = "none"  # result in brief style when there is nothing to return
 _TAGS = re.compile(r"<(search|calculate)>(.*?)(</\1>|(?=<(?:search|calculate)>)|\Z)", re.DOTALL)
 
 
@@ -146,7 +146,7 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
 
     Args:
         library: the documents.
-        query: the words.
+        query: the words to search for.
         limit: largest number of documents to return, 1 to 20.
 
     Raises:
@@ -160,7 +160,10 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
 
 
 class _Index:
-    """A full-text index in the memory of one process; plays do not hold it, so they can pickle."""
+    """A full-text index in the memory of one process.
+
+    Episodes keep no reference to the index, so they can be pickled.
+    """
 
     def __init__(self, library: tuple[str, ...]) -> None:
         self.library, self.lock = library, Lock()
@@ -204,33 +207,33 @@ def write_call(tool: str, argument: str, *, brief: bool) -> str:
     return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
-def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
-    """Return the result of a search in words."""
+def search_result(library: Sequence[str], query: str, *, limit: int, brief: bool) -> str:
+    """Return the result of a search as text for the prompt."""
     if brief:
-        return " ; ".join(search(library, words, limit=limit)) or NO_RESULT
+        return " ; ".join(search(library, query, limit=limit)) or NO_RESULT
     if not library:
         return "There is no library here."
-    if not words:
+    if not query:
         return "The search has no words; write <search>words</search>."
-    documents = search(library, words, limit=limit)
+    documents = search(library, query, limit=limit)
     return "Found: " + " ".join(documents) if documents else "Nothing was found."
 
 
-def calculator_result(tool: str, argument: str, *, largest: int | None) -> str:
-    """Return the result of the calculator in words.
+def calculator_result(tool: str, argument: str, *, max_result: int | None) -> str:
+    """Return the result of the calculator as text for the prompt.
 
     Args:
-        tool: "calculate", or a word for a sign in brief style.
+        tool: "calculate"; in brief style the name of an operation, such as "add".
         argument: an expression, or two numbers in brief style.
-        largest: the largest result of the brief calculator; None: full style.
+        max_result: in brief style, the largest result that is returned; None: full style.
     """
     try:
-        value = calculate(argument if largest is None else _brief_expression(tool, argument))
+        value = calculate(argument if max_result is None else _brief_expression(tool, argument))
     except ToolError as error:
-        return str(error) if largest is None else NO_RESULT
-    if largest is None:
+        return str(error) if max_result is None else NO_RESULT
+    if max_result is None:
         return f"The result is {value}."
-    return value if value.isdecimal() and int(value) <= largest else NO_RESULT
+    return value if value.isdecimal() and int(value) <= max_result else NO_RESULT
 
 
 def _brief_expression(tool: str, argument: str) -> str:

@@ -222,7 +222,7 @@ class ToolPlay(CombinedPlay):
             return NO_RESULT if rules.brief else error
         if call[0] == "search":
             return search_result(library, call[1], limit=rules.results, brief=rules.brief)
-        return calculator_result(*call, largest=rules.numbers if rules.brief else None)
+        return calculator_result(*call, max_result=rules.numbers if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
         """Return all calls of a seat so far with their results."""

@@ -58,7 +58,7 @@ from sparring.environments.trial import Trial, TrialPlay
 from sparring.measure.info_states import DEFAULT_LIMIT, ActionScorer, Query, renormalise
 from sparring.play.players.chances import chances_of
 
-MAX_HISTORIES = 100_000  # histories of an attempt tree
+MAX_HISTORIES = 100_000  # largest number of histories of an attempt tree
 
 
 @dataclass(kw_only=True, slots=True)
@@ -153,7 +153,7 @@ def attempt_tree(
     with environment_call(environment):
         for share, play in _initial_states(environment):
             walk.visit(play, share * np.ones(len(opponents)), root)
-    return AttemptTree(root=root, histories=walk.count)
+    return AttemptTree(root=root, histories=walk.num_histories)
 
 
 def _initial_states(environment: Environment) -> list[tuple[float, Any]]:
@@ -181,7 +181,7 @@ class _AttemptWalk:
         winners: Collection[int],
     ) -> None:
         self.environment, self.seat, self.opponents = environment, seat, opponents
-        self.reveal, self.winners, self.count = reveal, winners, 0
+        self.reveal, self.winners, self.num_histories = reveal, winners, 0
         self._no_reply = {"": np.ones(len(opponents))}  # if the opponent has no turn
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
@@ -192,8 +192,8 @@ class _AttemptWalk:
             reach: probability that chance and each opponent lead there, [K].
             branch: the branch after the learner's last action.
         """
-        self.count += 1
-        if self.count > MAX_HISTORIES:
+        self.num_histories += 1
+        if self.num_histories > MAX_HISTORIES:
             raise TooLargeError(
                 f"{self.environment.name} has over {MAX_HISTORIES:,} histories against these "
                 "opponents, too many for an exact ceiling."
@@ -314,7 +314,7 @@ class _TrialPosition:
     """The beginning of an attempt, or the position after an action of the learner.
 
     Args:
-        play: the trial; the state inside its attempt is not used.
+        play: the trial; the state inside the current attempt is not used.
         branch: a branch of the attempt's tree.
         belief: probability that chance and opponent led to this attempt, [K].
         seen: observations of the learner so far.
@@ -334,28 +334,28 @@ class _TrialPosition:
 class _WeightedEdges:
     """Weights [K] of decisions or ends, each with its preceding edge and its attempt."""
 
-    edge: list[int] = field(default_factory=list)
-    attempt: list[int] = field(default_factory=list)
-    weight: list[FloatArray] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
+    weights: list[FloatArray] = field(default_factory=list)
 
     def add(self, edge: int, attempt: int, weight: FloatArray) -> None:
-        self.edge.append(edge)
-        self.attempt.append(attempt)
-        self.weight.append(weight)
+        self.edges.append(edge)
+        self.attempts.append(attempt)
+        self.weights.append(weight)
 
     def sum_by_attempt(
-        self, reached: FloatArray, attempts: int, share: FloatArray | float = 1.0
+        self, reached: FloatArray, num_attempts: int, share: FloatArray | float = 1.0
     ) -> FloatArray:
         """Return the sums by attempt, [N, K].
 
         Args:
             reached: the policy's probability of each edge; the last entry is 1.
-            attempts: N.
+            num_attempts: N.
             share: factor of each weight.
         """
-        weights = np.array(self.weight)
-        sums = np.zeros((attempts, weights.shape[1]))
-        np.add.at(sums, self.attempt, (reached[self.edge] * share)[:, None] * weights)
+        weights = np.array(self.weights)
+        sums = np.zeros((num_attempts, weights.shape[1]))
+        np.add.at(sums, self.attempts, (reached[self.edges] * share)[:, None] * weights)
         return sums
 
 
@@ -370,36 +370,38 @@ class _ReturnWalk:
         self.rules, self.seat, self.root, self.limit = rules, seat, root, limit
         self.teams = tuple(teams_of(rules))
         self.queries: list[Query] = []
-        self.edges = 0
+        self.num_edges = 0
         self.decisions, self.ends, self.starts = (
             _WeightedEdges(),
             _WeightedEdges(),
             _WeightedEdges(),
         )
 
-    def run(self, opponents: int) -> None:
+    def run(self, num_opponents: int) -> None:
         """Visit every conversation, depth first."""
         beginning = _TrialPosition(
-            play=self.rules.reset(Stream.from_seed(0)), branch=self.root, belief=np.ones(opponents)
+            play=self.rules.reset(Stream.from_seed(0)),
+            branch=self.root,
+            belief=np.ones(num_opponents),
         )
         stack = [beginning]
         while stack:
             stack += self._visit(stack.pop())
 
     def _visit(self, start: _TrialPosition) -> Iterator[_TrialPosition]:
-        replied: dict[int, str] = {}
+        last_replies: dict[int, str] = {}
         if start.branch is not self.root:
-            replied[self.seat] = start.actions[-1]
+            last_replies[self.seat] = start.actions[-1]
         else:
             self.starts.add(start.edge, start.play.attempt, start.belief)
         for end in start.branch.ends:
             self.ends.add(start.edge, start.play.attempt, start.belief * end.earned)
-            next_play = start.play.after(replied, end.play)
+            next_play = start.play.after(last_replies, end.play)
             if not next_play.done:
                 belief = start.belief * end.reach
                 yield replace(start, play=next_play, branch=self.root, belief=belief)
         for decision in start.branch.decisions.values():
-            position = start.play.after(replied, decision.play)
+            position = start.play.after(last_replies, decision.play)
             seen = (*start.seen, position.observe(self.seat))
             self._add_query(seen, start.actions, tuple(decision.after))
             self.decisions.add(start.edge, position.attempt, start.belief * decision.reach)
@@ -410,9 +412,9 @@ class _ReturnWalk:
                     belief=start.belief,
                     seen=seen,
                     actions=(*start.actions, action),
-                    edge=self.edges,
+                    edge=self.num_edges,
                 )
-                self.edges += 1
+                self.num_edges += 1
 
     def _add_query(
         self, seen: tuple[Observation, ...], actions: tuple[str, ...], legal: tuple[str, ...]
@@ -435,18 +437,20 @@ class _ReturnWalk:
 
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
         """Return a policy's results from its action and illegal probabilities per conversation."""
-        reached = np.ones(self.edges + 1)  # the policy's probability of each edge, then 1
+        edge_probabilities = np.ones(
+            self.num_edges + 1
+        )  # the policy's probability of each edge, then 1
         first_edge = 0
-        for edge, row in zip(self.decisions.edge, policy, strict=True):
-            reached[first_edge : first_edge + len(row)] = reached[edge] * row
+        for edge, row in zip(self.decisions.edges, policy, strict=True):
+            edge_probabilities[first_edge : first_edge + len(row)] = edge_probabilities[edge] * row
             first_edge += len(row)
         num_attempts = self.rules.attempts
         with np.errstate(invalid="ignore"):
-            starts = self.starts.sum_by_attempt(reached, num_attempts)
-            earned = self.ends.sum_by_attempt(reached, num_attempts) / starts
-            decisions = self.decisions.sum_by_attempt(reached, num_attempts)
+            starts = self.starts.sum_by_attempt(edge_probabilities, num_attempts)
+            earned = self.ends.sum_by_attempt(edge_probabilities, num_attempts) / starts
+            decisions = self.decisions.sum_by_attempt(edge_probabilities, num_attempts)
             illegal_shares = (
-                self.decisions.sum_by_attempt(reached, num_attempts, illegal) / decisions
+                self.decisions.sum_by_attempt(edge_probabilities, num_attempts, illegal) / decisions
             )
         return AttemptReturns(returns=earned, illegal=illegal_shares, decisions=len(self.queries))
 
@@ -545,7 +549,7 @@ def adaptation_ceiling(
     highest = [
         solvers["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)
     ]
-    last, total = (solvers[goal].returns(prior, attempts) for goal in ("last", "sum"))
+    last, total = (solvers[objective].returns(prior, attempts) for objective in ("last", "sum"))
     fixed = solvers["last"].returns(prior, 1)[0] / prior
     best = [
         solvers["last"].returns(np.eye(len(pool))[number], 1)[0, number]
@@ -633,13 +637,13 @@ class _Solver:
             returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
             options = [self._best(child, belief, attempts) for child in decision.after.values()]
-            returns += self._pick(options)
+            returns += self._best_option(options)
         return returns
 
-    def _pick(self, options: list[FloatArray]) -> FloatArray:
-        best, best_key = options[0], self._ranks(options[0])
+    def _best_option(self, options: list[FloatArray]) -> FloatArray:
+        best, best_key = options[0], self._sort_key(options[0])
         for option in options[1:]:
-            key = self._ranks(option)
+            key = self._sort_key(option)
             difference = (
                 key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
             )
@@ -647,6 +651,6 @@ class _Solver:
                 best, best_key = option, key
         return best
 
-    def _ranks(self, returns: FloatArray) -> tuple[float, float]:
+    def _sort_key(self, returns: FloatArray) -> tuple[float, float]:
         last, total = float(returns[-1].sum()), float(returns.sum())
         return (last, total) if self.objective == "last" else (total, last)

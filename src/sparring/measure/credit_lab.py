@@ -245,26 +245,42 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
         paired: products of the same gradients minus control variates: equal expectation, less
             noise.
     """
-    (raw, raw_jack), (fine, fine_jack) = (plain.estimates(), paired.estimates())
+    (plain_moments, plain_jackknife), (paired_moments, paired_jackknife) = (
+        plain.estimates(),
+        paired.estimates(),
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        squares = [
-            (m.across / (m.along**2 + m.across), m.along / np.sqrt(m.along**2 + m.across))
-            for m in (fine, fine_jack)
+        angles = [
+            (
+                moments.across / (moments.along**2 + moments.across),
+                moments.along / np.sqrt(moments.along**2 + moments.across),
+            )
+            for moments in (paired_moments, paired_jackknife)
         ]
-        noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_jack, fine_jack))]
+        scaled_variances = [
+            plain_part.variance / paired_part.along**2
+            for plain_part, paired_part in (
+                (plain_moments, paired_moments),
+                (plain_jackknife, paired_jackknife),
+            )
+        ]
         lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         extra_error = paired.pair_error / paired.exact
         extra_angle = extra_error / max(
-            float(fine.along) ** 2 + max(float(fine.across), 0.0), MIN_DIVISOR
+            float(paired_moments.along) ** 2 + max(float(paired_moments.across), 0.0), MIN_DIVISOR
         )
     sine = _root(
-        jackknife_interval(float(squares[0][0]), squares[1][0], more_error=extra_angle), top=1.0
+        jackknife_interval(float(angles[0][0]), angles[1][0], more_error=extra_angle), top=1.0
     )
-    along = jackknife_interval(float(fine.along), fine_jack.along)
+    along = jackknife_interval(float(paired_moments.along), paired_jackknife.along)
     is_aligned, may_be_opposite = along.mean > 0, not along.low > 0
     return GradientFigures(
-        bias=_root(jackknife_interval(float(fine.bias), fine_jack.bias, more_error=extra_error)),
+        bias=_root(
+            jackknife_interval(
+                float(paired_moments.bias), paired_jackknife.bias, more_error=extra_error
+            )
+        ),
         bias_scaled=Interval(
             mean=sine.mean if is_aligned else 1.0,
             low=sine.low if along.high > 0 else 1.0,
@@ -272,17 +288,25 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
             count=sine.count,
         ),
         cosine=_clip(
-            jackknife_interval(float(squares[0][1]), squares[1][1], more_error=extra_angle / 2),
+            jackknife_interval(float(angles[0][1]), angles[1][1], more_error=extra_angle / 2),
             -1.0,
             1.0,
         ),
-        variance=_clip(jackknife_interval(float(raw.variance), raw_jack.variance), 0.0, np.inf),
+        variance=_clip(
+            jackknife_interval(float(plain_moments.variance), plain_jackknife.variance), 0.0, np.inf
+        ),
         variance_scaled=_clip(
-            jackknife_interval(float(noise[0]) if is_aligned else np.inf, noise[1]), 0.0, np.inf
+            jackknife_interval(
+                float(scaled_variances[0]) if is_aligned else np.inf, scaled_variances[1]
+            ),
+            0.0,
+            np.inf,
         ),
         bias_unpaired=_root(
             jackknife_interval(
-                float(raw.bias), raw_jack.bias, more_error=plain.pair_error / plain.exact
+                float(plain_moments.bias),
+                plain_jackknife.bias,
+                more_error=plain.pair_error / plain.exact,
             )
         ),
         batch_cosine=mean_interval(cosines),
@@ -528,7 +552,7 @@ def bind_reward(text: str) -> BoundPlugin:
 
 
 TIMED_ROWS = 100_000  # turns of the timed call
-SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| have no right sign
+SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| do not count in ``right_sign``
 
 
 class CreditLab:

@@ -49,7 +49,7 @@ class Starts:
     deals: tuple[Stream, ...] = ()
 
     def deal(self, stream: Stream, number: int) -> Stream:
-        """Return the deal of game ``number``: the first draw of ``stream`` that fits.
+        """Return the deal of episode ``number``: the first draw of ``stream`` that fits.
 
         Raises:
             GameError: none of ``MAX_DEALS`` deals fits.
@@ -75,7 +75,7 @@ def all_starts(game: Environment) -> Starts:
 
 
 class SeenInitialStates:
-    """The initial states that training and its warm-up can use, by the configuration.
+    """The initial states that training and its warm-up can use, given the configuration.
 
     Args:
         config: the run's configuration; None: no training.
@@ -90,23 +90,26 @@ class SeenInitialStates:
             game for game, weight in zip(self.games, weights, strict=True) if weight or has_warmup
         ]
         self._banks: dict[int, frozenset[Hashable]] = {}
-        self._dealt: dict[str, frozenset[Hashable]] = {}
+        self._fixed_states: dict[str, frozenset[Hashable]] = {}
 
     def states_of(self, game: Environment) -> frozenset[Hashable] | None:
-        """Return the initial states of such a game that training can use; None: unlimited."""
+        """Return the initial states that training can use in a game; None: unlimited."""
         if is_banked(game):
-            same_kind = [other for other in self.trained if _kind(other) == _kind(game)]
-            return frozenset().union(*(self._bank(other) for other in same_kind))
-        twin = self.twin(game)
-        fixed = self.config is not None and self.config.rollout.starts > 0
-        if twin is None or not fixed or not hasattr(twin, "start_of"):
+            name = _environment_name(game)
+            same_environment = [other for other in self.trained if _environment_name(other) == name]
+            return frozenset().union(*(self._bank(other) for other in same_environment))
+        trained_game = self.training_game(game)
+        has_fixed_states = self.config is not None and self.config.rollout.starts > 0
+        if trained_game is None or not has_fixed_states or not hasattr(trained_game, "start_of"):
             return None
-        if twin.name not in self._dealt:
-            deals = (*self.deals(twin), *self._warmup_deals(twin))
-            self._dealt[twin.name] = frozenset(_initial_state(twin, deal) for deal in deals)
-        return self._dealt[twin.name]
+        if trained_game.name not in self._fixed_states:
+            deals = (*self.deals(trained_game), *self._warmup_deals(trained_game))
+            self._fixed_states[trained_game.name] = frozenset(
+                _initial_state(trained_game, deal) for deal in deals
+            )
+        return self._fixed_states[trained_game.name]
 
-    def twin(self, game: Environment) -> Environment | None:
+    def training_game(self, game: Environment) -> Environment | None:
         """Return the training game with the same rules; bank and wording may differ."""
         return next((other for other in self.trained if _rules(other) == _rules(game)), None)
 
@@ -150,34 +153,40 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
     other = game if unseen_share >= MIN_SHARE else another_bank(game)
     if other is None or (other is not game and _unseen_share(other, seen_states) < MIN_SHARE):
         return (all_starts(game),)
-    unseen = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
-    seen = _seen_starts(game, training, seen_states, unseen_share)
-    return (unseen,) if seen is None else (unseen, seen)
+    unseen_starts = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
+    seen_starts = _seen_starts(game, training, seen_states, unseen_share)
+    return (unseen_starts,) if seen_starts is None else (unseen_starts, seen_starts)
 
 
 def _seen_starts(
-    game: Environment, training: SeenInitialStates, seen: frozenset[Hashable], unseen: float
+    game: Environment,
+    training: SeenInitialStates,
+    seen_states: frozenset[Hashable],
+    unseen_share: float,
 ) -> Starts | None:
-    twin = training.twin(game)
-    if twin is not None and is_banked(game):
-        bank = {key: value for key, value in _options(twin).items() if key in BANK_OPTIONS}
+    trained_game = training.training_game(game)
+    if trained_game is not None and is_banked(game):
+        bank = {key: value for key, value in _options(trained_game).items() if key in BANK_OPTIONS}
         has_bank = bank.items() <= _options(game).items()
         return Starts(
             label="seen", game=game if has_bank else same_game(game, {**_options(game), **bank})
         )
-    if twin is not None:
-        return Starts(label="seen", game=game, deals=training.deals(twin))
+    if trained_game is not None:
+        return Starts(label="seen", game=game, deals=training.deals(trained_game))
     return (
-        Starts(label="seen", game=game, seen=seen, is_seen=True)
-        if 1.0 - unseen >= MIN_SHARE
+        Starts(label="seen", game=game, seen=seen_states, is_seen=True)
+        if 1.0 - unseen_share >= MIN_SHARE
         else None
     )
 
 
-def _unseen_share(game: Environment, seen: frozenset[Hashable]) -> float:
+def _unseen_share(game: Environment, seen_states: frozenset[Hashable]) -> float:
     root = Stream.from_seed(0).child("probes")
     return (
-        sum(_initial_state(game, root.child(number)) not in seen for number in range(NUM_PROBES))
+        sum(
+            _initial_state(game, root.child(number)) not in seen_states
+            for number in range(NUM_PROBES)
+        )
         / NUM_PROBES
     )
 
@@ -189,16 +198,18 @@ def _initial_state(game: Environment, deal: Stream) -> Hashable:
     return start
 
 
-def _kind(game: Environment) -> str:
+def _environment_name(game: Environment) -> str:
     return str(game.made_by["name"]) if game.made_by is not None else game.name
 
 
 def _options(game: Environment) -> dict[str, Any]:
-    return known_options(_kind(game), game.made_by["options"] if game.made_by is not None else {})
+    return known_options(
+        _environment_name(game), game.made_by["options"] if game.made_by is not None else {}
+    )
 
 
 def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
-    return rules_of(_kind(game), _options(game))
+    return rules_of(_environment_name(game), _options(game))
 
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +220,7 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what games of the same rules share: name, and options without wording and bank."""
+    """Return (name, options without wording and bank), which are equal for games of equal rules."""
     options_by_name = known_options(name, options)
     ignored = (*WORDING, *BANK_OPTIONS) if "bank" in options_by_name else WORDING
     return name, {key: value for key, value in options_by_name.items() if key not in ignored}

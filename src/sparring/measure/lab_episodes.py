@@ -145,7 +145,7 @@ class LabEpisodes:
     advantage: FloatArray  # [N] exact Q - V
     # judgements, [N] each, by the name of the reward component that they replace
     judgements: Mapping[str, FloatArray]
-    contribution: FloatArray  # [N] a fitted head's estimate of what each turn adds to the return
+    contribution: FloatArray  # [N] a trained critic's estimate of what each turn adds to the return
 
     def tables(self) -> list[TurnTable]:
         """Return the turn table of each batch, as a run makes it from the batch's episodes."""
@@ -232,15 +232,17 @@ def lab_episodes(
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
     error = _critic_error(critic, len(values.state), turns, stream)[state]
-    knows_states, earlier_rewards = float(critic != "zero"), rewards_before(turns)
-    value = knows_states * (state_value - earlier_rewards) + error
-    ended = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[slot]
-    total = np.where(turns.done, ended, action_value)
+    knows_values, earlier_rewards = float(critic != "zero"), rewards_before(turns)
+    value = knows_values * (state_value - earlier_rewards) + error
+    mean_final_return = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[
+        slot
+    ]
+    total = np.where(turns.done, mean_final_return, action_value)
     is_first = np.diff(turns.trajectory, prepend=-1) != 0
     contribution = (
-        knows_states * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
+        knows_values * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
     )
-    following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
+    next_value = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
         n_tokens=np.ones(len(state), dtype=np.int64),
@@ -248,7 +250,7 @@ def lab_episodes(
         old_logprob=logprob,
         reference_logprob=-np.log(np.diff(policy.starts)[state]),
         value=value,
-        value_after=following,
+        value_after=next_value,
         token_value=value,
         action_value=action_value,
         state_value=state_value,
@@ -269,7 +271,7 @@ def lab_episodes(
 
 
 def _judgements(
-    chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy
+    chosen_values: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy
 ) -> dict[str, FloatArray]:
     """Return the columns of a judge with exact values, [N] each.
 
@@ -277,7 +279,10 @@ def _judgements(
     ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
     best = np.array([action_values.max() for action_values in values.action])[state]
-    return {"best_action": (chosen >= best - TIE).astype(np.float64), "playout_value": chosen}
+    return {
+        "best_action": (chosen_values >= best - TIE).astype(np.float64),
+        "playout_value": chosen_values,
+    }
 
 
 def _states_and_choices(
@@ -317,11 +322,11 @@ def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) ->
 def slice_turns(turns: TurnTable, begin: int, end: int) -> TurnTable:
     """Return rows ``begin`` to ``end`` of a table, whole trajectories renumbered from 0."""
     columns = _columns(turns)
-    chosen = {name: column[begin:end] for name, column in columns.items()}
-    chosen["trajectory"] = chosen["trajectory"] - (chosen["trajectory"][0] if end > begin else 0)
+    sliced = {name: column[begin:end] for name, column in columns.items()}
+    sliced["trajectory"] = sliced["trajectory"] - (sliced["trajectory"][0] if end > begin else 0)
     return replace(
         turns,
-        **chosen,
+        **sliced,
         components={name: column[begin:end] for name, column in turns.components.items()},
     )
 

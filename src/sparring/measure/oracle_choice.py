@@ -6,9 +6,9 @@ Exact oracles are tried in this order:
    positions
 2. ``constraint``: puzzles whose folder has a solver
 3. ``posterior``: hidden worlds whose folder has a solver
-4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of
-   the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
-   and CFR's is not quite one
+4. ``cfr``: one seat or two opposed ones, at most 50,000 histories. An equilibrium mixes actions of
+   equal value, and CFR only approximates it. So actions count as equally good if their values
+   differ by less than a thousandth of the game's range of payoffs
 5. ``planning``: environments that are not OpenSpiel games and have a solver
 
 ``mcts`` is not exact and is used only on request.
@@ -150,8 +150,8 @@ def _unsolvable(game: Environment) -> str:
 def hindrance(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge a game from its beginning, or "".
 
-    Minimax solves the game here and caches the result, because a position that is too large for it
-    takes seconds, and play meets many.
+    Minimax solves the whole game here and caches the result. Otherwise it would try, for seconds,
+    to solve many positions of a game that is too large.
     """
     reason = base.hindrance(oracle, game)
     if reason or not isinstance(oracle, MinimaxOracle):

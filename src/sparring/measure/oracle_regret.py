@@ -1,8 +1,8 @@
 """Regret of an agent by an oracle's verdicts: regret per turn, share of optimal moves.
 
 An illegal reply counts as a turn that is not optimal and has the regret of the worst legal action.
-Turns without a verdict, because the oracle abstains or the budget is spent, are left out and
-counted. Without any judged turn the figures are None, not 0.
+Turns without a verdict (the oracle abstains, or the budget is spent) are only counted. If no turn
+is judged, the figures are None, not 0.
 """
 
 from __future__ import annotations
@@ -146,15 +146,17 @@ def judged_turns(
         OracleError: the oracle does not cover the game, or refuses a state.
         RolloutError: an episode is not of this game.
     """
-    of_agent = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
-    counts = [len(turns_of(episode, agent)) for episode in of_agent]
+    agent_episodes = [
+        replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes
+    ]
+    counts = [len(turns_of(episode, agent)) for episode in agent_episodes]
     budget = sum(counts) if judge.budget is None else judge.budget
     num_games = (
-        sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if of_agent else 0
+        sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if agent_episodes else 0
     )
     games, submitted, bound = [], 0, 0.0
     for episode in judge_episodes(
-        of_agent[:num_games], {game.name: game}, {game.name: judge.oracle}
+        agent_episodes[:num_games], {game.name: game}, {game.name: judge.oracle}
     ):
         turns = turns_of(episode, agent)
         regrets = [value for value in map(regret, turns) if value is not None]

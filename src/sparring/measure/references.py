@@ -1,6 +1,6 @@
 """Exact figures of uniform play and best play in a game, as references for a policy's figures.
 
-P seats.
+Shapes: P is the number of seats.
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ def compare_nash_conv(figure: str, value: float, game_references: References) ->
         game_references: reference values of the same game.
     """
     uniform = game_references.uniform.nash_conv
-    side = f"{figure} {value:.3f}: uniform play has {uniform:.3f}, an equilibrium 0"
+    text = f"{figure} {value:.3f}: uniform play has {uniform:.3f}, an equilibrium 0"
     if uniform <= 0:
-        return f"{side}."
+        return f"{text}."
     share = value / uniform
-    return f"{side}; this is {share:.0%} of uniform play's." if share < 10 else f"{side}."
+    return f"{text}; this is {share:.0%} of uniform play's." if share < 10 else f"{text}."
 
 
 UNIFORM_GAMES = 200  # games per seat of the random agent that the policy is compared with

@@ -7,7 +7,7 @@ written as one row with ``each``:
       each: {game: 1..144}      # or a list of values
       game: ordinal_2x2
 
-means 144 rows: each has another value of the option ``game``, which also replaces ``{game}`` in the
+means 144 rows, one for each value of the option ``game``. The value also replaces ``{game}`` in the
 row's name.
 
 A row is played in pieces; a piece is some games from one seat. Every game has its own streams,
@@ -112,10 +112,10 @@ def _values(range_value: Any) -> list[Any] | None:
     if isinstance(range_value, str) and (bounds := RANGE.fullmatch(range_value)):
         first, last = map(int, bounds.groups())
         return list(range(first, last + 1)) if first <= last < first + MAX_ROWS else None
-    plain = isinstance(range_value, list) and all(
+    is_plain = isinstance(range_value, list) and all(
         isinstance(value, (str, int, float)) for value in range_value
     )
-    return list(range_value) if plain and 0 < len(range_value) <= MAX_ROWS else None
+    return list(range_value) if is_plain and 0 < len(range_value) <= MAX_ROWS else None
 
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
@@ -131,7 +131,7 @@ class _Entry(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat(cls, data: Any) -> Any:
+    def _parse_entry(cls, data: Any) -> Any:
         if isinstance(data, str):
             name, options = parse_named(data, "Plug-in", "mcts simulations=1000")
             return {"name": name, "options": options}
@@ -177,7 +177,8 @@ class SuiteRow(Strict):
         description="the game's options; without style, the style of the player is taken",
     )
     illegal: dict[str, Any] = Field(
-        default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum"
+        default_factory=dict,
+        description="rule for illegal replies; default: a forfeit with zero-sum payoffs",
     )
     role: Literal["trained", "held_out"] = Field(
         description="whether the suite's authors train on the game"
@@ -188,12 +189,12 @@ class SuiteRow(Strict):
             "enumeration"
         )
     )
-    opponent: OpponentEntry | None = Field(None, description="fills all other seats of a match")
+    opponent: OpponentEntry | None = Field(None, description="player in all other seats of a match")
     oracle: OracleEntry | None = Field(
-        None, description="judges every turn of the player; null: nobody does"
+        None, description="what scores every turn of the player; null: none"
     )
     games_per_seat: int = Field(
-        100, ge=2, description="games from each seat; in co-play and alone, games"
+        100, ge=2, description="games from each seat; kinds coplay and solo: number of games"
     )
     normalise: tuple[float, float] | None = Field(
         None, description="mean returns that score 0 and 100; null: no score"
@@ -202,20 +203,20 @@ class SuiteRow(Strict):
     starts: Literal["unseen", "seen"] = Field(
         "unseen",
         description=(
-            "starts that the player's training never met, where there are any; seen: those that "
-            "it met"
+            "unseen: initial states that did not occur in the player's training, if there are "
+            "any; seen: those that did"
         ),
     )
 
     @field_validator("normalise")
     @classmethod
-    def _ascends(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+    def _check_normalise(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
         if value is not None and not value[0] < value[1]:
             raise ValueError(f"low must be below high in [low, high], got {list(value)}")
         return value
 
     @model_validator(mode="after")
-    def _kind_fits(self) -> SuiteRow:
+    def _check_kind(self) -> SuiteRow:
         if (self.kind == "match") != (self.opponent is not None):
             raise ValueError(
                 f"a row of kind {self.kind!r} has {'no' if self.opponent else 'an'} opponent; "
@@ -247,7 +248,7 @@ class Suite(Strict):
     rows: list[SuiteRow] = Field(min_length=1, description="what is measured")
 
     @model_validator(mode="after")
-    def _names_differ(self) -> Suite:
+    def _check_names(self) -> Suite:
         refuse_repeated(
             "row", (row.name for row in self.rows), "results are kept by the row's name"
         )
@@ -276,9 +277,9 @@ def load_suite(name: str) -> tuple[str, Suite]:
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        text, short = read_text(path, f"Suite {name!r}"), path.stem
+        text, short_name = read_text(path, f"Suite {name!r}"), path.stem
     elif name in suite_names():
-        text, short = (
+        text, short_name = (
             (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"),
             name,
         )
@@ -286,7 +287,7 @@ def load_suite(name: str) -> tuple[str, Suite]:
         raise UnknownNameError(
             "suite", name, suite_names(), "The path of a YAML file is also accepted."
         )
-    return short, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
+    return short_name, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
 
 
 def check_suite(name: str, data: Any) -> Suite:
@@ -518,9 +519,9 @@ def figures(
 ) -> dict[str, Any]:
     """Return the figures of a tally as plain data; intervals are {"mean", "low", "high"}.
 
-    Matches have wins: single highest returns. Games of one seat and rows with an oracle have
-    successes: the highest return that the game pays. Judged turns give regret, the share of optimal
-    moves, and "oracle" with its counts.
+    A match has wins: games in which the agent alone has the highest return. A game of one seat, and
+    a row with an oracle, has successes: games with the highest return that the game pays. Judged
+    turns give regret, the share of optimal moves, and "oracle" with its counts.
     """
     mean = mean_return(counts, level=level)
     games = mean.count

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 
 from sparring.config import RunConfig
 from sparring.config.checks import LIVE, measured_weights
-from sparring.config.sections import BINDING, FRESH, ScaleConfig
+from sparring.config.sections import FRESH, REPRODUCIBILITY_KEYS, ScaleConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
@@ -179,7 +179,10 @@ def seeds_of(paths: Sequence[Path]) -> list[SeedRun]:
 def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
     scale, default = config.get("scale"), ScaleConfig()
     options = scale if isinstance(scale, dict) else {}
-    return {**config, "scale": {**{key: getattr(default, key) for key in BINDING}, **options}}
+    return {
+        **config,
+        "scale": {**{key: getattr(default, key) for key in REPRODUCIBILITY_KEYS}, **options},
+    }
 
 
 def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:

@@ -17,7 +17,7 @@ from sparring.config import RunConfig, resolve
 from sparring.config.plugins.registry import required_services
 from sparring.config.policies import ModelConfig
 from sparring.config.recipe import to_yaml
-from sparring.config.sections import BINDING
+from sparring.config.sections import REPRODUCIBILITY_KEYS
 from sparring.core.errors import ConfigError, RunError
 from sparring.core.files import write_bytes_atomic
 from sparring.environments.catalogue import configured_game
@@ -38,7 +38,9 @@ FREE = (
     "call_seconds",
     "scale",
 )  # keys that may change when a run resumes
-FIXED = tuple(f"scale.{key}" for key in BINDING)  # nested keys of these that may not change
+FIXED = tuple(
+    f"scale.{key}" for key in REPRODUCIBILITY_KEYS
+)  # nested keys of these that may not change
 # nested keys that may change, with their defaults
 FREE_NESTED = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
 FREE_IF_PRESENT = ("learner.gpus",)  # may change too; recorded only if set
@@ -92,7 +94,7 @@ def binding_settings(config: RunConfig) -> dict[str, Any]:
             for key, value in binding[section].items()
             if key not in keys and f"{section}.{key}" not in FREE_IF_PRESENT
         }
-    return {**binding, "scale": {key: settings["scale"][key] for key in BINDING}}
+    return {**binding, "scale": {key: settings["scale"][key] for key in REPRODUCIBILITY_KEYS}}
 
 
 def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:

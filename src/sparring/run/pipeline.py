@@ -209,8 +209,8 @@ class FreshSteps:
             RolloutError: episodes cannot be played.
         """
         admission = self._admission or self._begin(state)
-        admission.begin(state.step)
-        self._workers.renew()
+        admission.begin_step(state.step)
+        self._workers.publish_weights()
         games, lag = self._config.rollout.games_per_step, self._config.scale.lag
         fresh, stale = list[FreshGroup](), list[FreshGroup]()
         while sum(len(group.episodes) for group in fresh) < games:
@@ -221,7 +221,7 @@ class FreshSteps:
             number = admission.arrived_groups[0]
             group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
             is_stale = max(self._staleness(group.episodes), default=0) > lag
-            admission.take(number, too_stale=is_stale)
+            admission.take_group(number, too_stale=is_stale)
             (stale if is_stale else fresh).append(group)
         return self._build_step(state, admission, fresh, stale)
 
@@ -229,13 +229,13 @@ class FreshSteps:
         """Publish the current weights, and return the state of arrived groups for a checkpoint."""
         admission = self._admission
         assert admission is not None, "a step was played"
-        self._workers.renew()
+        self._workers.publish_weights()
         self._listen(admission, wait=False)
         groups = [
             FreshGroup(number, self._arms[number], self._arrived[number])
             for number in admission.arrived_groups
         ]
-        return {FRESH: FreshRecord(admission.account, self._draws, groups)}
+        return {FRESH: FreshRecord(admission.budget, self._draws, groups)}
 
     @property
     def _workers(self) -> FreshRollouts:
@@ -250,14 +250,14 @@ class FreshSteps:
     def _begin(self, state: RunState) -> Admission:
         """Restore a checkpoint; episodes unfinished there, or issued later, count as lost."""
         record, config = state.fresh, self._config
-        account = record.account.after_kill(_read_issued(self._workers.run / ISSUED_FILE))
-        self._workers.issued_before(account.issued)
+        budget = record.account.after_kill(_read_issued(self._workers.run / ISSUED_FILE))
+        self._workers.set_num_issued(budget.issued)
         self._draws = record.draws
         self._admission = admission = Admission(
-            games=config.rollout.games_per_step,
+            games_per_step=config.rollout.games_per_step,
             lag=config.scale.lag,
             steps=config.steps,
-            account=account,
+            budget=budget,
         )
         admission.restore_groups({group.number: len(group.episodes) for group in record.groups})
         self._arms = {group.number: group.arm for group in record.groups}
@@ -319,7 +319,9 @@ class FreshSteps:
             episodes: dict[int, list[Episode]] = {}
             for episode in rollout.episodes:
                 episodes.setdefault(episode.group_id, []).append(episode)
-            admission.answer(unit, {group: len(members) for group, members in episodes.items()})
+            admission.record_arrival(
+                unit, {group: len(members) for group, members in episodes.items()}
+            )
             self._arrived |= {group: tuple(members) for group, members in episodes.items()}
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
@@ -358,8 +360,8 @@ class FreshSteps:
         result.metrics["lag_max"] = float(max(lags, default=0))
         counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
         result.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
-        account = asdict(admission.account)
-        result.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
+        budget = asdict(admission.budget)
+        result.metrics |= {f"{name}_games": float(number) for name, number in budget.items()}
         return result
 
 

@@ -193,7 +193,7 @@ class SimulatedFleet:
             now = task.time(next(call_numbers))
             messages = [message for time, message in self._news if task.start_time <= time <= now]
             if messages:
-                worker.renew(messages[-1], self._contents)
+                worker.load_newer_weights(messages[-1], self._contents)
 
         return receive_weights
 

@@ -3,9 +3,9 @@
 Episodes are issued in units of whole groups, arrive in any order, and are learned from in order of
 arrival. At any time each issued episode has one of four states:
 
-    open        at play, or arrived and not learned from yet
+    open        being played, or finished and not learned from yet
     learned     a step took it to learn from
-    withheld    too stale when a step took it, so that no step learns from it
+    withheld    too stale when a step took it, so no step learns from it
     lost        its worker was lost, its group failed, or the training process was killed
 
 Open episodes are limited to those of a few steps, so that few are too stale on arrival. This module
@@ -67,25 +67,27 @@ class Admission:
     """Tracks the open episodes, and how many more may be issued.
 
     Args:
-        games: episodes per step.
+        games_per_step: number of episodes per step.
         lag: the largest staleness, in steps.
         steps: number of steps of the run.
-        account: the budget so far, without open episodes.
+        budget: the budget so far, without open episodes.
     """
 
     def __init__(
-        self, *, games: int, lag: int, steps: int, account: EpisodeBudget | None = None
+        self, *, games_per_step: int, lag: int, steps: int, budget: EpisodeBudget | None = None
     ) -> None:
-        self._games, self._lag, self._steps = games, lag, steps
-        budget = account or EpisodeBudget()
+        self._games_per_step, self._lag, self._steps = games_per_step, lag, steps
+        budget = budget or EpisodeBudget()
         self._issued = budget.issued
         self._closed = {name: getattr(budget, name) for name in CLOSED_STATES}
-        self._num_learned = self._num_taken = 0  # learned steps, and episodes that this step took
+        self._num_learned = self._num_taken = (
+            0  # learned steps, and episodes that the current step took
+        )
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
 
     @property
-    def account(self) -> EpisodeBudget:
+    def budget(self) -> EpisodeBudget:
         """The budget so far."""
         return EpisodeBudget(
             issued=self._issued, open=self.num_playing + self.num_arrived, **self._closed
@@ -93,7 +95,7 @@ class Admission:
 
     @property
     def num_playing(self) -> int:
-        """Number of episodes that are at play, or wait for a worker."""
+        """Number of episodes that are being played or wait for a worker."""
         return sum(sum(groups.values()) for groups in self._playing.values())
 
     @property
@@ -106,7 +108,7 @@ class Admission:
         """The groups that have arrived and that no step has taken, in order of arrival."""
         return tuple(self._arrived)
 
-    def begin(self, num_learned: int) -> None:
+    def begin_step(self, num_learned: int) -> None:
         """Begin a step, after this many learned steps."""
         self._num_learned, self._num_taken = num_learned, 0
 
@@ -118,7 +120,9 @@ class Admission:
         the remaining steps of the run.
         """
         steps = min(self._lag + 1, self._steps - self._num_learned)
-        return max(steps * self._games - self._num_taken - self.num_playing - self.num_arrived, 0)
+        return max(
+            steps * self._games_per_step - self._num_taken - self.num_playing - self.num_arrived, 0
+        )
 
     def issue(self, unit: int, groups: Mapping[int, int]) -> None:
         """Record an issued unit, as the number of episodes of each of its groups."""
@@ -136,7 +140,7 @@ class Admission:
         self._closed["lost"] += num_episodes
         self._issued += num_episodes
 
-    def answer(self, unit: int, groups: Mapping[int, int]) -> None:
+    def record_arrival(self, unit: int, groups: Mapping[int, int]) -> None:
         """Record the groups with which a unit has arrived; its other groups have failed.
 
         A unit that is not open changes nothing.
@@ -148,7 +152,7 @@ class Admission:
         self._arrived |= complete
         self._closed["lost"] += sum(issued.values()) - sum(complete.values())
 
-    def take(self, group: int, *, too_stale: bool) -> None:
+    def take_group(self, group: int, *, too_stale: bool) -> None:
         """Record that a step takes a group, to learn from it or to withhold it as too stale."""
         num_episodes = self._arrived.pop(group)
         self._closed["withheld" if too_stale else "learned"] += num_episodes

@@ -2,7 +2,8 @@
 
 A unit gets the newest weights when it is sent. If newer weights are published while it is played,
 its worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can
-reach the worker then. Tokens sampled before stay, and every sampled segment names its weights.
+reach the worker then. Tokens that were sampled before stay in the reply, and every sampled segment
+names its weights.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class FreshWorkers(DistributedRollouts):
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
-    def issued_before(self, issued: int) -> None:
+    def set_num_issued(self, issued: int) -> None:
         """Set the number of episodes that were issued before the run was resumed."""
         with self._changed:
             self._issued = issued
 
-    def renew(self) -> None:
-        """Publish the current weights, for units sent from now on and for units at play.
+    def publish_weights(self) -> None:
+        """Publish the current weights, for units that are sent later or are being played.
 
         Raises:
             RunError: the disk is full or not writable.

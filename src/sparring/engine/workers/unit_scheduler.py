@@ -6,7 +6,7 @@ passes the time with every event and carries out the commands. A unit is a numbe
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the previous step in which worker N played; only
                             the first 16 workers, from the second step on
-    worker/N/ready          share of that time in which worker N was ready, at play or idle
+    worker/N/ready          share of that time in which worker N was ready, playing or idle
     worker/N/lost           number of losses of worker N in that time, if any
 """
 
@@ -110,8 +110,8 @@ class WorkerUtilisation(NamedTuple):
     """The times of one worker since the start of the run.
 
     Attributes:
-        playing: seconds at play.
-        ready: seconds at play or idle.
+        playing: seconds in which it played.
+        ready: seconds in which it played or was idle.
         lost: number of losses.
     """
 
@@ -150,7 +150,7 @@ MESSAGES_PER_WORKER = 2  # the unsent units of an issue are spread over this man
 
 
 class UnitQueue:
-    """The open units: issued and not answered yet, unsent or at play.
+    """The open units: issued and not answered yet, unsent or being played.
 
     Units are sent in the order of their numbers. While many short units are unsent, a message holds
     several: together the workers get about half of them. All units of a message are of one issue,
@@ -246,7 +246,7 @@ class _WorkerState:
     is_ready: bool = False
     playing: tuple[int, ...] = ()
     waiting_since: float = 0.0  # time of its start, or of the message that it plays
-    busy_seconds: float = 0.0  # at play, without the current message
+    busy_seconds: float = 0.0  # seconds of play, without the current message
     ready_since: float = 0.0
     ready_seconds: float = 0.0  # before ``ready_since``
     num_losses: int = 0
@@ -304,7 +304,7 @@ class UnitScheduler:
         self._queue = UnitQueue()
         self._idle: list[int] = []  # a heap of workers; some are no longer idle
         self._checks: list[tuple[float, int]] = []  # a heap of (check_at, worker); some are stale
-        self._ready = self._gone = 0  # number of workers that are ready, and that are given up
+        self._num_ready = self._num_given_up = 0  # numbers of workers
         for worker in range(num_workers):
             self._schedule_check(worker, -math.inf)
 
@@ -316,10 +316,10 @@ class UnitScheduler:
     @property
     def ready(self) -> int:
         """The number of workers that are ready."""
-        return self._ready
+        return self._num_ready
 
     def busy(self, now: float) -> float:
-        """Return the seconds at play, summed over workers."""
+        """Return the seconds of play, summed over workers."""
         return sum(worker.playing for worker in self.utilisation(now))
 
     def utilisation(self, now: float) -> list[WorkerUtilisation]:
@@ -352,7 +352,7 @@ class UnitScheduler:
         state = self._workers[worker]
         if state.is_starting:
             state.is_ready, state.ready_since = True, now
-            self._ready += 1
+            self._num_ready += 1
             self._mark_idle(worker)
         return self.tick(now)
 
@@ -384,7 +384,7 @@ class UnitScheduler:
         state.busy_seconds += (now - state.waiting_since) * bool(state.playing)
         state.ready_seconds += (now - state.ready_since) * state.is_ready
         state.num_losses += 1
-        self._ready -= state.is_ready
+        self._num_ready -= state.is_ready
         state.is_ready, state.playing = False, ()
         state.loss_times.append(now)
         while state.loss_times[0] < now - HOUR_SECONDS:
@@ -392,7 +392,7 @@ class UnitScheduler:
         state.num_failures += 1
         if len(state.loss_times) > self._restarts:
             state.is_given_up = True
-            self._gone += 1
+            self._num_given_up += 1
         else:
             delay = FIRST_DELAY * 2.0 ** min(state.num_failures - 1, 9)
             state.start_at = now + min(delay, MAX_DELAY)
@@ -433,7 +433,7 @@ class UnitScheduler:
     def wait(self, now: float) -> float:
         """Return the seconds until a tick may have a command."""
         check_at = self._checks[0][0] if self._checks else now + MIN_TIMEOUT
-        if self._elastic and self._queue and not self._ready:
+        if self._elastic and self._queue and not self._num_ready:
             check_at = min(check_at, self._unplayed_since + START_TIMEOUT)
         return max(check_at - now, 0.0)
 
@@ -462,12 +462,12 @@ class UnitScheduler:
 
     def _reason_to_abandon(self, now: float) -> str:
         """Return why no worker will ever play, or "" if a worker may."""
-        if self._gone == len(self._workers):
+        if self._num_given_up == len(self._workers):
             return (
                 f"every worker was lost more than {self._restarts} times in an hour "
                 "(scale.restarts)"
             )
-        is_waiting = self._elastic and self._queue and not self._ready
+        is_waiting = self._elastic and self._queue and not self._num_ready
         if is_waiting and self._unplayed_since + START_TIMEOUT <= now:
             return f"no worker was ready within {START_TIMEOUT:g} seconds"
         return ""
@@ -498,7 +498,7 @@ class UnitScheduler:
             if not state.is_ready:
                 continue  # it has been lost since
             state.playing = self._queue.pop_message(
-                self.workers - self._gone, self._timeout_rule.max_units
+                self.workers - self._num_given_up, self._timeout_rule.max_units
             )
             state.waiting_since = now
             self._schedule_check(worker, now)

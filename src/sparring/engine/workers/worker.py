@@ -117,7 +117,7 @@ class Worker:
             message: the task.
             files: contents of weights files by their SHA-256; other files are read from disk.
             between: called while no reply is pending, and between two tokens where the sampler can
-                pause; it may ``renew`` the weights.
+                pause; it may call ``load_newer_weights``.
 
         Raises:
             SparringError: playing failed.
@@ -132,7 +132,7 @@ class Worker:
             return json.dumps({"refused": str(refusal)}).encode()
         return answer_bytes(WorkerAnswer(rollouts))
 
-    def take(self, weights: Sequence[WeightsFile], files: Mapping[str, bytes]) -> None:
+    def load_weights(self, weights: Sequence[WeightsFile], files: Mapping[str, bytes]) -> None:
         """Load the weights that the worker does not hold yet.
 
         Args:
@@ -154,8 +154,8 @@ class Worker:
                 self.players.policies[player.name or MAIN].take(player, tensors, file.version)
             self._weights_of[file.player] = file
 
-    def renew(self, message: bytes, files: Mapping[str, bytes]) -> None:
-        """Load newer weights of policies, also while their players are at play.
+    def load_newer_weights(self, message: bytes, files: Mapping[str, bytes]) -> None:
+        """Load newer weights of policies, also while their players are playing.
 
         An unreadable file is ignored, as the next task names its weights.
 
@@ -169,7 +169,7 @@ class Worker:
             return
         previous = self._weights_of
         try:
-            self.take([*past, *newer], files)
+            self.load_weights([*past, *newer], files)
         except RefusedError as refusal:  # newer weights may have replaced this file
             log.info("A worker continues with older weights: %s.", refusal)
             self._weights_of = {**previous, **self._weights_of}
@@ -188,7 +188,7 @@ class Worker:
         failure each unit is played separately, so that each has its own counts.
         """
         first_unit = next(iter(units.values()))
-        self.take(first_unit.weights, files)
+        self.load_weights(first_unit.weights, files)
         judging = self._judging(first_unit.progress)
         specs = [spec for unit in units.values() for spec in unit.specs]
         episodes, counts = self.players.play(specs, judging)
@@ -249,7 +249,7 @@ def serve(
         while has_message():
             newest = receive()
         if newest is not None:
-            worker.renew(*newest)
+            worker.load_newer_weights(*newest)
 
     try:
         worker = Worker(json.loads(receive()[0]))
@@ -259,7 +259,7 @@ def serve(
             while True:
                 message = receive()
                 if is_weights_message(message[0]):
-                    worker.renew(*message)
+                    worker.load_newer_weights(*message)
                 else:
                     send(task_answer(worker, *message, load_newest_weights if is_fresh else None))
     except SparringError as error:

@@ -63,9 +63,9 @@ def werewolf(
     Pitfalls: do not wrap it in ``talk``, which names the seats by their roles. Exact figures do not
     exist with random ties, free text, deductions, or more than 5 players. Prompts quote free-text
     speeches as data: one line, at most ``limit`` characters, printable, in quotation marks that the
-    speech cannot close. A vote or a night choice must name exactly one living player; a mark as in
-    "[p2]" selects one of several names. In a speech with several phrases the last marked phrase
-    counts, or the last phrase if none is marked.
+    speech cannot close. A vote or a night choice must name exactly one living player. If a
+    reply has several names, the one in brackets counts, as in "[p2]". If a speech has several
+    phrases, the last one in brackets counts, otherwise the last one.
     Reference: "Learning Strategic Language Agents in the Werewolf Game with Iterative Latent Space
     Policy Optimization" (Xu et al., 2025, arXiv 2502.04686), appendix A, for the rules of 7
     players. ``strict`` is the end rule of the first code for arXiv 2310.18940 (Xu et al., 2023).
@@ -98,9 +98,9 @@ def werewolf(
             before it speaks or votes. Only this seat sees the statement later.
         deducers: roles that deduce where ``deduce`` is true, such as [seer, villager1]. Empty
             (default): all.
-        malformed: rule for a deduction with an unparsable part. "noted" (default): this part is
-            unknown, and only a figure counts it. "illegal": the reply is illegal, and the
-            environment's ``illegal`` rule applies.
+        malformed: rule for a deduction with an unparsable part. "noted" (default): this part
+            counts as unknown, and a metric counts such cases. "illegal": the reply is illegal, and
+            the environment's ``illegal`` rule applies.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
@@ -131,7 +131,7 @@ def werewolf(
         )
     if deducers and not deduce:
         raise ConfigError(
-            f"werewolf: deducers={quoted(deducers)} deduce nothing, as deduce is false; write "
+            f"werewolf: deducers={quoted(deducers)} has no effect, as deduce is false; write "
             "deduce: true, or leave deducers out."
         )
     if malformed == "illegal" and not deduce:
@@ -139,7 +139,7 @@ def werewolf(
             "werewolf: malformed=illegal concerns deductions, but deduce is false; write "
             "deduce: true, or leave malformed out."
         )
-    _refuse_idle_speech(speech, say, order, limit)
+    _refuse_unused_speech_options(speech, say, order, limit)
     if wolves_talk and (num_wolves == 1 or speech == "none"):
         raise ConfigError(
             f"werewolf: wolves_talk with wolves={num_wolves}, speech={speech} leaves nothing to "
@@ -167,7 +167,9 @@ def werewolf(
     return ListedWerewolf(setup, style) if is_listed else Werewolf(setup, style)
 
 
-def _refuse_idle_speech(speech: str, say: tuple[Say, ...], order: str, limit: int) -> None:
+def _refuse_unused_speech_options(
+    speech: str, say: tuple[Say, ...], order: str, limit: int
+) -> None:
     if limit != LIMIT and speech != "text":
         raise ConfigError(
             f"werewolf: limit={limit} truncates speeches in free text, but speech is {speech}; "

@@ -31,11 +31,12 @@ def tree(
     play, counted over all trained seats. There it is continued ``branching[k]`` times, each time
     with other streams. The number of leaves must be ``rollout.group_size``:
         leaves = product of branching
-    Pitfalls: a line that ends before a boundary cannot branch there. Episodes in its place begin at
-    the initial state and do not branch, so short lines count for less than their share; compare
-    ``branches`` with the group size less ``branching[0]``. Several episodes share a turn before the
-    last boundary, so baselines over the group contain returns of the turn itself; ``branch_grpo``
-    and ``spo_tree`` say how much of the gradient this removes. Segments are turns here; SPO's are
+    Pitfalls: a line that ends before a boundary cannot branch there. Replacement
+    episodes begin at the initial state and do not branch, so short lines are under-represented. To
+    see how often this happens, compare the metric ``branches`` with group size - branching[0].
+    Several episodes share a turn before the last boundary, so a group baseline contains returns of
+    the same turn, which shrinks the gradient; the pages of ``branch_grpo`` and ``spo_tree`` say by
+    how much. Segments are turns here; SPO's are
     66 tokens, or end at tokens with high entropy.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version: branching 6-6-6.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
@@ -64,10 +65,11 @@ def tree(
     known_origins = {planned.origin for planned in episodes}
     origins: list[Origin] = []
     for index, planned in enumerate(episodes):
-        turns, begin = planned.decisions, planned.origin
-        segment = turns.index(begin.turn) // turns_per_segment if begin != FRESH else 0
+        turns, origin = planned.decisions, planned.origin
+        segment = turns.index(origin.turn) // turns_per_segment if origin != FRESH else 0
         for boundary in range(segment + 1, len(branching)):
             if boundary * turns_per_segment < len(turns):
-                origin = Origin(index, turns[boundary * turns_per_segment])
-                origins += [origin] * (branching[boundary] - 1) * (origin not in known_origins)
+                new_origin = Origin(index, turns[boundary * turns_per_segment])
+                if new_origin not in known_origins:
+                    origins += [new_origin] * (branching[boundary] - 1)
     return origins

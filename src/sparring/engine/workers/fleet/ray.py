@@ -241,7 +241,7 @@ class RayFleet:
         return [WorkerMessage(worker, payload)]
 
     def _hint(self) -> str:
-        return f"What Ray said is in {self._folder}. " if self._folder.is_dir() else ""
+        return f"Ray's own log is in {self._folder}. " if self._folder.is_dir() else ""
 
     def close(self) -> None:
         """End all workers, and the Ray that was started here; see ``Fleet``."""

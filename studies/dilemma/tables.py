@@ -60,10 +60,9 @@ def table_of_strategies(results: Results) -> str:
 def verdict_text(results: Results) -> str:
     """Return a text that says in how many seeds each arm reaches the goals."""
     intro = (
-        f"Asked for: with alignment more than {MIN_COOPERATION} of the rounds in mutual "
-        f"cooperation, and at most {MAX_POINTS_LOST} points a round lost to always-defect; naive "
-        "learners defect, in "
-        f"more than {MIN_COOPERATION} of the rounds both."
+        f"Goals: with alignment, both seats cooperate in more than {MIN_COOPERATION} of the "
+        f"rounds, and always-defect costs at most {MAX_POINTS_LOST} points a round. Of naive "
+        f"learners, both seats defect in more than {MIN_COOPERATION} of the rounds."
     )
     sentences = [intro]
     for row in results.rows(arm=ALIGNED):
@@ -71,8 +70,8 @@ def verdict_text(results: Results) -> str:
         is_safe = [value <= MAX_POINTS_LOST for value in values(row, LOST)]
         num_both = sum(map(all, zip(both_cooperate, is_safe, strict=True)))
         sentences.append(
-            f"**{ALIGNED}**: cooperation in {sum(both_cooperate)}, at most so much "
-            f"lost in {sum(is_safe)}, both in {num_both} of {seeds_in_words(row)}."
+            f"**{ALIGNED}**: the first goal is reached in {sum(both_cooperate)}, the second in "
+            f"{sum(is_safe)}, both in {num_both} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
         count = sum(value > MIN_COOPERATION for value in values(row, NEITHER))

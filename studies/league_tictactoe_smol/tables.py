@@ -59,7 +59,7 @@ def verdict_text(results: Results) -> str:
     (start,) = results.rows(arm=START)
     sentences = [_reached_text(row, start) for row in results.rows() if row["arm"] != START]
     intro = (
-        f"Asked for are at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}, "
+        f"Goals: at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}, "
         f"at least {MIN_LEGAL} "
         f"of {LEGAL}, and as X a share won or drawn against random play above the start's, "
         "intervals apart."

@@ -27,7 +27,7 @@ def verdict_text(results: Results) -> str:
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
     outcome = "held" if far <= TOLERANCE else "not held"
     return (
-        f"Asked for: 1/3, 1/3, 0 within {TOLERANCE} after the three iterations. "
+        f"Goal: 1/3, 1/3, 0 within {TOLERANCE} after the three iterations. "
         f"**{outcome}**: over "
         f"{seeds} seeds at most {far:.3f} away."
     )

@@ -72,23 +72,27 @@ def recovered_shares(row: Row) -> list[float]:
 def verdict_text(results: Results) -> str:
     """Return a text that says in how many seeds each learner behaves as expected."""
     sentences = [
-        f"Asked for: aligned learners find more than {HALF_WAY} of the sum that two who take all "
-        f"leave lying, naive ones less, and who takes all gets no more against the aligned "
-        "learner than the aligned learner gets with itself."
+        "Two players that take everything lose a part of the largest sum. Goals: aligned learners "
+        f"recover more than {HALF_WAY} of this part, naive learners less. A player that takes "
+        "everything gets at most as much against an aligned learner as that learner gets against "
+        "itself."
     ]
     for row in results.rows():
         shares = recovered_shares(row)
         reached = sum((share > HALF_WAY) == (row["arm"] == ALIGNED) for share in shares)
         spread = f"{min(shares):.2f} to {max(shares):.2f}"
         sentences.append(
-            f"**{row['arm']}**: {spread} of it, as asked for in {reached} of {seeds_in_words(row)}."
+            f"**{row['arm']}** recovers {spread}; goal reached in {reached} of "
+            f"{seeds_in_words(row)}."
         )
     for row in results.rows(arm=ALIGNED):
         count = sum(
             taken <= own_points
             for taken, own_points in zip(values(row, TAKES), values(row, ITSELF), strict=True)
         )
-        sentences.append(f"Taking all does not pay against it in {count} of {seeds_in_words(row)}.")
+        sentences.append(
+            f"In {count} of {seeds_in_words(row)}, taking everything earns no more against it."
+        )
     return " ".join(sentences)
 
 

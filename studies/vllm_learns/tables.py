@@ -50,7 +50,7 @@ def verdict_text(results: Results) -> str:
         f"{requirement}: {'held' if is_met else 'missed'} ({figure})"
         for requirement, is_met, figure in checks
     )
-    return f"Asked for were {'; '.join(parts)}."
+    return f"Goals: {'; '.join(parts)}."
 
 
 MARKERS: dict[str, Maker] = {

@@ -214,14 +214,14 @@ def row(arm, **figures):
     [
         (
             {},
-            "**alignment**: 0.75 to 0.75 of it, as asked for in 2 of 2 seeds. Taking all does not pay against it in 2 of 2 seeds.",
+            "**alignment** recovers 0.75 to 0.75; goal reached in 2 of 2 seeds. In 2 of 2 seeds, taking everything earns no more against it.",
         ),
-        ({"sum": 0.79}, "**alignment**: 0.48 to 0.75 of it, as asked for in 1 of 2 seeds."),
-        ({"takes": 0.51}, "Taking all does not pay against it in 1 of 2 seeds."),
+        ({"sum": 0.79}, "**alignment** recovers 0.48 to 0.75; goal reached in 1 of 2 seeds."),
+        ({"takes": 0.51}, "In 1 of 2 seeds, taking everything earns no more against it."),
     ],
 )
 def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, words):
     results = Results({"rows": [row(study.NAIVE), row(study.ALIGNED, **figures)]})
     assert words in page.verdict_text(
         results
-    ) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict_text(results)
+    ) and "**naive** recovers 0.00 to 0.00; goal reached in 2 of 2 seeds." in page.verdict_text(results)

@@ -42,12 +42,12 @@ def verdict_text(results: Results) -> str:
             for to in GOALS
         )
         sentences.append(
-            f"the {row['arm']}: {num_reached} of {seeds} seeds (the least share: {lows})"
+            f"The {row['arm']} reaches it in {num_reached} of {seeds} seeds "
+            f"(lowest shares: {lows})."
         )
     levels = " and ".join(f"{goal} against {NAMES[to]}" for to, goal in GOALS.items())
-    return (
-        f"Win or draw at least {levels}, as X and as O. It is reached by {'; by '.join(sentences)}."
-    )
+    goal_text = f"Goal: a share of wins and draws of at least {levels}, as X and as O."
+    return " ".join([goal_text, *sentences])
 
 
 def _smaller_share(row: Row, seed_index: int, opponent: str) -> float:

@@ -83,16 +83,16 @@ def test_stored_pieces_are_reused_and_only_missing_games_are_played(tmp_path):
 
 
 def test_results_without_an_oracle_are_reused_by_rows_without_one(tmp_path):
-    unjudged = evaluation(tmp_path, PLAIN, NIM)
-    unjudged.run(workers=1)
+    evaluation_without_oracle = evaluation(tmp_path, PLAIN, NIM)
+    evaluation_without_oracle.run(workers=1)
     judged_evaluation = evaluation(tmp_path, PLAIN, with_oracle(NIM))
     report = judged_evaluation.run(workers=1)
     assert judged_evaluation.num_played == 2 * GAMES  # only the games of nim
     assert row_of(report, "nim")["overall"]["oracle"]["judged"] > 0
-    unjudged_again = evaluation(tmp_path, PLAIN, with_oracle(NIM), use_oracle=False)
-    plain_report = unjudged_again.run(workers=1)
+    evaluation_with_oracle_off = evaluation(tmp_path, PLAIN, with_oracle(NIM), use_oracle=False)
+    plain_report = evaluation_with_oracle_off.run(workers=1)
     assert (
-        unjudged_again.num_played == 0
+        evaluation_with_oracle_off.num_played == 0
         and row_of(plain_report, "nim")["oracle"] is None
         and "regret" not in row_of(plain_report, "nim")["overall"]
     )
@@ -114,8 +114,8 @@ def test_an_oracle_is_part_of_the_key_and_may_be_set_for_all_rows(tmp_path):
     assert row_key(row, ["x"], 3) == sha256_hex(
         json.dumps([1, __version__, GAMES_PER_PIECE, settings, ["x"], 3], sort_keys=True).encode()
     )
-    cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
-    assert len({row_key(suite_row, ["x"], 3) for suite_row in (row, *cfr)}) == 3
+    rows_with_cfr = [SuiteRow(**PLAIN, oracle={"name": "cfr", "options": {"iterations": number}}) for number in (3, 4)]
+    assert len({row_key(suite_row, ["x"], 3) for suite_row in (row, *rows_with_cfr)}) == 3
     report = evaluation(tmp_path, PLAIN, NIM, SUDOKU, oracle=parse_oracle("minimax"), games=2).run(workers=1)
     assert [row["oracle"] and row["oracle"]["name"] for row in report["rows"]] == [None, "minimax", "constraint"]
     assert row_of(report, "kuhn")["notes"] == [
@@ -135,10 +135,10 @@ def test_two_workers_in_reverse_order_give_the_results_of_one(tmp_path):
         "answers": "",
     }
     pieces = [piece for row in suite.pieces for piece in row]
-    play_piece = suite_module.make_piece_runner(settings)
-    players = suite_module.make_piece_runner(settings), suite_module.make_piece_runner(settings)
-    expected = {piece: play_piece(list(piece)) for piece in pieces}
+    run_piece = suite_module.make_piece_runner(settings)
+    runners = suite_module.make_piece_runner(settings), suite_module.make_piece_runner(settings)
+    expected = {piece: run_piece(list(piece)) for piece in pieces}
     assert (
         len(pieces) == 6
-        and {piece: players[index % 2](list(piece)) for index, piece in enumerate(pieces[::-1])} == expected
+        and {piece: runners[index % 2](list(piece)) for index, piece in enumerate(pieces[::-1])} == expected
     )

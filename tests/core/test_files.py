@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, also by several processes at once; and pauses of the garbage collector."""
+"""Atomic writes of files, also by several processes at once, and pauses of the garbage collector."""
 
 import gc
 import os
@@ -43,10 +43,10 @@ files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert len(temporary_files(tmp_path)) == 1
-    file_of_another = tmp_path / ".tmp-b.json.x-1~"
-    file_of_another.write_text("content of another file")
+    unrelated_file = tmp_path / ".tmp-b.json.x-1~"
+    unrelated_file.write_text("content of another file")
     files.write_bytes_atomic(tmp_path / "a[1].json", b"whole")
-    assert temporary_files(tmp_path) == [file_of_another.name]
+    assert temporary_files(tmp_path) == [unrelated_file.name]
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,7 @@ FAMILIES = {
     "gpt2": lambda size: GPT2LMHeadModel(GPT2Config(vocab_size=size, n_embd=32, n_head=2, n_layer=2, n_positions=512, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, activation_function="relu")),
     "qwen3": lambda size: Qwen3ForCausalLM(Qwen3Config(vocab_size=size, **SHAPE)),
     "gemma3": lambda size: Gemma3ForCausalLM(Gemma3TextConfig(vocab_size=size, **SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention"])),
-    "whole": lambda size: MistralForCausalLM(MistralConfig(vocab_size=size, **SHAPE)),
+    "mistral": lambda size: MistralForCausalLM(MistralConfig(vocab_size=size, **SHAPE)),
 }  # fmt: skip
 KUHN = {
     "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "renderer": {"name": "chat"},
@@ -73,7 +73,7 @@ def gpu(monkeypatch):
         yield checked
 
 
-def engine(folder, **changes):
+def make_engine(folder, **changes):
     parts = {
         key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
     }
@@ -81,8 +81,8 @@ def engine(folder, **changes):
     return LocalEngine(resolve({**KUHN, **parts, "model": model}))
 
 
-def named_tensors(run):
-    for name, policy in run.policies.items():
+def named_tensors(engine):
+    for name, policy in engine.policies.items():
         models = [policy.model, *(copied.model for copied in policy.snapshots)]
         for index, model in enumerate(models):
             for prefix, module in model.modules():
@@ -95,21 +95,21 @@ def named_tensors(run):
                 yield from ((f"{name}.optimizer.{index}.{key}", tensor) for key, tensor in state.items())
 
 
-def play_episodes(run, step, other_players=()):
+def play_episodes(engine, step, other_players=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
     specs = step_specs(
         step,
-        games=run.environments,
-        rollout=run.config.rollout,
+        games=engine.environments,
+        rollout=engine.config.rollout,
         matchmaker=matchmaker,
         members=(),
-        root=run.root,
+        root=engine.root,
         progress=0.0,
     )
-    game = run.environments[0][0]
+    game = engine.environments[0][0]
     for index, (other, seat_order) in enumerate(itertools.product(other_players, (1, -1)), len(specs)):
-        # each player has the first seat once, so both are sampled in one call
-        root = run.root.child("against").child(index)
+        # each player has the first seat once, so one call samples replies for both players
+        root = engine.root.child("against").child(index)
         specs.append(
             EpisodeSpec(
                 game=game,
@@ -121,46 +121,49 @@ def play_episodes(run, step, other_players=()):
                 trained=(True, False)[::seat_order],
             )
         )
-    return run.play(specs).episodes
+    return engine.play(specs).episodes
 
 
-def learn_step(run, episodes, step):
-    for name in run.learners:
-        batch = run.batch(episodes, progress=0.0, policy=name)
+def learn_step(engine, episodes, step):
+    for name in engine.learners:
+        batch = engine.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)
-        token = "values" in run.policies[name].trained.needs and critic_position(run.policies[name].columns) == "token"
-        targets = np.linspace(-1, 1, len(batch.pack.turn_of) if token else count)
-        metrics = run.learn(
+        is_per_token = (
+            "values" in engine.policies[name].trained.needs
+            and critic_position(engine.policies[name].columns) == "token"
+        )
+        targets = np.linspace(-1, 1, len(batch.pack.turn_of) if is_per_token else count)
+        metrics = engine.learn(
             batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0
         )
         assert np.isfinite(list(metrics.values())).all()
-        assert np.isfinite(run.entropies(batch)).all()
+        assert np.isfinite(engine.entropies(batch)).all()
 
 
-def run_all_stages(run, resumed_run, folder, device=GPU):
+def run_all_stages(engine, resumed_engine, folder, device=GPU):
     """Play, learn, save, restore, restart and score; a second engine continues from the checkpoint."""
-    episodes = play_episodes(run, 0)
-    run.imitate(episodes)
-    run.take_member(snapshot(1))
-    learn_step(run, episodes, 1)
-    other_players_of_run = (snapshot(1), POLICY) if not run.config.policies else ()
-    episodes = play_episodes(run, 1, other_players_of_run)
-    run.save(folder)
-    resumed_run.restore(folder)
-    for either_run in (run, resumed_run):
-        learn_step(either_run, episodes, 2)
-    tensors_elsewhere = {
+    episodes = play_episodes(engine, 0)
+    engine.imitate(episodes)
+    engine.take_member(snapshot(1))
+    learn_step(engine, episodes, 1)
+    other_players = (snapshot(1), POLICY) if not engine.config.policies else ()
+    episodes = play_episodes(engine, 1, other_players)
+    engine.save(folder)
+    resumed_engine.restore(folder)
+    for either_engine in (engine, resumed_engine):
+        learn_step(either_engine, episodes, 2)
+    devices_of_misplaced = {
         name: tensor.device
-        for either_run in (run, resumed_run)
-        for name, tensor in named_tensors(either_run)
+        for either_engine in (engine, resumed_engine)
+        for name, tensor in named_tensors(either_engine)
         if tensor.device != device
     }
-    assert not tensors_elsewhere
-    for name in run.learners:
-        assert fingerprint(run.policies[name].model) == fingerprint(resumed_run.policies[name].model)
-    run.restart(snapshot(1))
-    run.drop_member(snapshot(1))
-    for policy in run.policies.values():
+    assert not devices_of_misplaced
+    for name in engine.learners:
+        assert fingerprint(engine.policies[name].model) == fingerprint(resumed_engine.policies[name].model)
+    engine.restart(snapshot(1))
+    engine.drop_member(snapshot(1))
+    for policy in engine.policies.values():
         policy.model.check()
         sampler, ids = policy._policy_agent(LEARNER, policy.model).sampler, (5, 6, 7)
         scored = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], policy.params)
@@ -185,7 +188,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_on_a_gpu_mixes_no_devices(name, gpu, chat_folder, tmp_path):
-    run_all_stages(engine(chat_folder, **CASES[name]), engine(chat_folder, **CASES[name]), tmp_path)
+    run_all_stages(make_engine(chat_folder, **CASES[name]), make_engine(chat_folder, **CASES[name]), tmp_path)
     assert gpu.operations > 1000
 
 
@@ -197,10 +200,10 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         torch.manual_seed(0)
         FAMILIES[family](len(AutoTokenizer.from_pretrained(folder))).save_pretrained(folder)
     lora = {"rank": 2, "targets": ["c_attn"]} if family == "gpt2" else {"rank": 2}
-    for index, adapter in enumerate((None, lora) if family != "whole" else (None,)):
-        run = engine(folder, model={"lora": adapter})
-        run_all_stages(run, engine(folder, model={"lora": adapter}), tmp_path)
-        run.model.save(tmp_path / f"saved{index}", adapter=adapter is not None)
+    for index, adapter in enumerate((None, lora) if family != "mistral" else (None,)):
+        engine = make_engine(folder, model={"lora": adapter})
+        run_all_stages(engine, make_engine(folder, model={"lora": adapter}), tmp_path)
+        engine.model.save(tmp_path / f"saved{index}", adapter=adapter is not None)
         reloaded = load_saved_model(
             tmp_path / f"saved{index}",
             base=str(folder) if adapter else None,
@@ -208,17 +211,17 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
             device="cuda",
         )
         assert reloaded.device == GPU and {parameter.device for parameter in reloaded.network.parameters()} == {GPU}
-        assert run.model.decoding == reloaded.decoding == "torch"
+        assert engine.model.decoding == reloaded.decoding == "torch"
 
 
 def test_a_learner_uses_its_assigned_gpu(gpu, chat_folder, tmp_path):
     changes = {"learner": {"gpus": [1]}}
-    run_all_stages(engine(chat_folder, **changes), engine(chat_folder, **changes), tmp_path, SECOND)
+    run_all_stages(make_engine(chat_folder, **changes), make_engine(chat_folder, **changes), tmp_path, SECOND)
     with pytest.raises(
         ConfigError,
         match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
     ):
-        engine(chat_folder, learner={"gpus": [2]})
+        make_engine(chat_folder, learner={"gpus": [2]})
 
 
 def test_learners_sum_gradients_on_the_cpu_and_copy_them_to_the_gpu(gpu):

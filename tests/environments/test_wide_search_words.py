@@ -47,7 +47,7 @@ test_environment_contract = make_contract_test(
 )
 
 
-def test_searches_by_hand():
+def test_prompts_and_legal_actions_of_a_short_search():
     play = new_episode(**WORD_SEARCH)
     play.step({0: "call 2"})
     assert play.observe(2).prompt == "worker 2 find colour size of bemir cosol left 6"
@@ -348,7 +348,7 @@ def test_written_tables_are_parsed_unchanged(table, brief):
     assert read_table(format_table(table, WORLD, brief=brief), WORLD, brief=brief) == table
 
 
-def test_sampled_tables_scores_and_keys_at_the_limit():
+def test_sampled_tables_name_every_row_and_some_are_right():
     play = new_episode(**{**WRITTEN_TABLE, "workers": 1, "turns": 30})
     play.step({0: "call 1"})
     for name, row in WORLD.rows().items():
@@ -359,10 +359,15 @@ def test_sampled_tables_scores_and_keys_at_the_limit():
     tables = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
     assert len(tables) > 10 and all(set(read_table(text, WORLD, brief=True)) == set(WORLD.names) for text in tables)
     assert any(score_table(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in tables)
-    tables = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
-    scores = score_table(WORLD.rows(), tables, 2)
+
+
+def test_a_table_is_scored_by_its_first_row_of_each_name():
+    table = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
+    scores = score_table(WORLD.rows(), table, 2)
     assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
 
+
+def test_keys_of_the_lead_differ_by_earlier_actions_when_it_writes_at_the_limit():
     def play_after(*replies):
         play = new_episode(**{**WORD_SEARCH, "workers": 0, "critical": 2, "answer": "written"})
         for reply in replies:
@@ -434,7 +439,7 @@ def test_distractors_without_word_search_are_refused():
     "value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"]
 )
 def test_parsed_notes_are_legal_actions(value):
-    """With any Unicode white space, a parsed note must be a legal action; otherwise it would end the run."""
+    """With any Unicode white space, a parsed note must be a legal action. An illegal one would end the run."""
     play = new_episode(**{**FREE_TEXT, "workers": 0, "turns": 9})
     play_replies(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
     note = play.read(0, f"note ardan | colour | {value}")
@@ -442,9 +447,8 @@ def test_parsed_notes_are_legal_actions(value):
         assert play.read(0, note, True) == note
         play.step({0: note})
         assert play.notes[0, 0] == note.rpartition("| ")[2]
-        assert value != "El Paso/" or normalise_cell(play.notes[0, 0]) == normalise_cell(
-            value
-        )  # some airports have such a city name
+        if value == "El Paso/":  # city names of some airports end in "/"
+            assert normalise_cell(play.notes[0, 0]) == normalise_cell(value)
 
 
 @pytest.mark.parametrize("options", [{"waves": 1}, {**WORD_SEARCH, "waves": 1}])
@@ -474,5 +478,5 @@ def test_keys_of_the_lead_include_the_number_of_called_workers(answer):
         play.step({0: "finish"})
         return first_observation, play.observe(0)
 
-    for first_width, second_width in zip(observations_after(1), observations_after(2), strict=True):
-        assert first_width.prompt == second_width.prompt and first_width.key != second_width.key
+    for after_one, after_two in zip(observations_after(1), observations_after(2), strict=True):
+        assert after_one.prompt == after_two.prompt and after_one.key != after_two.key

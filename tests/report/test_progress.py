@@ -80,7 +80,7 @@ def test_the_status_line_reports_workers_and_the_fate_of_games():
         ("trained on", 32),
         ("withheld because they were too stale", 4),
         ("lost with a worker, a group or the training process", 2),
-        ("not finished, or not taken by a step", 6),
+        ("not finished, or not yet used by a step", 6),
     ):
         assert (text, str(number)) in account
     for incomplete in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):

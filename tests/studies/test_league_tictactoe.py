@@ -41,5 +41,5 @@ def row(arm, *shares):
 )
 def test_the_verdict_counts_seeds_in_which_both_roles_reach_the_goal(shares, num_reached):
     text = page.verdict_text(Results({"rows": [row("league", *shares)]}))
-    assert f"by the league: {num_reached} of 2 seeds" in text
+    assert f"The league reaches it in {num_reached} of 2 seeds" in text
     assert f"{min(shares[:2]):.3f} against random play, {min(shares[2:]):.3f} against MCTS" in text

@@ -11,7 +11,11 @@ MOVES = ("rock", "paper", "scissors")
 POOLS = (
     ("trained styles", "kuhn_poker", {"conservative": 0.3, "aggressive": 0.3, "intermediate": 0.4}),
     ("held-out styles", "kuhn_poker", {"passive": 1.0, "station": 1.0, "loose": 1.0}),
-    ("one move three times as often", "rock_paper_scissors", dict.fromkeys(MOVES, 1.0)),
+    (
+        "bots that play one move three times as often as the others",
+        "rock_paper_scissors",
+        dict.fromkeys(MOVES, 1.0),
+    ),
 )
 HEAD = (
     "pool",

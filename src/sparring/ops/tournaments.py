@@ -57,9 +57,9 @@ def seed_positions(num_slots: int) -> list[int]:
 
 def _anchor_scores(scores: FloatArray) -> FloatArray:
     """Return each player's score against player 0, and for player 0 its mean score, [n]."""
-    against: FloatArray = scores[:, 0].copy()
-    against[0] = scores[0, 1:].mean()
-    return against
+    anchor_scores: FloatArray = scores[:, 0].copy()
+    anchor_scores[0] = scores[0, 1:].mean()
+    return anchor_scores
 
 
 def _anchor(scores: FloatArray) -> FloatArray:
@@ -80,20 +80,20 @@ def _swiss(scores: FloatArray) -> FloatArray:
     for round_index in range((num_players - 1).bit_length()):
         standing = sorted(range(num_players), key=lambda player: (-points[player], player))
         if num_players % 2:
-            idle = next(
+            bye_player = next(
                 (player for player in reversed(standing) if player not in byes), standing[-1]
             )
-            standing.remove(idle)
-            byes.add(idle)
-            points[idle] += 1.0
+            standing.remove(bye_player)
+            byes.add(bye_player)
+            points[bye_player] += 1.0
         for a, b in _swiss_pairs(standing, opponents, first_round=round_index == 0):
             opponents[a].add(b)
             opponents[b].add(a)
-            won = (
+            points_a = (
                 1.0 if scores[a, b] > scores[b, a] else 0.5 if scores[a, b] == scores[b, a] else 0.0
             )
-            points[a] += won
-            points[b] += 1.0 - won
+            points[a] += points_a
+            points[b] += 1.0 - points_a
     return ranks_by(
         [(total, sum(points[other] for other in opponents[n])) for n, total in enumerate(points)]
     )
@@ -105,11 +105,13 @@ def _swiss_pairs(
     if first_round:
         half = len(standing) // 2
         return list(zip(standing[:half], standing[half:], strict=True))
-    waiting, pairs = list(standing), []
-    while waiting:
-        player = waiting.pop(0)
-        opponent = next((other for other in waiting if other not in opponents[player]), waiting[0])
-        waiting.remove(opponent)
+    unpaired, pairs = list(standing), []
+    while unpaired:
+        player = unpaired.pop(0)
+        opponent = next(
+            (other for other in unpaired if other not in opponents[player]), unpaired[0]
+        )
+        unpaired.remove(opponent)
         pairs.append((player, opponent))
     return pairs
 
@@ -121,31 +123,33 @@ class _KnockOut:
         self.scores = scores
         seeding = _anchor_scores(scores)
         self.seeds: IntArray = np.argsort(-seeding, kind="stable")
-        self.scored = [[float(score)] for score in scores[:, 0]]
-        self.scored[0] = [float(score) for score in scores[0, 1:]]
+        self.match_scores = [[float(score)] for score in scores[:, 0]]
+        self.match_scores[0] = [float(score) for score in scores[0, 1:]]
         self.exit_rounds = [np.inf] * len(scores)  # round of each player's exit; inf: the winner
 
     def play(self, first: int, second: int) -> tuple[int, int]:
         """Return winner and loser of a match; the first player wins a tie."""
         a, b = float(self.scores[first, second]), float(self.scores[second, first])
-        self.scored[first].append(a)
-        self.scored[second].append(b)
+        self.match_scores[first].append(a)
+        self.match_scores[second].append(b)
         return (first, second) if a >= b else (second, first)
 
     def ranks(self) -> FloatArray:
         return ranks_by(
             [
-                (number, sum(row) / len(row))
-                for number, row in zip(self.exit_rounds, self.scored, strict=True)
+                (exit_round, sum(match_scores) / len(match_scores))
+                for exit_round, match_scores in zip(
+                    self.exit_rounds, self.match_scores, strict=True
+                )
             ]
         )
 
 
 def _single_elimination(scores: FloatArray) -> FloatArray:
-    games = _KnockOut(scores)
+    bracket = _KnockOut(scores)
     num_players = len(scores)
     slots = [
-        int(games.seeds[seed]) if seed < num_players else None
+        int(bracket.seeds[seed]) if seed < num_players else None
         for seed in seed_positions(1 << (num_players - 1).bit_length())
     ]
     round_index = 0
@@ -155,11 +159,11 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
             if first is None or second is None:
                 winners.append(second if first is None else first)
                 continue
-            winner, loser = games.play(first, second)
-            games.exit_rounds[loser] = round_index
+            winner, loser = bracket.play(first, second)
+            bracket.exit_rounds[loser] = round_index
             winners.append(winner)
         slots, round_index = winners, round_index + 1
-    return games.ranks()
+    return bracket.ranks()
 
 
 def _double_elimination(scores: FloatArray) -> FloatArray:
@@ -167,31 +171,31 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
 
     In each pool, the best seed plays the worst; if the number of players is odd, the best rests.
     """
-    games = _KnockOut(scores)
-    seed = {int(player): place for place, player in enumerate(games.seeds)}
-    upper, lower, round_index = [int(player) for player in games.seeds], list[int](), 0
+    bracket = _KnockOut(scores)
+    seed = {int(player): place for place, player in enumerate(bracket.seeds)}
+    upper, lower, round_index = [int(player) for player in bracket.seeds], list[int](), 0
     while len(upper) + len(lower) > 1:
         if len(upper) == len(lower) == 1:
-            _, loser = games.play(upper[0], lower[0])
-            games.exit_rounds[loser] = round_index
+            _, loser = bracket.play(upper[0], lower[0])
+            bracket.exit_rounds[loser] = round_index
             break
-        upper, beaten = _pool(games, upper)
-        lower, out = _pool(games, lower)
-        for loser in out:
-            games.exit_rounds[loser] = round_index
+        upper, losers = _pool(bracket, upper)
+        lower, eliminated = _pool(bracket, lower)
+        for loser in eliminated:
+            bracket.exit_rounds[loser] = round_index
         upper.sort(key=seed.__getitem__)
-        lower = sorted([*lower, *beaten], key=seed.__getitem__)
+        lower = sorted([*lower, *losers], key=seed.__getitem__)
         round_index += 1
-    return games.ranks()
+    return bracket.ranks()
 
 
-def _pool(games: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
+def _pool(bracket: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
     """Play one round of a pool sorted by seed; return who won or rested, and who lost."""
     byes = players[: len(players) % 2]
     playing = players[len(byes) :]
     half = len(playing) // 2
     results = (
-        [games.play(a, b) for a, b in zip(playing[:half], playing[: half - 1 : -1], strict=True)]
+        [bracket.play(a, b) for a, b in zip(playing[:half], playing[: half - 1 : -1], strict=True)]
         if half
         else []
     )

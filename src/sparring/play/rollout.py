@@ -5,7 +5,8 @@ due at one time are sent in one call per player, so that samplers get large batc
 equal ``together`` (``players.base``) share one call.
 
 Every episode has its own streams, so its draws depend neither on the order of replies nor on the
-number of episodes in flight. With an ``invariant`` sampler its log-probabilities do not either.
+number of episodes in flight. With an ``invariant`` sampler this also holds for the
+log-probabilities.
 
 A generator of type ``EpisodeRequests`` yields specs and receives their rollout. The caller plays
 them itself (``run_requests``), or gives them to workers.
@@ -123,21 +124,21 @@ class PlayLoop:
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:  # one call for all plays, as each step is short
-            for play in self._ready:
-                call.now = play.episode.spec
+            for running_play in self._ready:
+                call.now = running_play.episode.spec
                 try:
-                    play.turns = play.episode.ask()
+                    running_play.turns = running_play.episode.ask()
                 except Exception as error:
-                    self._handle_failure(play.index, play.attempt, error)
+                    self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    running.append(play)
+                    running.append(running_play)
         self._ready = []
         due: defaultdict[str, list[PendingReply]] = defaultdict(list)
-        for play in self._judge_decisions(running) if self.judges else running:
-            names, play.num_missing = play.episode.names, len(play.turns)
-            play.replies = [_MISSING] * play.num_missing
-            for index, turn in enumerate(play.turns):
-                due[names[turn.seat]].append((turn, play, index))
+        for running_play in self._judge_decisions(running) if self.judges else running:
+            names, running_play.num_missing = running_play.episode.names, len(running_play.turns)
+            running_play.replies = [_MISSING] * running_play.num_missing
+            for index, turn in enumerate(running_play.turns):
+                due[names[turn.seat]].append((turn, running_play, index))
         num_due = {name: len(turns) for name, turns in due.items()}
         for names, agent in joint_agents(num_due, self.agents):
             pending = [reply for name in names for reply in due[name]]
@@ -150,18 +151,20 @@ class PlayLoop:
         for flight, pending in self._flights:
             for turn_index, reply in flight.take():
                 has_reply = True
-                _, play, reply_index = pending[turn_index]
-                play.num_missing -= 1
+                _, running_play, reply_index = pending[turn_index]
+                running_play.num_missing -= 1
                 if isinstance(reply, FailedPlay):
-                    play.error = reply.error
+                    running_play.error = reply.error
                 else:
-                    play.replies[reply_index] = reply
-                if play.num_missing:
+                    running_play.replies[reply_index] = reply
+                if running_play.num_missing:
                     continue
-                if play.error is not None:
-                    self._handle_failure(play.index, play.attempt, play.error)
+                if running_play.error is not None:
+                    self._handle_failure(
+                        running_play.index, running_play.attempt, running_play.error
+                    )
                 else:
-                    arrived.append(play)
+                    arrived.append(running_play)
         self._flights = [pair for pair in self._flights if not pair[0].done]
         if has_reply:
             self._last_reply = time.monotonic()
@@ -184,25 +187,25 @@ class PlayLoop:
         if self.candidates is not None:
             arrived, scores = self._grade_candidates(arrived, self.candidates)
         with PluginCall(_environment_name) as call:
-            for play in arrived:
-                episode = play.episode
+            for running_play in arrived:
+                episode = running_play.episode
                 call.now = episode.spec
                 try:
                     if self.candidates is None:
-                        episode.answer(play.replies)
+                        episode.answer(running_play.replies)
                     else:
-                        episode.commit(scores.get(play.index, ()))
-                    self._continue_or_finish(play)
+                        episode.commit(scores.get(running_play.index, ()))
+                    self._continue_or_finish(running_play)
                 except Exception as error:
-                    self._handle_failure(play.index, play.attempt, error)
+                    self._handle_failure(running_play.index, running_play.attempt, error)
 
-    def _continue_or_finish(self, play: _RunningPlay) -> None:
-        if play.episode.done:
-            self.finished[play.index] = play.episode.finish()
-            self._open.pop(play.index).close()
+    def _continue_or_finish(self, running_play: _RunningPlay) -> None:
+        if running_play.episode.done:
+            self.finished[running_play.index] = running_play.episode.finish()
+            self._open.pop(running_play.index).close()
             self.running -= 1
         else:
-            self._ready.append(play)
+            self._ready.append(running_play)
 
     def _grade_candidates(
         self, arrived: Sequence[_RunningPlay], rule: Candidates
@@ -210,15 +213,19 @@ class PlayLoop:
         """Judge all candidates in one call; return the episodes and their scores, by play index."""
         complete: list[_RunningPlay] = []
         with PluginCall(_environment_name) as call:
-            for play in arrived:
-                call.now = play.episode.spec
+            for running_play in arrived:
+                call.now = running_play.episode.spec
                 try:
-                    play.episode.take_replies(play.replies)
+                    running_play.episode.take_replies(running_play.replies)
                 except Exception as error:
-                    self._handle_failure(play.index, play.attempt, error)
+                    self._handle_failure(running_play.index, running_play.attempt, error)
                 else:
-                    complete.append(play)
-        judged = [(play.index, e) for play in complete if (e := play.episode.candidates())]
+                    complete.append(running_play)
+        judged = [
+            (running_play.index, e)
+            for running_play in complete
+            if (e := running_play.episode.candidates())
+        ]
         rows = rule.grade([episode for _, episode in judged]) if judged else ()
         return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
@@ -226,7 +233,11 @@ class PlayLoop:
         for name, judge in self.judges.items():
             queries: list[tuple[Draft, SearchablePlay, Stream]] = []
             try:
-                game_plays = [play for play in plays if play.episode.spec.game.name == name]
+                game_plays = [
+                    running_play
+                    for running_play in plays
+                    if running_play.episode.spec.game.name == name
+                ]
                 self._collect_queries(game_plays, queries)
                 if queries:
                     drafts, states, streams = zip(*queries, strict=True)
@@ -234,14 +245,14 @@ class PlayLoop:
                         draft.verdict = verdict
             finally:
                 close_copies(state for _, state, _ in queries)
-        return [play for play in plays if play.index in self._open]
+        return [running_play for running_play in plays if running_play.index in self._open]
 
     def _collect_queries(
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
         with PluginCall(_environment_name) as call:
-            for play in plays:
-                episode = play.episode
+            for running_play in plays:
+                episode = running_play.episode
                 call.now = episode.spec
                 trained = episode.spec.trained
                 try:
@@ -251,7 +262,7 @@ class PlayLoop:
                 except (GameError, AttributeError):  # a second try would fail as well
                     raise
                 except Exception as error:
-                    self._handle_failure(play.index, play.attempt, error)
+                    self._handle_failure(running_play.index, running_play.attempt, error)
 
     def _handle_failure(self, index: int, attempt: int, error: Exception) -> None:
         """Record an exception of a play's code; raise errors of configuration or model again."""
@@ -280,7 +291,7 @@ _MISSING = Reply(text="")  # placeholder until a reply arrives
 
 
 def _environment_name(spec: EpisodeSpec | None) -> str:
-    """Return the environment of an episode for errors; a call may be slow before its first one."""
+    """Return the environment's name for errors; before the first episode it is unknown."""
     return "environment" if spec is None else named("environments", spec.game.name)
 
 
@@ -366,7 +377,7 @@ class StartedRollout:
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the episodes with a result: those without a conversation that was too long."""
+    """Return the episodes whose conversations all fitted into the context."""
     return [episode for episode in episodes if not episode.has_outgrown_context]
 
 
@@ -377,7 +388,7 @@ def play(
 
     Args:
         specs: the episodes to play.
-        agents: the agents by the text forms of the players in the specs.
+        agents: one agent per player; the key is the player's text form, as in the specs.
         options: further options of ``rollout``.
 
     Raises:
@@ -402,7 +413,7 @@ def rollout(
 
     Args:
         specs: the episodes to play.
-        agents: the agents by the text forms of the players in the specs.
+        agents: one agent per player; the key is the player's text form, as in the specs.
         in_flight: number of episodes that are played at the same time.
         retries: largest number of new attempts of an episode, with the same seed, after an error.
         on_finished: called with the number of finished episodes, whenever it rises.

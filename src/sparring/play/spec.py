@@ -28,10 +28,10 @@ FIELDS = {stored: name for name, stored in STORED.items()}
 def turn_record(turn: Turn) -> dict[str, Any]:
     """Return a turn as JSON values, with sorted best actions in its verdict."""
     verdict = turn.verdict
-    judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
+    verdict_record = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
         "segments": [_rename_keys(part._asdict(), STORED) for part in turn.segments],
-        "verdict": judged,
+        "verdict": verdict_record,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
     record: dict[str, Any] = plain(_rename_keys(turn._asdict() | parts, STORED))
@@ -123,11 +123,11 @@ class EpisodeSpec:
     stream: Stream  # stream of everything else; differs within a group
     seats: Sequence[PlayerRef | str]  # [num_seats]; stored as references
     trained: tuple[bool, ...]  # [num_seats]
-    max_turns: int | None = None  # number of all seats' turns that truncates the episode
+    max_turns: int | None = None  # the episode is truncated after this number of turns of all seats
     arm: str = ""  # the curriculum's name of the initial state
     prefix: tuple[Turn, ...] = ()  # first turns, replayed from another episode with the same deal
-    # true: chance is drawn anew from the last turn of the prefix on, or from the first decision if
-    # the prefix is empty; false: chance goes on as dealt
+    # true: new chance outcomes from the last turn of the prefix on, or from the first decision if
+    # it is empty; false: the chance outcomes of ``deal``
     redealt: bool = False
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ ACCOUNT = {
     "learned_games": "trained on",
     "withheld_games": "withheld because they were too stale",
     "lost_games": "lost with a worker, a group or the training process",
-    "open_games": "not finished, or not taken by a step",
+    "open_games": "not finished, or not yet used by a step",
 }
 
 
@@ -51,22 +51,25 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     """Return the workers' part of the status line; "" without workers."""
     if "workers" not in timing:
         return ""
-    players, learner = timing["workers_idle"], learner_idle(timing)
+    players_idle, learner_idle_share = timing["workers_idle"], learner_idle(timing)
     lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
     lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
     line = (
-        f"{timing['workers']:.0f} workers{lag}  idle: players {players:.0%}, learner "
-        f"{learner:.0%}  limit: {limit(players, learner)[0]}{f'  {lost:.0f} lost' if lost else ''}"
+        f"{timing['workers']:.0f} workers{lag}  idle: players {players_idle:.0%}, "
+        f"learner {learner_idle_share:.0%}  limit: {limit(players_idle, learner_idle_share)[0]}"
+        f"{f'  {lost:.0f} lost' if lost else ''}"
     )
-    account = account_of(metrics)
-    if not account:
+    episode_counts = account_of(metrics)
+    if not episode_counts:
         return line
-    issued, *states = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
+    issued, *states = (
+        f"{name.removesuffix('_games')} {n:.0f}" for name, n in episode_counts.items()
+    )
     return f"{line}  plays: {issued} = {' + '.join(states)}"
 
 
 def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the counts of episodes in fresh order by their state; empty in pinned order."""
+    """Return the counts of episodes by state in ``scale.order: fresh``; empty in ``pinned``."""
     values = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
     return values if len(values) == len(ACCOUNT) else {}
 
@@ -79,13 +82,13 @@ def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> s
         lag: staleness of the players' weights in steps; None without staleness.
     """
     latest = lines[-LATEST:]
-    players = median(line["workers_idle"] for line in latest)
-    learner = median(learner_idle(line) for line in latest)
-    lead = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
+    players_idle = median(line["workers_idle"] for line in latest)
+    learner_idle_share = median(learner_idle(line) for line in latest)
+    staleness_text = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
     return (
-        f"{latest[-1]['workers']:.0f} workers played{lead}. In the last {len(latest)} steps the "
-        f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
-        f"its (medians): {limit(players, learner)[1]}."
+        f"{latest[-1]['workers']:.0f} workers played{staleness_text}. In the last {len(latest)} "
+        f"steps the players were idle for {players_idle:.0%} of their time and the learner for "
+        f"{learner_idle_share:.0%} of its (medians): {limit(players_idle, learner_idle_share)[1]}."
     )
 
 
@@ -102,11 +105,14 @@ def workers_values(
     lines = [line for line in timing if all(line.get(name) is not None for name in needed)]
     if not lines:
         return None
-    players = [(line["step"], line["workers_idle"]) for line in lines]
-    learner = [(line["step"], learner_idle(line)) for line in lines]
+    player_points = [(line["step"], line["workers_idle"]) for line in lines]
+    learner_points = [(line["step"], learner_idle(line)) for line in lines]
     ready = [(line["step"], line["workers"]) for line in lines]
     lag = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
-    idle = [Series(name="players", points=players), Series(name="learner", points=learner)]
+    idle = [
+        Series(name="players", points=player_points),
+        Series(name="learner", points=learner_points),
+    ]
     charts = [
         line_chart(idle, title="Idle", note="share of the time without work"),
         line_chart(
@@ -118,7 +124,7 @@ def workers_values(
     if lag:
         note = "staleness of the players' weights, in steps"
         charts.append(line_chart([Series(name="lag", points=lag)], title="Lag", note=note))
-    account = account_of(metrics[-1]) if metrics else {}
+    episode_counts = account_of(metrics[-1]) if metrics else {}
     return {
         "sentence": workers_sentence(lines, lag[-1][1] if lag else None),
         "charts": charts,
@@ -126,5 +132,5 @@ def workers_values(
             (text, f"{sum(line.get(name) or 0 for line in lines):.0f}")
             for name, text in FAULTS.items()
         ],
-        "account": [(ACCOUNT[name], f"{number:.0f}") for name, number in account.items()],
+        "account": [(ACCOUNT[name], f"{number:.0f}") for name, number in episode_counts.items()],
     }

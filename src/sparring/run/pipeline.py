@@ -19,7 +19,7 @@ Metrics of all episodes since the run began:
     withheld_games          episodes that were too stale when a step took them
     lost_games              episodes lost with a worker, with their group, or with the training
                             process
-    open_games              episodes at play, or not taken by a step yet
+    open_games              episodes at play, or not yet used by a step yet
 Metrics of the step, beside lag:
     lag_max                 largest staleness of a trained turn, in updates; at most scale.lag, as
                             groups with staler turns are withheld

@@ -24,11 +24,13 @@ def check_estimator(
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
-    The tables have only the optional columns in the estimator's NEEDS; half of them are of trials,
-    with attempts and notes. The estimator must return a Credit with one finite advantage per turn,
-    or per token if its level is "token", and equal advantages for equal tables. It must not change
-    the table or the state. A state from JSON must lead to the same next step. If the estimator
-    needs "value", it must return targets for the critic.
+    The tables have only the optional columns in the estimator's NEEDS. Half of them come from the
+    environment ``trial``: their turns have attempts, and some turns are notes.
+
+    The estimator must return a Credit with one finite advantage per turn, or per token if its level
+    is "token", and equal advantages for equal tables. It must not change the table or the state. A
+    state from JSON must lead to the same next step. If the estimator needs "value", it must return
+    targets for the critic.
 
     Args:
         estimator: the function, or the bound plug-in.
@@ -38,7 +40,8 @@ def check_estimator(
 
     Raises:
         AssertionError: the estimator breaks one of these rules.
-        PluginError: the estimator raised a foreign exception, or returned an unusable value.
+        PluginError: the estimator raised an exception that is not Sparring's, or returned an
+            unusable value.
     """
     plugin = bind_plugin("credit", estimator, options)
     root = Stream.from_seed(seed)
@@ -53,9 +56,9 @@ def check_estimator(
         state = check_state(plugin, _with_needed_columns(turns, plugin), state)
 
 
-def _with_needed_columns(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
+def _with_needed_columns(turns: TurnTable, estimator: BoundPlugin) -> TurnTable:
     """Drop columns that the estimator does not need; fill those of plug-ins at random."""
-    needs = ordered(estimate.needs)
+    needs = ordered(estimator.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
     extra = {
@@ -86,7 +89,7 @@ def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[s
     _require_equal(
         credit.advantages,
         again.advantages,
-        f"The {estimate} returned other advantages for the same table; draw from no generator.",
+        f"The {estimate} returned other advantages for the same table; do not use random numbers.",
     )
     json.dumps(credit.state)
     for need in {"value", "token_value"} & estimate.needs:
@@ -138,7 +141,7 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
 
     def uniform(number: int) -> Any:
         stream = root.child(next(counter))
-        return np.array([stream.uniform(counter) for counter in range(number)])
+        return np.array([stream.uniform(index) for index in range(number)])
 
     def normal(number: int) -> Any:
         return np.array(
@@ -213,6 +216,6 @@ def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
             continue
         kind = stream.integer(row, 3)
         note[row] = kind == 1  # a note within the attempt, or another note after a note
-        begins = note[row - 1] if kind != 1 else False
-        attempt[row] = attempt[row - 1] + (begins or kind == 2)
+        is_new_attempt = note[row - 1] if kind != 1 else False
+        attempt[row] = attempt[row - 1] + (is_new_attempt or kind == 2)
     return dataclasses.replace(turns, attempt=attempt, note=note)

@@ -49,8 +49,8 @@ def check_picture(
     end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
     style, link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must
     not be empty. Equal positions must give equal bytes. If a seat cannot distinguish two episodes,
-    its pictures and sentences must be equal. For this, episodes of different deals are compared in
-    which all seats, or all but one, reply the same.
+    its pictures and sentences must be equal. The check therefore compares episodes of different
+    deals. In them all seats give the same replies, or all but one.
 
     An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
@@ -59,7 +59,8 @@ def check_picture(
         plays: number of episodes that are drawn.
         deals: number of deals that are compared.
         seed: seed of the episodes.
-        every_seat: whether seats that are not due are compared too, by the key of ``observe``.
+        every_seat: whether to compare seats that are not due too; such a seat cannot distinguish
+            two positions if the keys of its observations are equal.
         options: options of the function.
 
     Returns:
@@ -130,15 +131,20 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
 
 
 def _play_moments(
-    rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
+    rules: Any,
+    deal_stream: Stream,
+    replies: Stream,
+    *,
+    hostile: bool = False,
+    varied_seat: int | None = None,
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
     """Play at random; yield (play, past turns) at some moments and at the end.
 
-    The moments are the first four, then those with numbers 4, 8, 16, ... Random replies come from
-    ``replies``, but those of the seat ``other`` from ``deal``.
+    The moments are the first four, then those with numbers 4, 8, 16, ... ``replies`` is the stream
+    of the random replies; the seat ``varied_seat`` draws from ``deal_stream`` instead.
     """
     past, draws, moment = list[PastTurn](), replies.child("play"), 0
-    with temporary_play(rules, deal.child("deal")) as play:
+    with temporary_play(rules, deal_stream.child("deal")) as play:
         while not play.done:
             if moment < 4 or moment.bit_count() == 1:
                 yield play, past
@@ -146,7 +152,7 @@ def _play_moments(
             replies_by_seat = {}
             for seat in play.due():
                 legal = play.legal(seat)
-                draw = (deal if seat == other else draws).child(moment).child(seat)
+                draw = (deal_stream if seat == varied_seat else draws).child(moment).child(seat)
                 reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
                 if reply is None or legal is not None:
                     reply = random_reply(play, seat, legal, draw)
@@ -159,9 +165,11 @@ def _play_moments(
 def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
     pictures: dict[Any, tuple[str, str]] = {}
     num_comparisons = 0
-    for deal in range(deals):
-        other = deal % (rules.num_seats + 1)  # num_seats: no seat
-        for play, past in _play_moments(rules, root.child(deal), root, other=other):
+    for deal_index in range(deals):
+        varied_seat = deal_index % (rules.num_seats + 1)  # num_seats: no seat varies
+        for play, past in _play_moments(
+            rules, root.child(deal_index), root, varied_seat=varied_seat
+        ):
             for seat in range(rules.num_seats):
                 knowledge = _knowledge_of(play, past, seat, every_seat=every_seat)
                 if knowledge is None:

@@ -26,7 +26,7 @@ def check_reward(
     """Check a reward on random episodes of three seats.
 
     The reward must return one finite number or None per turn, and must not change the episode.
-    Equal episodes must have equal rewards, with any other episodes beside them. Only
+    Equal episodes must have equal rewards, whichever other episodes are in the same call. Only
     rewards that read verdicts may return None, for turns without a verdict.
 
     Args:

@@ -20,7 +20,7 @@ from sparring.view.http_requests import one_line
 from sparring.view.run_files import read_regular_file
 from sparring.view.viewed_run import ViewedRun
 
-MAX_FORMER = 300  # former members that are drawn; of a larger number, every n-th one
+MAX_FORMER = 300  # largest number of former members in the drawing; of more, every n-th is drawn
 MAX_POLICIES = 12  # policies that are drawn
 MAX_TAG = 60  # characters of a displayed tag
 KEPT, LEFT, NEW = (
@@ -43,9 +43,9 @@ def family(run: ViewedRun) -> dict[str, Any]:
         policy_members = [member for member, _ in members if (member.name or MAIN) == name]
         snapshots = snapshots_of_policy(run, name, notes) if trained else {}
         from_checkpoint = {
-            text: lineage
-            for text, lineage in lineage_of.items()
-            if lineage != Lineage() or text not in snapshots
+            member_name: lineage
+            for member_name, lineage in lineage_of.items()
+            if lineage != Lineage() or member_name not in snapshots
         }
         rows += _policy_rows(
             run,
@@ -114,14 +114,17 @@ def _policy_rows(
     notes: list[str],
 ) -> list[dict[str, Any]]:
     """Return the rows of a policy, oldest first: start, snapshots, current weights."""
-    origin = start = str(snapshot(0, name))  # a league member if league.start is set
-    if start not in lineages:
-        start = START if name == MAIN else f"{START}-{name}"
+    initial_name = str(snapshot(0, name))  # a league member if league.start is set
+    start_name = initial_name
+    if initial_name not in lineages:
+        start_name = START if name == MAIN else f"{START}-{name}"
     lineages = {
-        text: lineage._replace(parent=start) if lineage.parent == origin else lineage
-        for text, lineage in lineages.items()
+        member_name: lineage._replace(parent=start_name)
+        if lineage.parent == initial_name
+        else lineage
+        for member_name, lineage in lineages.items()
     }
-    rows = [_row(start, name, 0, START, lineages.get(start))]
+    rows = [_row(start_name, name, 0, START, lineages.get(start_name))]
     if not trained:
         return rows
     num_steps, current_names = run.step or 0, {str(member) for member in members}
@@ -130,15 +133,15 @@ def _policy_rows(
         for member in members
         if member.step
     ]
-    former = [text for text in snapshot_names if text not in current_names]
+    former = [member_name for member_name in snapshot_names if member_name not in current_names]
     if len(former) > MAX_FORMER:
         stride = -(-len(former) // MAX_FORMER)
         notes.append(f"{name}: one in {stride} of {len(former)} snapshots that left is drawn")
         former = former[::-stride]
-    for text in former:
-        member_step = ref(text).step or 0
+    for member_name in former:
+        member_step = ref(member_name).step or 0
         state = NEW if step is None or member_step > step else LEFT
-        snapshots.append(_row(text, name, member_step, state, lineages.get(text)))
+        snapshots.append(_row(member_name, name, member_step, state, lineages.get(member_name)))
     rows += sorted(snapshots, key=lambda row: row["step"])
     learner = str(PlayerRef("learner").for_policy(name))
     return [*rows, _row(learner, name, max(num_steps, rows[-1]["step"]), NOW)]
@@ -168,7 +171,7 @@ def _set_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str,
         is_older = parent is not None and parent is not row and parent["step"] <= row["step"]
         if recorded is not None and not is_older:
             notes.append(
-                f"the recorded parent of {row['name']} is no earlier member: {recorded:.60}"
+                f"the recorded parent of {row['name']} is not an earlier member: {recorded:.60}"
             )
             row["recorded"] = False
         if not row["recorded"]:
@@ -219,7 +222,7 @@ class Lineage(NamedTuple):
 
 
 def snapshots_of_policy(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, Lineage]:
-    """Return the lineage of each snapshot that a run took of a policy, by name, oldest first.
+    """Return the lineages of a policy's snapshots: name -> lineage, oldest first.
 
     Args:
         run: run of the league.

@@ -1,4 +1,4 @@
-"""The viewer's server, which has one address and one token, and its start in a browser."""
+"""Starts the viewer's server, with one address and one token, and opens it in a browser."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def serve(
         print_line: called with each line for the user.
         browser: whether to open the page in a browser.
         query: query of the printed address, such as ``?view=play``.
-        trusted: opponents for people besides the usual bots.
+        trusted: further opponents that people may choose.
         step: step of the checkpoint that people play against; None: the newest.
         answer: which policies people play against, as ``league.answer``; None: as configured.
 

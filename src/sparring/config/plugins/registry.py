@@ -81,7 +81,7 @@ def clear_caches() -> None:
 
 
 def is_known(slot: str, name: str) -> bool:
-    """Return whether a name is a plug-in of a slot, or has the form of an outside plug-in."""
+    """Return whether a name is a plug-in of a slot, or is written as an outside one, with dots."""
     return is_outside(name) or name in names(slot)
 
 
@@ -132,13 +132,17 @@ def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    basic: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
+    base_columns: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = base_attribute(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
-    needs = [names for values in by_option.values() for names in values.values()]
-    for need in sorted(plugin.needs.union(*(current_needs(plugin.slot, names) for names in needs))):
-        if need not in basic and not any(is_known(slot, need) for slot in sources):
-            choices = {*basic, *(name for slot in sources for name in names(slot))}
+    option_needs = [need for values in by_option.values() for need in values.values()]
+    for need in sorted(
+        plugin.needs.union(
+            *(current_needs(plugin.slot, option_need) for option_need in option_needs)
+        )
+    ):
+        if need not in base_columns and not any(is_known(slot, need) for slot in sources):
+            choices = {*base_columns, *(name for slot in sources for name in names(slot))}
             raise UnknownNameError(
                 f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
             )

@@ -54,7 +54,7 @@ class GenericGame(Game):
         self.rules = f"We play the game {name} with {self.num_seats} player(s)." + (
             f"\n\n{matrix}" if matrix else ""
         )
-        self._known: frozenset[str] | None = None
+        self._vocabulary: frozenset[str] | None = None
 
     def word_of(self, state: State, player: int, index: int) -> str:
         """Return the word of an action that is legal for the seat to act."""
@@ -92,9 +92,9 @@ class GenericGame(Game):
         return action if action is not None else self._parser().find(reply)
 
     def _parser(self) -> ReplyParser:
-        if not hasattr(self, "_all_reader"):
-            self._all_reader = ReplyParser(listed_actions(self.spiel))
-        return self._all_reader
+        if not hasattr(self, "_action_parser"):
+            self._action_parser = ReplyParser(listed_actions(self.spiel))
+        return self._action_parser
 
     def tell_seat(self, state: State, seat: int, since: int) -> tuple[str, str]:
         """Return OpenSpiel's text for the seat and the question; see ``State.observe``."""
@@ -107,7 +107,10 @@ class GenericGame(Game):
         return text, self.call(state, seat)
 
     def example(self, state: State) -> int:
-        """Return a digest of the information state, as the number of events may be hidden."""
+        """Return a number that chooses an example action.
+
+        It is a digest of the information state, as the number of events may be hidden from a seat.
+        """
         return zlib.crc32(self.key(state, state.seat).encode())
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
@@ -176,10 +179,10 @@ class GenericGame(Game):
         return tuple(sorted(self._collect_vocabulary()))
 
     def _collect_vocabulary(self) -> frozenset[str]:
-        if self._known is None:
-            self._known = frozenset()  # spell every word while words are collected
+        if self._vocabulary is None:
+            self._vocabulary = frozenset()  # spell every word while words are collected
             characters = () if self._matrix else _PRINTABLE
-            self._known = frozenset(
+            self._vocabulary = frozenset(
                 {
                     *super().vocabulary(),
                     *characters,
@@ -187,7 +190,7 @@ class GenericGame(Game):
                     *_random_words(self),
                 }
             )
-        return self._known
+        return self._vocabulary
 
 
 def _random_words(game: GenericGame) -> set[str]:
@@ -214,7 +217,9 @@ def _random_words(game: GenericGame) -> set[str]:
 
 
 def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
-    """Return a registered OpenSpiel game with generic wording, simultaneous moves one by one.
+    """Return a registered OpenSpiel game with generic wording.
+
+    Simultaneous moves are made one after another.
 
     Args:
         name: OpenSpiel's name.
@@ -293,7 +298,7 @@ def one_word(text: str, index: int) -> str:
 
 
 def listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of all actions that have a name without a position."""
+    """Return the words of the actions, as far as OpenSpiel can name them without a state."""
     words = []
     for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
         for player in range(spiel.num_players()):

@@ -90,18 +90,22 @@ def read_puzzle(size: int, text: str) -> Board:
     Spaces and "/" are ignored.
 
     Raises:
-        ConfigError: not a board of this size with blanks and exactly one solution.
+        ConfigError: the text is not a board of this size with empty cells and exactly one solution.
     """
-    signs = [sign for sign in text if not sign.isspace() and sign != "/"]
+    characters = [character for character in text if not character.isspace() and character != "/"]
     allowed = ".0123456789"[: size + 2]
-    bad_sign = next((sign for sign in signs if sign not in allowed), None)
-    if len(signs) != size * size or bad_sign is not None:
-        problem = f"holds {bad_sign!r}" if bad_sign is not None else f"has {len(signs)} cells"
-        raise ConfigError(
-            f"sudoku: puzzle={text!r} {problem}; write {size * size} of 1 to {size} and '.' for an "
-            "empty cell, row by row."
+    bad_character = next((character for character in characters if character not in allowed), None)
+    if len(characters) != size * size or bad_character is not None:
+        problem = (
+            f"holds {bad_character!r}"
+            if bad_character is not None
+            else f"has {len(characters)} cells"
         )
-    board = tuple(0 if sign == "." else int(sign) for sign in signs)
+        raise ConfigError(
+            f"sudoku: puzzle={text!r} {problem}; write {size * size} characters: a digit from "
+            f"1 to {size}, or '.' for an empty cell, row by row."
+        )
+    board = tuple(0 if character == "." else int(character) for character in characters)
     number = len(solutions(size, board))
     if number != 1 or 0 not in board:
         problem = (
@@ -180,12 +184,12 @@ def board_text(size: int, board: Board) -> str:
 
 
 def rules(options: SudokuOptions) -> Rules:
-    """Return the facts of the game."""
-    opening = SudokuTable(**asdict(options))
+    """Return the numbers of actions and turns of the game, and its first table."""
+    initial_table = SudokuTable(**asdict(options))
     if options.puzzle:
         only = read_puzzle(options.size, options.puzzle)
-        opening = replace(opening, only=only, blanks=only.count(0))
-    return opening.rules(actions=options.size**3, length=opening.blanks)
+        initial_table = replace(initial_table, only=only, blanks=only.count(0))
+    return initial_table.rules(actions=options.size**3, length=initial_table.blanks)
 
 
 register(NAME, SudokuOptions, rules)
@@ -209,9 +213,9 @@ class Sudoku(BankGame):
         bank: seed of the bank: puzzle number i of a bank depends only on ``size``,
             ``blanks``, ``level``, ``bank`` and i. Two banks are practically disjoint for sizes 6
             and 9, but not for size 4, which has 288 full boards.
-        level: the deduction that the puzzle needs: "naked" (some cell always has only one digit
-            that its row, column and box lack), "singles" (or some digit has only one cell),
-            "search" (more than these), "any".
+        level: the deduction that the puzzle needs: "naked" (at every step some cell has only one
+            possible digit), "singles" (or some digit has only one possible cell of a row, column
+            or box), "search" (more than these), "any".
         wrong: the effect of a digit that is not in the solution: "ends" the game, or the game
             "continues" to a full board.
         pay: at the end 1 for a solved puzzle and else 0, or with "share" the share of the blanks
@@ -255,7 +259,7 @@ class Sudoku(BankGame):
         return "\n".join(["The board ('.' is an empty cell):", *self._lines(state.table.cells)])
 
     def _lines(self, cells: Board) -> list[str]:
-        """Return a board, one line per row and a rule below each row of boxes except the last."""
+        """Return a board, one line per row, with a line of dashes between the rows of boxes."""
         size = self.size
         height, width = BOXES[size]
         lines = []

@@ -87,12 +87,14 @@ class ZebraTable(ZebraOptions, FillInTable):
 
 
 def rules(options: ZebraOptions) -> Rules:
-    """Return the facts of the game."""
-    opening = ZebraTable(**asdict(options))
+    """Return the numbers of actions and turns of the game, and its first table."""
+    initial_table = ZebraTable(**asdict(options))
     if options.puzzle:
         only = read_puzzle(options.houses, options.attributes, options.puzzle)
-        opening = replace(opening, only=only)
-    return opening.rules(actions=options.houses * opening.blanks, length=opening.blanks)
+        initial_table = replace(initial_table, only=only)
+    return initial_table.rules(
+        actions=options.houses * initial_table.blanks, length=initial_table.blanks
+    )
 
 
 register(NAME, ZebraOptions, rules)
@@ -112,20 +114,21 @@ SENTENCES = {
 class Zebra(BankGame):
     """Logic-grid (zebra) puzzle for 1 seat: write one value a turn, from clues with one solution.
 
-    Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
-    one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
-    random and nothing is hidden. Writing into a filled cell is illegal; every value of the
-    attribute is legal in an empty cell, even one that another house has, so most legal moves are
-    wrong. No clue is redundant. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
-    an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
-    for 2 and 2, 130 for 5 and 4.
+    Every house has one value of each attribute (colour, drink, pet, food), and no two houses have
+    the same value. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start;
+    nothing else is random and nothing is hidden. Writing into a filled cell is illegal; every value
+    of the attribute is legal in an empty cell, even one that another house has, so most legal moves
+    are wrong. No clue is redundant. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red",
+    or an item, a kind and an item: "red left tea". The vocabulary has 46 words for 3 houses and 3
+    attributes, 22 for 2 and 2, and 130 for 5 and 4.
 
     Args:
         houses: 2 to 5; every attribute has the same number of values.
         attributes: 2 to 4.
         kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
-            are "with" each other in one house, or "without"), "order" (also: "left", one directly
-            left of the other; "before", anywhere left; "next", beside it).
+            are "with" each other in one house, or "without"), "order" (also: "left", one value is
+            directly left of the other; "before", it is somewhere to the left; "next", it is in the
+            next house).
         level: the deduction that the puzzle needs: "deduced" (unit propagation solves it, and needs
             every clue), "search" (unit propagation is not enough; not available for 2 houses or
             kinds "places"), "any".
@@ -253,7 +256,7 @@ def _sentence(houses: int, clue: Clue) -> str:
 
 def _rules(table: ZebraTable) -> str:
     houses, attributes = table.houses, table.attributes
-    kinds = "; ".join(
+    values_text = "; ".join(
         f"{ATTRIBUTES[number]}: {', '.join(VALUES[number][:houses])}"
         for number in range(attributes)
     )
@@ -273,8 +276,8 @@ def _rules(table: ZebraTable) -> str:
     return (
         f"You solve a logic puzzle about {houses} houses in a row, numbered 1 to {houses} from "
         "left to right. Every house has one value of each attribute, and no two houses share one "
-        f"({kinds}). The clues leave exactly one solution. On your turn you write one value into "
-        f"an empty cell of the board; h2={VALUES[0][0]} writes {VALUES[0][0]} into house "
+        f"({values_text}). The clues leave exactly one solution. On your turn you write one value "
+        f"into an empty cell of the board; h2={VALUES[0][0]} writes {VALUES[0][0]} into house "
         f"2. {wrong} {pay}"
     )
 

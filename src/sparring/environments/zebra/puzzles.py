@@ -69,14 +69,14 @@ def puzzle_of(
 def _shuffled_clues(
     houses: int, attributes: int, board: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
-    """Return all true clues of these kinds, the kinds in turn, each kind in random order."""
+    """Return all true clues; the kinds alternate, and clues of one kind are in random order."""
     clues_by_kind = [true_clues(houses, attributes, board, kind) for kind in OF_KIND[kinds]]
-    turns = [
+    ranked_clues = [
         (position, number, row[index])
         for number, row in enumerate(clues_by_kind)
         for position, index in enumerate(generator.permutation(len(row)))
     ]
-    return [clue for _, _, clue in sorted(turns)]
+    return [clue for _, _, clue in sorted(ranked_clues)]
 
 
 def _minimal_clues(
@@ -101,7 +101,7 @@ def _minimal_clues(
 
 
 def _is_valid(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
-    """Return whether clues leave one solution, by unit propagation at level "deduced"."""
+    """Return whether clues have one solution; at level "deduced", unit propagation must find it."""
     if level == "deduced":
         return 0 not in (deduce_board(houses, attributes, clues) or (0,))
     return len(solutions(houses, attributes, clues)) == 1
@@ -132,26 +132,26 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     }
     clues: list[Clue] = []
     while words:
-        start, remaining = words[:3], words[1:]
+        next_words, remaining = words[:3], words[1:]
         if words[0] in place_of:
             clues.append(("is", *place_of[words[0]]))
         elif words[0] == "not" and remaining and remaining[0] in place_of:
             clues.append(("not", *place_of[remaining[0]]))
             remaining = remaining[1:]
         elif (
-            len(start) == 3
-            and start[0] in item_of
-            and start[1] in KINDS[2:]
-            and start[2] in item_of
-            and start[0] != start[2]
+            len(next_words) == 3
+            and next_words[0] in item_of
+            and next_words[1] in KINDS[2:]
+            and next_words[2] in item_of
+            and next_words[0] != next_words[2]
         ):
-            clues.append((start[1], item_of[start[0]], item_of[start[2]]))
+            clues.append((next_words[1], item_of[next_words[0]], item_of[next_words[2]]))
             remaining = words[3:]
         else:
             raise ConfigError(
-                f"zebra: puzzle has no clue at {' '.join(start)!r}; write clues as 'h1=red', 'not "
-                f"h1=red' or 'red left tea' (also {', '.join(KINDS[2:])}), of the first {houses} "
-                f"values of {', '.join(ATTRIBUTES[:attributes])}."
+                f"zebra: puzzle has no clue at {' '.join(next_words)!r}; write clues as 'h1=red', "
+                f"'not h1=red' or 'red left tea' (also {', '.join(KINDS[2:])}), of the first "
+                f"{houses} values of {', '.join(ATTRIBUTES[:attributes])}."
             )
         words = remaining
     boards = solutions(houses, attributes, clues)

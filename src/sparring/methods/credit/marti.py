@@ -43,8 +43,8 @@ def marti(
     returns]}.
     Pitfalls:
         - An agent is a (game, role); in self-play one policy plays all roles.
-        - Quality is R + Q - 1, margin R - Q. Both multiply the part that depends on the game by 1 +
-          alpha. They differ by a constant per role, which the baseline "group" removes.
+        - Quality is R + Q - 1, margin R - Q. With both, R' is (1 + alpha) R plus a constant per
+          role, which the baseline "group" removes.
         - "team" keeps these constants. They raise or lower all turns of a role, and change only the
           variance.
         - "team" is for shared outcomes. With opposed payoffs it compares winners with losers. Team
@@ -76,8 +76,8 @@ def marti(
             "of a loss."
         )
     returns, starts = trajectory_returns(turns)
-    agents, num_past = group_ids(turns.game[starts], turns.role[starts])
-    example_row = np.zeros(num_past, dtype=np.int64)
+    agents, num_agents = group_ids(turns.game[starts], turns.role[starts])
+    example_row = np.zeros(num_agents, dtype=np.int64)
     example_row[agents] = starts
     names = [
         f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
@@ -88,8 +88,8 @@ def marti(
     means = np.array([total / num if num > 0 else low for num, total in records])
     quality = (means - low) / (high - low)
     scaled = (returns - low) / (high - low)
-    changes = scaled
-    if num_past:
+    changes = np.zeros_like(scaled)
+    if num_agents:
         changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
     shaped = returns + alpha * (high - low) * changes
     if baseline != "none":
@@ -100,8 +100,8 @@ def marti(
     increments = zip(
         names,
         records,
-        group_counts(agents, num_past).tolist(),
-        group_sum(returns, agents, num_past).tolist(),
+        group_counts(agents, num_agents).tolist(),
+        group_sum(returns, agents, num_agents).tolist(),
         strict=True,
     )
     new_records = {

@@ -16,7 +16,7 @@ from sparring.methods.selection.curricula.base import MAX_RECORDS, Arm, ArmBook,
 from sparring.methods.selection.curricula.by_weight import by_weight
 from sparring.methods.selection.curricula.difficulty import difficulty
 from sparring.methods.selection.curricula.prioritised import prioritised
-from sparring.methods.selection.curricula.signals_triage import _signs, signals_triage
+from sparring.methods.selection.curricula.signals_triage import _signals, signals_triage
 from sparring.methods.selection.curricula.vade import _posterior, vade
 from sparring.methods.selection.curricula.xrpo_allocator import xrpo_allocator
 from sparring.play.turn_table import turn_table
@@ -232,7 +232,7 @@ def test_with_equal_arms_shares_are_equal():
     ],
 )
 def test_triage_signs_by_hand(rates, signs):
-    assert _signs([record(rate, 4) for rate in rates]) == pytest.approx(signs)
+    assert _signals([record(rate, 4) for rate in rates]) == pytest.approx(signs)
 
 
 def signals_triage_shares(*history, **options):

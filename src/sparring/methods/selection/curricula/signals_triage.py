@@ -28,12 +28,12 @@ def signals_triage(
 ) -> IntArray:
     """Play arms that fail, stagnate or decline more often.
 
-    What: cheap detectors on the records, without a model, raise the weight of arms with bad
+    What: simple tests of the records, which need no model, raise the weight of arms with bad
     results.
     When to use: if the policy does well from most initial states and badly from a few, for example
     after a change of the policy.
     Mathematics: p is the success rate of the latest record, q the mean rate of the earlier records
-    within ``window``. The signs of an arm are
+    within ``window``. The signals of an arm are
         F = 1 - p
         S = 1 if p < 1 and all records of the window (at least two) have the same rate, else 0
         D = max(q - p, 0)
@@ -54,17 +54,17 @@ def signals_triage(
         failure: weight of the failure rate F, at least 0.
         stagnation: weight of a constant success rate, S, at least 0.
         decline: weight of a falling success rate, D, at least 0.
-        floor: weight of an arm without signs, above 0, so that every arm can be drawn.
+        floor: weight of an arm without signals, above 0, so that every arm can be drawn.
         window: number of an arm's latest records that count, at least 2; at most 32 are kept.
     """
-    signs = np.array([_signs(records[-window:]) for records in request.history])
+    signals = np.array([_signals(records[-window:]) for records in request.history])
     return draw_arms(
         request,
-        arm_shares(request.arms) * (floor + signs @ np.array([failure, stagnation, decline])),
+        arm_shares(request.arms) * (floor + signals @ np.array([failure, stagnation, decline])),
     )
 
 
-def _signs(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
+def _signals(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
     rates = [record.successes / record.size for record in records]
     if not rates:
         return 1.0, 0.0, 0.0

@@ -25,7 +25,7 @@ class PoolMember(Protocol):
     between: Callable[[], None] | None
 
     def ready(self, batch: SampleBatch) -> ServedWeights:
-        """Return the weights that draw a batch."""
+        """Return the weights that a batch is sampled with."""
         ...
 
 
@@ -59,7 +59,7 @@ class ReplicaRequest:
 def reply_requests(
     batches: Sequence[SampleBatch], call: PendingCall, numbers: Iterator[int]
 ) -> list[ReplicaRequest]:
-    """Return the requests of batches, numbered from 0 in ``place``."""
+    """Return the requests of batches, with ``place`` from 0."""
     requests: list[ReplicaRequest] = []
     for batch in batches:
         member = cast(PoolMember, batch.sampler)
@@ -81,7 +81,7 @@ def score_requests(
     call: PendingCall,
     numbers: Iterator[int],
 ) -> list[ReplicaRequest]:
-    """Return the requests for log-probabilities of whole replies, numbered from 0 in ``place``."""
+    """Return the requests for log-probabilities of whole replies, with ``place`` from 0."""
     requests: list[ReplicaRequest] = []
     config = distribution(params)
     for prompt, group in zip(prompts, replies, strict=True):
@@ -94,7 +94,7 @@ def score_requests(
 
 
 def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
-    """Return the request that checks a replica with the fixed conversation."""
+    """Return the request that checks a replica: the scores of the fixed ``served.probe``."""
     body = served.probe, 1
     return _build(
         next(numbers), PROBE_INDEX, PendingCall(), served, "score", body, {"temperature": 1.0}
@@ -195,14 +195,14 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
 def _parse_spans(
     request: ReplicaRequest, length: int, pairs: Sequence[Any]
 ) -> tuple[SampledSpan, ...]:
-    begins = [(int(token), parse_weights_id(salt)) for token, salt in pairs]
-    first_tokens = [token for token, _ in begins]
+    span_starts = [(int(token), parse_weights_id(weights_id)) for token, weights_id in pairs]
+    first_tokens = [token for token, _ in span_starts]
     if (
-        not begins
+        not span_starts
         or first_tokens != sorted({0, *first_tokens})
         or first_tokens[-1] >= max(length, 1)
     ):
         raise ValueError(f"spans of a reply of {length} tokens begin at {first_tokens}")
-    if any(key[0] != request.served.number for _, key in begins):
+    if any(key[0] != request.served.number for _, key in span_starts):
         raise ValueError("another model's weights")
-    return spans_of([(token, key[1]) for token, key in begins], length, request.version)
+    return spans_of([(token, key[1]) for token, key in span_starts], length, request.version)

@@ -81,7 +81,7 @@ def without_traffic(options: Any) -> dict[str, Any]:
 class SuiteResults:
     """The file ``evaluation-SUITE.json``.
 
-    Its key "measured" holds the results of each row's pieces, and "report" the last report.
+    The key "measured" holds the results of each row's pieces, and "report" the last report.
 
     Raises:
         RunError: the file is damaged or of another kind.

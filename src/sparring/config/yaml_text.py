@@ -1,7 +1,7 @@
 """Reads and writes YAML of recipes, overrides, suites and options, within limits of size.
 
 Numbers follow YAML 1.2: ``1e-4`` is a number, and a text that looks like a number needs quotes
-("12e5"). Dates are text. Only tags of plain values are allowed. It is an error if a text is nested
+("12e5"). Dates are text. Only tags of plain values are allowed; it is an error if a text is nested
 too deeply, or becomes too large through aliases.
 """
 

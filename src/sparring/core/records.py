@@ -283,7 +283,7 @@ class Segment(NamedTuple):
 class Turn(NamedTuple):
     """One reply of a seat that was played, or a memory that it wrote (event "memory").
 
-    A memory has no legal actions and no action. It comes before its decision, and has the
+    A memory has no legal actions and no action; it comes before its decision, and has the
     decision's state key and view with "|memory" appended.
 
     ``segments`` is empty for players without tokens. ``conversation`` numbers the seat's

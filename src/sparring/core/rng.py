@@ -1,6 +1,6 @@
 """Named, splittable random streams; all random numbers of Sparring come from here.
 
-A stream is a 64-bit key without state. Its children are derived by name or number, its draws by
+A stream is a 64-bit key without state; its children are derived by name or number, its draws by
 counter. So seed, names and counters determine every draw, checkpoints store no random state, and
 the order in which games finish does not matter.
 """

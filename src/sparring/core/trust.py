@@ -1,6 +1,6 @@
 """Checks which hosts endpoints may have, which keys they get, and where responses are stored.
 
-Recipes, suites and run folders may come from other people. They may name an endpoint, but they must
+Recipes, suites and run folders may come from other people; they may name an endpoint, but they must
 not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.

@@ -148,9 +148,11 @@ def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) ->
     """Return everything except the keys in sentences, the reader's team first."""
     teams = (
         f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
-        f"guesser_{TEAMS[side]} named {words[own]} for its own team and {words[other]} for the "
-        "other."
-        for side, (own, other) in ((side, position.guesses[side]) for side in (team, 1 - team))
+        f"guesser_{TEAMS[side]} named {words[own_guess]} for its own team and {words[other]} for "
+        "the other."
+        for side, (own_guess, other) in (
+            (side, position.guesses[side]) for side in (team, 1 - team)
+        )
     )
     return " ".join((full_clues(words, team, position.clues), *teams))
 
@@ -182,7 +184,7 @@ class CodeWords(Environment):
         clear: say s, read every word literally                          leak          0
         uniform: any word, any guess                                     1 - 1 / K     0
     A team with the first convention is always understood, and leaks with probability 1 / K against
-    any opponents. Its payoff is 1 - U of the other team, so at least 0, the value of the game.
+    any opponents; its payoff is 1 - U of the other team, so at least 0, the value of the game.
     Against a clear team the second convention gets leak (1 - 1 / K), and a fixed private code (one
     clue for each word) gets leak. But the other guesser may learn a fixed code, and cannot learn a
     random key. If both teams are clear, a teller that says another word loses 1 - leak, as its own
@@ -191,7 +193,7 @@ class CodeWords(Environment):
     word, the same for all keys, known to all seats.
     Pitfalls: payoffs of self-play are 0 on average for any convention. Use ``team_exploitability``
     and the figures ``understood``, ``leaked``, ``clear`` (the teller said its secret word) and
-    ``by_key`` (the teller said the clue of the key). Of these only ``leaked`` shows public codes
+    ``by_key`` (the teller said the clue of the key); of these only ``leaked`` shows public codes
     other than "clear". Uniform play is a local equilibrium too: if nobody understands a teller, no
     word has an advantage, so learning from returns hardly begins. Exact figures are possible for 2
     and 3 words; the tree of 4 words has 1,119,489 histories.

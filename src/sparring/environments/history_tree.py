@@ -1,7 +1,7 @@
 """User-defined environments as trees of histories, which exact solvers can walk.
 
 An environment needs ``openings()``, every possible initial play with its probability, and no chance
-afterwards. Its plays must be ``Cloneable``, and every seat must choose from a list. Seats that are
+afterwards; its plays must be ``Cloneable``, and every seat must choose from a list. Seats that are
 due at once move one by one in the tree, without seeing each other's moves.
 """
 

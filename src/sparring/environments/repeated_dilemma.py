@@ -192,11 +192,11 @@ class RepeatedDilemma(Game):
     def _round_texts(
         self, table: DilemmaTable, index: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
-        own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        own_action, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
-            return [other] if since else [own, other]
+            return [other] if since else [own_action, other]
         pay = table.pay(choices)
-        sentence = f"Round {index + 1}: you chose {own} and the other player chose {other}."
+        sentence = f"Round {index + 1}: you chose {own_action} and the other player chose {other}."
         return [f"{sentence} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
@@ -212,10 +212,10 @@ class RepeatedDilemma(Game):
         return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
-        own, other = state.returns[seat], state.returns[1 - seat]
+        own_return, other = state.returns[seat], state.returns[1 - seat]
         total_text = f" of {self.rounds}" if self.shows_num_rounds else ""
         round_text = "" if state.done else f"This is round {state.plies // 2 + 1}{total_text}. "
-        return f"{round_text}Points so far: {own:g} for you, {other:g} for the other player."
+        return f"{round_text}Points so far: {own_return:g} for you, {other:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}

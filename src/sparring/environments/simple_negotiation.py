@@ -50,12 +50,14 @@ def offers(largest: int) -> tuple[Offer, ...]:
 
 
 @lru_cache(maxsize=4096)
-def feasible_offers(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tuple[int, ...]:
+def feasible_offers(
+    largest: int, own_goods: tuple[int, int], other: tuple[int, int]
+) -> tuple[int, ...]:
     """Return the action ids of the offers that both seats have the goods for."""
     return tuple(
         index
         for index, offer in enumerate(offers(largest), DENY + 1)
-        if offer.give <= own[offer.resource] and offer.ask <= other[1 - offer.resource]
+        if offer.give <= own_goods[offer.resource] and offer.ask <= other[1 - offer.resource]
     )
 
 

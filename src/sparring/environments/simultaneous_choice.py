@@ -100,10 +100,10 @@ class SimultaneousChoicePlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return both choices."""
-        own, other = self.moves[seat], self.moves[1 - seat]
+        own_move, other = self.moves[seat], self.moves[1 - seat]
         if self.rules.brief:
-            return f"you {own} they {other}"
-        return f"You chose {own}, the other player chose {other}."
+            return f"you {own_move} they {other}"
+        return f"You chose {own_move}, the other player chose {other}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, words = self.rules, self.rules.moves

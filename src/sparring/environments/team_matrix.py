@@ -44,7 +44,7 @@ class TeamPayoffs(ABC):
         """Return what the payoff depends on: a summary of a team's choices."""
 
     @abstractmethod
-    def payoff(self, own: Any, other: Any) -> float:
+    def payoff(self, own_choice: Any, other: Any) -> float:
         """Return a team's payoff from both summaries; the other team's payoff is its negative."""
 
     @abstractmethod
@@ -86,13 +86,13 @@ class PaperExample(TeamPayoffs):
         """Return the number of members that chose one."""
         return sum(choices)
 
-    def payoff(self, own: int, other: int) -> float:
+    def payoff(self, own_choice: int, other: int) -> float:
         """Return a team's payoff."""
-        if (own and other) or own == other:
-            return float(own - other)
-        num_ones = other or own  # number of ones in the team that is not all zeros
+        if (own_choice and other) or own_choice == other:
+            return float(own_choice - other)
+        num_ones = other or own_choice  # number of ones in the team that is not all zeros
         payoff = self.prize if num_ones == self.members else self.eps * num_ones
-        return payoff if own == 0 else -payoff
+        return payoff if own_choice == 0 else -payoff
 
     def summary_text(self, summary: int) -> str:
         """Return how many chose one."""
@@ -126,10 +126,10 @@ class TeamRockPaperScissors(TeamPayoffs):
         """Return the shape that the team shows."""
         return self.words[choices[0]] if len(set(choices)) == 1 else "paper"
 
-    def payoff(self, own: str, other: str) -> float:
+    def payoff(self, own_choice: str, other: str) -> float:
         """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
-        return float((own, other) in beats) - float((other, own) in beats)
+        return float((own_choice, other) in beats) - float((other, own_choice) in beats)
 
     def summary_text(self, summary: str) -> str:
         """Return the shape that the team shows."""
@@ -187,9 +187,9 @@ class SeekAttackDefend(TeamPayoffs):
         gain = sum(1 + (level / self.levels) ** 2 for level in levels if 0 < level <= lowest + 1)
         return TeamCount(float(gain), choices.count(attack), defend in choices)
 
-    def payoff(self, own: TeamCount, other: TeamCount) -> float:
+    def payoff(self, own_choice: TeamCount, other: TeamCount) -> float:
         """Return a team's payoff."""
-        return self._net_gain(own, other) - self._net_gain(other, own)
+        return self._net_gain(own_choice, other) - self._net_gain(other, own_choice)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
         """Return a team's gain after the other team's attack, minus the cost of its attackers."""
@@ -323,8 +323,8 @@ class TeamMatrixPlay(PaintedPlay):
         rules = self.rules
         if not self.chosen:
             return (0.0,) * rules.num_seats
-        own, other = map(rules.payoffs.summary_of, self.chosen)
-        payoff = rules.payoffs.payoff(own, other)
+        own_summary, other = map(rules.payoffs.summary_of, self.chosen)
+        payoff = rules.payoffs.payoff(own_summary, other)
         return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
@@ -338,8 +338,8 @@ class TeamMatrixPlay(PaintedPlay):
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(prompt=f"{role} choose", key=role)
-        own, other = (self._names(team) for team in _team_and_opponent(rules, seat))
-        mates = " and ".join(name for name in own if name != role)
+        own_names, other = (self._names(team) for team in _team_and_opponent(rules, seat))
+        mates = " and ".join(name for name in own_names if name != role)
         prompt = (
             f"Two teams play one round: {_join_names(self._names(0))} against "
             f"{_join_names(self._names(1))}. All players choose at once, and nobody sees what "
@@ -364,12 +364,12 @@ class TeamMatrixPlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return all choices."""
-        own, other = _team_and_opponent(self.rules, seat)
+        own_team, other = _team_and_opponent(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._words(own))} they {' '.join(self._words(other))}"
+            return f"we {' '.join(self._words(own_team))} they {' '.join(self._words(other))}"
         parts = (
             f"{role} chose {word}"
-            for team in (own, other)
+            for team in (own_team, other)
             for role, word in zip(self._names(team), self._words(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."

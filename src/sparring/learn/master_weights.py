@@ -7,7 +7,7 @@ weight. If a checkpoint or a league's restart changed a weight, the copy no long
 takes the weight's value.
 
 ``SplitAdamW`` updates parts of weights, with exactly the results of AdamW over whole weights.
-Torch's fused kernel processes a fixed number of elements at once. It computes the last few elements
+Torch's fused kernel processes a fixed number of elements at once; it computes the last few elements
 of a tensor in another way, with slightly different results. A part of a tensor ends at other
 elements. Therefore elements from the middle of the whole tensor are padded to a multiple, and its
 last elements are computed separately.

@@ -29,7 +29,7 @@ by chance and opponent, and u_o its return:
 
     W_n(b) = sum over o that pi allows of (b w_o u_o, W_{n-1}(b w_o)),    W_0 = ()
 
-for the policy pi that is best by the objective. It is found by backward induction over the
+for the policy pi that is best by the objective; it is found by backward induction over the
 decisions within an attempt, and over beliefs between attempts. Equal beliefs are solved once.
 """
 

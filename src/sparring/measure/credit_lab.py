@@ -1,6 +1,6 @@
 """The credit lab: every advantage estimator against the exact policy gradient.
 
-A table policy plays a small game. Each estimator is called on the same batches, as in a run. Its
+A table policy plays a small game. Each estimator is called on the same batches, as in a run; its
 advantages give a gradient in the table's logits for each batch, to compare with the exact gradient.
 
 Control variates reduce noise: gradients with a known expectation are subtracted. The gradients of

@@ -1,7 +1,7 @@
 """Exact figures of a policy, or of a mixture from which each team draws a member.
 
-In a game of the combinator ``choose``, a seat chooses among candidate actions. It is measured in
-its base game, without candidates. Let h be what a seat knows. Its policy in the base game is
+In a game of the combinator ``choose``, a seat chooses among candidate actions; it is measured in
+its base game, without candidates. Let h be what a seat knows; its policy in the base game is
 
     P(a | h) = sum over c of  P(c | h) * P(number of a in c | h, c)
 

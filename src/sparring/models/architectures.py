@@ -1,9 +1,8 @@
 """The position-wise parts of each family of decoders: everything except attention.
 
-They use the parameters of a Hugging Face model. ``forward_pass.py`` adds attention, and computes
-each distinct prefix of a batch once.
-
-Legend: N positions, C width, H heads, G key-value heads, D width of a head.
+These parts use the parameters of a Hugging Face model. ``forward_pass.py`` adds attention, and
+computes each distinct prefix of a batch once. Legend: N positions, C width, H heads, G key-value
+heads, D width of a head.
 """
 
 from __future__ import annotations

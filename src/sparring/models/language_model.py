@@ -2,7 +2,7 @@
 
 ``LanguageModel`` computes hidden states, logits, cached extension and values. Families in
 ``architectures.py`` run through ``TreeForward``. ``SequenceForward`` runs any other network of
-Hugging Face over whole sequences. Its cache holds token ids, and appending a token runs the whole
+Hugging Face over whole sequences; its cache holds token ids, and appending a token runs the whole
 sequence again, which is correct for every decoder but slow.
 
 With padding, the result of a row does not depend on its batch. A linear algebra library chooses its

@@ -1,6 +1,6 @@
 """Loads pretrained models by name: a folder, a Hugging Face id, or a model in a Python package.
 
-A packaged model is a GGUF file, in one part or several. It is converted once to a folder in Hugging
+A packaged model is a GGUF file, in one part or several; it is converted once to a folder in Hugging
 Face layout in the cache folder (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Packages are
 never imported, so that their dependencies need not be installed. Code that comes with a model is
 never run.

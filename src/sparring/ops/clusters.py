@@ -11,7 +11,7 @@ ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
 
 k-means is seeded. Initial centres are drawn as in k-means++: the next centre is a point, with
 probability in proportion to its weight times its squared distance from the nearest centre (Arthur
-and Vassilvitskii, 2007). Of several runs, the (first) one with the smallest inertia is returned:
+and Vassilvitskii, 2007); of several runs, the (first) one with the smallest inertia is returned:
 
     inertia = sum over points of weight * |point - its centre|^2
 

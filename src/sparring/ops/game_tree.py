@@ -144,7 +144,7 @@ def best_response(
 ) -> list[FloatArray]:
     """Return the policy in which one seat plays its best response and the others are unchanged.
 
-    Decisions are solved from the last to the first. Of equally good actions the first is chosen,
+    Decisions are solved from the last to the first; of equally good actions the first is chosen,
     also in states that the others' policies never reach. The game must have perfect recall.
     """
     states = np.flatnonzero(seats == seat)

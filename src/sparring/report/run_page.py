@@ -1,7 +1,7 @@
 """report.html: a self-contained page of a run that can be attached to a paper.
 
 The same run folder always gives the same bytes. The page names files that cannot be read and shows
-all others. It has no script, and its content security policy allows only its inline style. Jinja
+all others; it has no script, and its content security policy allows only its inline style. Jinja
 escapes every value in the templates.
 
 A page of two seeds draws a line per seed. A page of three or more seeds draws the mean at their

@@ -1,7 +1,7 @@
 """Checks of a configuration before a run starts, and the changes that a resumed run may make.
 
 Every checkpoint holds its configuration without the keys that may change (``FREE``), so that manual
-edits of config.yaml are noticed. The keys that may change are in changes.jsonl. Its first line has
+edits of config.yaml are noticed. The keys that may change are in changes.jsonl; its first line has
 their initial values. Each change adds a line: the step after which it was made, the old value and
 the new one. A resumed checkpoint and its configuration determine the content of the file.
 """

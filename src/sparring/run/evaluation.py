@@ -47,7 +47,7 @@ them. Then ``match/`` uses initial states that training does not use, and ``matc
 it uses. If ``match_seen/`` is far higher, the policy has memorised them. If training can reach all
 initial states, ``match/`` uses all. Exact metrics cover the initial states of training.
 
-A held-out game (weight 0) with an oracle has the oracle's metrics too. They measure transfer to
+A held-out game (weight 0) with an oracle has the oracle's metrics too; they measure transfer to
 games and sizes without training. Evaluation ignores the faults of a noisy oracle.
 """
 

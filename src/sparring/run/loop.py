@@ -3,7 +3,7 @@
     for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health ->
     checkpoint
 
-Config, seed and code determine a run. Its whole state is in the engine and in one RunState, and a
+Config, seed and code determine a run; its whole state is in the engine and in one RunState, and a
 checkpoint holds both. Random streams have no state. A resumed run first removes the lines written
 after its checkpoint. So it ends with the same weights and metrics as a run without a kill.
 """

@@ -1,6 +1,6 @@
 """Steps played ahead of the learner: with fixed staleness (``scale.lag``), or in fresh order.
 
-Pinned order. The episodes of step s begin once the learner has finished step s - lag - 1. They use
+Pinned order. The episodes of step s begin once the learner has finished step s - lag - 1; they use
 the weights, the league, the curriculum and the payoff book of that moment. So configuration and
 seed determine them, however long workers and learner take. A step is open from its beginning until
 the learner takes it. A checkpoint holds the inputs of open steps; a resumed run plays them again.

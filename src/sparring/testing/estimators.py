@@ -28,7 +28,7 @@ def check_estimator(
     environment ``trial``: their turns have attempts, and some turns are notes.
 
     The estimator must return a Credit with one finite advantage per turn, or per token if its level
-    is "token", and equal advantages for equal tables. It must not change the table or the state. A
+    is "token", and equal advantages for equal tables; it must not change the table or the state. A
     state from JSON must lead to the same next step. If the estimator needs "value", it must return
     targets for the critic.
 

@@ -54,8 +54,8 @@ def check_keeping(
 ) -> None:
     """Check a keeping rule on random requests with up to nine snapshots.
 
-    The rule must keep at least one snapshot, at most the allowed number, and all if all may stay.
-    It must name existing snapshots, each once, and return equal results for equal requests.
+    The rule must keep at least one snapshot, at most the allowed number, and all if all may stay;
+    it must name existing snapshots, each once, and return equal results for equal requests.
 
     Args:
         rule: the function, or the bound plug-in.
@@ -215,7 +215,7 @@ def check_meta_solver(
     """Check a meta-solver on meta-games with one to five members per side.
 
     For a symmetric zero-sum game with payoffs in [-1, 1], the solver must return distributions. For
-    other games, of two or three sides, it must do so too, or raise GameError. It must answer equal
+    other games, of two or three sides, it must do so too, or raise GameError; it must answer equal
     requests equally and not change the payoffs.
 
     Args:

@@ -1,7 +1,7 @@
 """The episode index: one row per episode and one per seat, in memory, built file by file.
 
 A part is a file with the episodes, or the credit, of one step. The reader of the store checks each
-part. The index writes nothing to disk. It skips and lists the parts that are damaged or of a newer
+part. The index writes nothing to disk; it skips and lists the parts that are damaged or of a newer
 version.
 """
 

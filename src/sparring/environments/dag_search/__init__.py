@@ -280,13 +280,13 @@ class DagSearch(Bank):
     """Sub-tasks depend on one another: a lead says wave by wave how many workers it calls.
 
     What: the lead sees the turns and the needs of every sub-task, which are ready, and how many
-    steps are left. It then calls workers. The first ready sub-tasks go to them in the order of
-    their numbers, one to each, and the lead waits for all. A worker starts a fresh conversation.
-    It opens pages, each of which names the next one, up to the last, which states the result. It
+    steps are left; it then calls workers. The first ready sub-tasks go to them in the order of
+    their numbers, one to each, and the lead waits for all. A worker starts a fresh conversation;
+    it opens pages, each of which names the next one, up to the last, which states the result; it
     then notes the result. A right note finishes the sub-task; any note, ``done``, or ``turns``
     turns end the call. The episode ends when all is finished or no step is left.
     When to use: to train a lead that decides how much to do in parallel (Agent Swarm). One worker
-    at a time is best in a chain. It can also be best when a short sub-task makes others ready and
+    at a time is best in a chain; it can also be best when a short sub-task makes others ready and
     the lead would otherwise wait for a long one.
     Mathematics: the return of every seat is the share of sub-tasks finished in the limit L:
 

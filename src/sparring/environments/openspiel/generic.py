@@ -109,7 +109,7 @@ class GenericGame(Game):
     def example(self, state: State) -> int:
         """Return a number that chooses an example action.
 
-        It is a digest of the information state, as the number of events may be hidden from a seat.
+        This is a digest of the information state, as a seat may not know the number of events.
         """
         return zlib.crc32(self.key(state, state.seat).encode())
 

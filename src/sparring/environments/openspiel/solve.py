@@ -35,7 +35,7 @@ class Search:
     """A minimax search with a transposition table, which computes each position once.
 
     A position beyond ``max_states`` or ``MAX_PLIES``, or a repetition on the current path, is not
-    searched. Its bounds are the full range of payoffs, so all bounds stay correct.
+    searched; its bounds are the full range of payoffs, so all bounds stay correct.
 
     Attributes:
         table: bounds of every visited position that is not finished, by key.

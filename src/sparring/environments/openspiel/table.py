@@ -1,6 +1,6 @@
 """Base classes of games in Python that OpenSpiel lacks, registered with OpenSpiel.
 
-A game is one class of positions, a subclass of ``Table``. Its options are a dataclass, which the
+A game is one class of positions, a subclass of ``Table``; its options are a dataclass, which the
 table may extend.
 """
 

@@ -48,7 +48,7 @@ def werewolf(
 ) -> Werewolf:
     """Werewolf for 3 to 9 players: a few wolves who know one another against a village.
 
-    What: by night the wolves kill one other player. Of several wolves the one with the smallest
+    What: by night the wolves kill one other player; of several wolves the one with the smallest
     number proposes a victim, and the one with the largest number decides. The seer learns whether
     one other player is a wolf. The doctor saves one player without knowing the victim. By day all
     learn who is dead, speak once each and vote at once; the player with most votes is out. Dead

@@ -34,7 +34,7 @@ def arena_rl(
     What: The members of a group play a tournament. The larger return wins a match, and equal
     returns tie. Only the order of returns counts, not their differences.
     When to use: rewards whose size means little (judges, scores of different tasks). Preset
-    "minimax_preference" gives each trajectory its share of wins over the others minus 1/2. Its
+    "minimax_preference" gives each trajectory its share of wins over the others minus 1/2; its
     gradient is exactly that of the probability to beat an equal player.
     Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
     ranks.

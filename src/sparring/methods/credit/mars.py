@@ -39,8 +39,8 @@ def mars(
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
     Pitfalls:
         - The mean over turns gives long episodes more weight.
-        - The variant "as_released" is for comparison only. It depends on the number of later
-          tokens, and mixes games. It subtracts the mean per player from turn rewards, whitens token
+        - The variant "as_released" is for comparison only; it depends on the number of later
+          tokens, and mixes games; it subtracts the mean per player from turn rewards, whitens token
           rewards over the batch, and sums them backwards over tokens. Then it subtracts, per
           player, the mean of the distinct values over all games, and whitens again.
         - The authors' code pads rows to a fixed length, so the 0 after a row's last reply is one of

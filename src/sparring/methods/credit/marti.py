@@ -45,7 +45,7 @@ def marti(
         - An agent is a (game, role); in self-play one policy plays all roles.
         - Quality is R + Q - 1, margin R - Q. With both, R' is (1 + alpha) R plus a constant per
           role, which the baseline "group" removes.
-        - "team" keeps these constants. They raise or lower all turns of a role, and change only the
+        - "team" keeps these constants; they raise or lower all turns of a role, and change only the
           variance.
         - "team" is for shared outcomes. With opposed payoffs it compares winners with losers. Team
           mates of the same episode shrink the gradient.

@@ -46,7 +46,7 @@ def spae(
         A[i, t] = c[i, t] * z_g(R_i) + weight * (Phi[t] - Phi[t - 1])
     c = reduction where Phi of an earlier turn was above saturation, else 1. z_g is as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: The potential is the paper's. Its combination with the outcome was not published, so
+    Pitfalls: The potential is the paper's; its combination with the outcome was not published, so
     ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of baseline, and sum to
     the last Phi. So policies that end right and confident get more than their return. The bound on
     shaping scales components down before credit; set ``reorder_outcomes`` for the unscaled

@@ -148,7 +148,7 @@ class CfrOracle(EquilibriumOracle):
         - Values are exact for this policy (certainty 1); ``bound`` is its NashConv.
         - Against a policy that is not an equilibrium other actions may earn more.
         - The oracle abstains at information states that the others' policies never reach (metric
-          ``unreached``). They are rare against the average policy. They are common against best
+          ``unreached``); they are rare against the average policy; they are common against best
           responses, because these are pure.
         - The first call for a game solves the game (seconds for Leduc poker).
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;

@@ -1,6 +1,6 @@
 """Verdicts on the turns of finished episodes, and the regret of turns.
 
-An illegal reply is never best. Its regret is that of the worst legal action, because penalties for
+An illegal reply is never best; its regret is that of the worst legal action, because penalties for
 illegal replies are not part of the game. No metric counts turns without a verdict.
 """
 

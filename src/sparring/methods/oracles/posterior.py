@@ -27,7 +27,7 @@ class PosteriorOracle(KeyedOracle):
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
     summed over all worlds, exactly, and in nats
         entropy = -sum P log P
-    Pitfalls: some solvers cannot compute best play exactly. They return a ``bound`` or a certainty
+    Pitfalls: some solvers cannot compute best play exactly; they return a ``bound`` or a certainty
     below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.

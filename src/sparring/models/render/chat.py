@@ -104,8 +104,10 @@ class ChatRenderer:
     # -- the pieces of the template ----------------------------------------------------------------
 
     def _compile_template(self, template: str | None, date: str) -> ChatTemplate:
-        own = getattr(self.tokenizer, "chat_template", None) or {}
-        templates = own if isinstance(own, dict) else {"default": own}
+        stored_template = getattr(self.tokenizer, "chat_template", None) or {}
+        templates = (
+            stored_template if isinstance(stored_template, dict) else {"default": stored_template}
+        )
         for text in () if template else templates.values():
             check_template(str(text))
         source = {**templates, **TEMPLATES}.get(template or "default", template)

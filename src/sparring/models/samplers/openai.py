@@ -565,7 +565,7 @@ def openai(
     What: prompts are sent as token ids to ``/completions``, which must return token ids with
     log-probabilities (``return_token_ids``). A server without them is refused. After each update a
     policy's low-rank adapters are written to a folder, and the server loads them under a new name
-    (``/load_lora_adapter``). It unloads the old adapters when no request needs them. Before the
+    (``/load_lora_adapter``); it unloads the old adapters when no request needs them. Before the
     server is used, one of its replies is compared with the model in this process.
     When to use: the model is served on another machine, or by a server that others use too. On this
     machine the sampler vllm needs no server and can train all weights.

@@ -32,7 +32,7 @@ def r3(
     seat, group-relative credit.
     Mathematics: an episode succeeds if its trained seats' mean return is above 0. A fresh group of
     equal returns gets ``number`` stored episodes: successes if the group fails, and failures if the
-    group succeeds. They are drawn uniformly, each stored episode at most once per step.
+    group succeeds; they are drawn uniformly, each stored episode at most once per step.
     Shapes: episodes.
     Pitfalls:
         - Selection must not drop equal groups: use ``equal_groups`` with ``policy: keep``.

@@ -177,7 +177,7 @@ def test_a_failed_cell_reports_its_last_error_lines_and_others_are_stored(tmp_pa
         run_all(runner, failing, working, watch=lines.append, workers=2)
     message = str(error.value)
     assert "1 of 2 cells failed" in message and "`sparring list slots-that-are-none` failed" in message
-    assert "Unknown kind of thing" in message and "the same command" in message
+    assert "Unknown kind of entry" in message and "the same command" in message
     assert runner.stored_record(working) is not None and runner.stored_record(failing) is None
     assert any(line.startswith("bad failed: ") for line in lines)
 

@@ -130,13 +130,13 @@ def uninterrupted_run(tmp_path_factory, recipe):
 
 
 @pytest.mark.parametrize(
-    "stride", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)]
+    "call_step", [pytest.param(41, marks=pytest.mark.always), pytest.param(0, marks=pytest.mark.slow)]
 )
-def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, uninterrupted_run, places, stride):
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, uninterrupted_run, places, call_step):
     """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 41st)."""
     expected, num_calls, _ = uninterrupted_run
     assert num_calls > 100
-    for call_number in range(1, num_calls + 1, stride) if stride else places(1, num_calls + 1):
+    for call_number in range(1, num_calls + 1, call_step) if call_step else places(1, num_calls + 1):
         path = tmp_path / str(call_number)
         assert run_until_killed(recipe, path, call_number=call_number)[0] == KILLED_EXIT_CODE
         resume_to_the_end(recipe, path)
@@ -167,14 +167,14 @@ def old_run(tmp_path_factory, recipe):
     return path
 
 
-@pytest.mark.parametrize("stride", [61, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("call_step", [61, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_run_killed_while_it_replaces_another_ends_with_the_same_bytes(
-    tmp_path, recipe, uninterrupted_run, old_run, places, stride
+    tmp_path, recipe, uninterrupted_run, old_run, places, call_step
 ):
     num_calls = run_until_killed(recipe, Path(shutil.copytree(old_run, tmp_path / "over")))[1]
     assert fingerprint(tmp_path / "over") == uninterrupted_run[0]
     seeds = set()
-    for call_number in range(1, num_calls + 1, stride) if stride else places(1, num_calls + 1, 3):
+    for call_number in range(1, num_calls + 1, call_step) if call_step else places(1, num_calls + 1, 3):
         path = Path(shutil.copytree(old_run, tmp_path / f"over{call_number}"))
         assert run_until_killed(recipe, path, call_number=call_number)[0] == KILLED_EXIT_CODE
         config = RunFolder.open(path).config()  # the first step of every further command

@@ -29,7 +29,7 @@ __all__ = [
 
 def say(text: object, *, file: TextIO | None = None) -> None:
     """Print a text with escaped control characters, as other people may have written the text."""
-    print(escape_controls(text), file=file, flush=file is not None)
+    print(escape_controls(text), file=file, flush=True)  # a pipe would hold lines back
 
 
 def say_rows(rows: Sequence[Sequence[str]]) -> None:

@@ -162,7 +162,7 @@ def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     expected = {name: parameter.grad.clone() for name, parameter in engine.model.network.named_parameters()}
     engine.model.network.zero_grad()
     packed = pack(episodes)
-    losses = [WeightedLoss(plan_of=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
+    losses = [WeightedLoss(bound=bind("losses", "policy_gradient"), weight=lambda progress: 1.0)]
     learner = Learner(engine.model, LearnerConfig(gradient_norm=1e9), losses, temperature=1.0)
     learner.update(
         packed, branch_advantages[packed.turn_of], None, turns=turns, progress=0.0, stream=Stream.from_seed(0)

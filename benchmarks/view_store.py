@@ -40,7 +40,7 @@ def write(folder: Path, episodes: int, per_step: int) -> None:
     for step in range(1, steps + 1):
         step_episodes = list(episodes_of_step(plays, step, per_step, draws))
         store.append(step, step_episodes)
-        credit.put(step, CREDIT_COLUMNS.written(credit_table(step, step_episodes, draws)))
+        credit.put(step, CREDIT_COLUMNS.to_bytes(credit_table(step, step_episodes, draws)))
         line = {"step": step, "loss": float(draws.normal()), "legal_rate": float(draws.uniform())}
         with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")

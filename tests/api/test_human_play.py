@@ -224,7 +224,7 @@ def test_a_person_plays_against_the_answer_of_a_run(tmp_path):
             and record.returns == session.episode.returns
         )
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
-    assert set(lines) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
+    assert set(lines) == {f"Drawn from the mixture for this episode: past-00000{step}" for step in range(3)}
     policy = InteractiveSession(run_lobby.game(None), 0, run_lobby.opponent(run_lobby.game(None), "2"), 0)
     assert policy.drawn_members == {} and policy.record(play_to_end(policy)) == policy.episode
     assert revealed_end(session, session.episode)["drawn"] == lines[-1]

@@ -36,7 +36,7 @@ def test_a_health_rule_stops_the_run_and_resume_goes_on(tmp_path, recipe):
         f"A health rule stopped the run: {words}" in outcome.stdout
         and "Usual remedy: start from legal play" in outcome.stdout
     )
-    assert f"Stopped after step 2 and saved. Go on with: sparring train --run {run} --resume" in outcome.stdout
+    assert f"Stopped after step 2 and saved. Continue with: sparring train --run {run} --resume" in outcome.stdout
     assert outcome.stderr.count(f"warning: {words}") == 1
     assert f"<li>step 2: {words}" in (run / "report.html").read_text()
     outcome = call("train", "--run", run, "--resume", "--json")

@@ -17,7 +17,7 @@ from sparring.learn.split import TreeReduceScatter
 from sparring.learn.weight_files import fingerprint, load_optimizer
 from sparring.methods.credit.base import Credit
 from tests.device.pretended import CPU, GPU, pretended_gpu
-from tests.device.test_placement import engine, named_tensors, play_episodes
+from tests.device.test_placement import make_engine, named_tensors, play_episodes
 
 FULLY_SHARD_METHODS = (
     "set_gradient_divide_factor",
@@ -69,7 +69,7 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
         if master
         else {"learner": learner}
     )
-    run, unsplit_run = engine(chat_folder, **changes), engine(chat_folder, **changes)
+    run, unsplit_run = make_engine(chat_folder, **changes), make_engine(chat_folder, **changes)
     episodes = play_episodes(unsplit_run, 0)
     shard, options = shard_of(run, monkeypatch, tmp_path)
     assert options["backend"] == "cpu:gloo,cuda:nccl" and options["world_size"] == 1
@@ -92,7 +92,7 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
     shard._save_all_weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
     shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
     load_optimizer(unsplit_run.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
-    resumed_run = engine(chat_folder, **changes)
+    resumed_run = make_engine(chat_folder, **changes)
     resumed_shard, _ = shard_of(resumed_run, monkeypatch, tmp_path)
     resumed_shard._take_weights(resumed_run.policies["main"], tmp_path, policy.model.version)
     assert fingerprint(resumed_run.policies["main"].model) == fingerprint(policy.model)
@@ -135,6 +135,6 @@ def test_rows_are_summed_along_the_tree_on_the_gpu(gpu, monkeypatch):
 
 def test_learners_on_the_cpu_use_only_gloo(monkeypatch, chat_folder, tmp_path):
     monkeypatch.setattr(shard_process, "split_learner", lambda learner, mesh, other_ranks, each_pass: None)
-    run = engine(chat_folder, model={"device": "cpu"})
+    run = make_engine(chat_folder, model={"device": "cpu"})
     _, options = shard_of(run, monkeypatch, tmp_path)
     assert options["backend"] == "gloo" and run.model.device == CPU

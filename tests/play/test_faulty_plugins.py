@@ -97,8 +97,8 @@ FAULTS = {
         lambda *args: time.sleep(60),
         "advantage estimator 'mine' .credit. has not returned",
     ),
-    "advantages nan": ("credit", credit_with(lambda count: [math.nan] * count), "advantages of nan in row 0"),
-    "advantages huge": ("credit", credit_with(lambda count: [1e300] * count), "advantages of 1e.300 in row 0"),
+    "advantages nan": ("credit", credit_with(lambda count: [math.nan] * count), "advantages nan in row 0"),
+    "advantages huge": ("credit", credit_with(lambda count: [1e300] * count), "advantages 1e.300 in row 0"),
     "advantages too long": (
         "credit",
         credit_with(lambda count: [0.0] * (count + 1)),
@@ -109,7 +109,7 @@ FAULTS = {
         lambda turns, state: Credit(
             advantages=np.zeros(len(turns.reward)), value_targets=np.full(len(turns.reward), np.nan)
         ),
-        "value_targets of nan",
+        "value_targets nan",
     ),
     "no credit": ("credit", lambda *args: None, "must return a Credit; it returned NoneType"),
     "reward raises": ("rewards", lambda episode: {}["x"], "reward 'mine' .rewards.N. failed in .*KeyError"),

@@ -101,7 +101,7 @@ def test_without_an_oracle_candidates_are_scored_by_rewards(tmp_path):
 def test_sparring_show_prints_candidates(tmp_path):
     train(tmp_path / "run", steps=1)
     text = CliRunner().invoke(app, ["show", str(tmp_path / "run"), "--ids"]).output
-    num_prompts = text.count("    told ")
+    num_prompts = text.count("    prompt")
     assert num_prompts and text.count("not played, candidate") == 2 * num_prompts
     assert text.count("    score ") == 3 * num_prompts
 

@@ -98,7 +98,7 @@ def test_half_written_checkpoints_of_a_killed_run_are_removed(tmp_path, step):
         newest = checkpoint.load_latest(folder)
         assert newest.notes == ()
         for path in (folder / "checkpoints").glob("step_*"):
-            assert checkpoint._state(path), path  # every folder named as a checkpoint is complete
+            assert checkpoint._read_state(path), path  # every folder named as a checkpoint is complete
         checkpoint.tidy(folder, newest, keep=1)
         assert [path.name for path in (folder / "checkpoints").iterdir()] == [newest.path.name]
         assert load_newest(folder)[1] in (OLD_FILES, NEW_FILES)

@@ -409,7 +409,7 @@ def test_an_interrupted_and_resumed_run_has_the_same_bytes(run_with_answer, tmp_
 
 
 def test_evaluation_and_suites_measure_the_pair(run_with_answer):
-    report = measure(run_with_answer, None, answer="nash", games_per_seat=2, judged=False)
+    report = measure(run_with_answer, None, answer="nash", games_per_seat=2, use_oracle=False)
     answer = sparring.load_run(run_with_answer).answer("nash")
     assert report["answer"] == f"mixture of {answer}" and " in the first side; " in report["answer"]
     (last_metrics,) = [line for line in read_lines(run_with_answer / "metrics.jsonl") if line["step"] == 3]

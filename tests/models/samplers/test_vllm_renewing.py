@@ -129,7 +129,7 @@ def test_a_failed_update_loses_no_reply_and_spans_have_the_right_weights(stops, 
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("pause", "refuses weights: RuntimeError: out of memory"), ("skewed", "computes other log-probabilities")],
+    [("pause", "refuses weights: RuntimeError: out of memory"), ("skewed", "computes wrong log-probabilities")],
 )
 def test_an_update_that_always_fails_ends_the_run(stops, faults, kind, text):
     sampler, is_stopped = vllm(small_model()), stops(3)

@@ -78,7 +78,7 @@ def test_an_exported_player_is_measured_in_its_style(folders):
         f"exported folder={folders / 'mixture'}",
         names=["kuhn_poker", "leduc_poker"],
         games_per_seat=2,
-        judged=False,
+        use_oracle=False,
     )
     assert result["figures"]["illegal_mass/kuhn_poker"] < 1 and "leduc_poker: 4 words are unknown" in result["notes"][0]
     assert result["answer"].startswith("mixture of 0.333 past-000000")

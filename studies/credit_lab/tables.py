@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from sparring.report import credit_page
@@ -54,6 +55,9 @@ def charts(results: Results) -> dict[str, str]:
     return {Path(images[report["game"]]).name: chart(report) for report in result["games"]}
 
 
+MAX_SINE = 5e-3  # largest bias after the best scale that counts as the exact direction
+
+
 class LabFigures:
     """The figures of all estimators in all games of the lab.
 
@@ -76,11 +80,14 @@ class LabFigures:
         return [value for value in values if value is not None]
 
     def noise(self, name: str) -> float:
-        """Return the variance at equal progress, as geometric mean over games."""
+        """Return the variance at equal progress, as geometric mean over the measured games."""
         return math.exp(
-            math.fsum(math.log(max(v, 1e-9)) for v in self.of(name, "variance_scaled"))
-            / len(self.games)
+            fmean(math.log(max(value, 1e-9)) for value in self.of(name, "variance_scaled"))
         )
+
+    def right_in_direction(self) -> list[str]:
+        """Return the estimators whose gradient has the exact direction in every game."""
+        return [name for name in self.names if max(self.of(name, "bias_scaled", "low")) <= MAX_SINE]
 
 
 def names_as_code(names: Iterable[str]) -> str:
@@ -96,9 +103,9 @@ def link_to_estimator(name: str) -> str:
 def list_findings(results: Results) -> str:
     """Return the findings of the lab in ten sentences."""
     lab = LabFigures(results)
-    noise = {name: lab.noise(name) for name in lab.names if lab.of(name, "variance_scaled")}
+    noise = {name: lab.noise(name) for name in lab.names}
     unbiased = [n for n in lab.names if max(lab.of(n, "bias", "low")) <= 5e-4]
-    aligned = [n for n in lab.names if max(lab.of(n, "bias_scaled", "low")) <= 5e-3]
+    aligned = lab.right_in_direction()
     judged = ["vpr", "ppr", "spae", "ssl"]
     wrong = [n for n in lab.names if min(lab.of(n, "cosine")) < 0.2]
     loud = sorted(noise, key=noise.__getitem__)[-3:][::-1]
@@ -110,6 +117,9 @@ def list_findings(results: Results) -> str:
 
     def right(name: str) -> str:
         return f"{min(lab.of(name, 'right_sign')):.2f} to {max(lab.of(name, 'right_sign')):.2f}"
+
+    def wrong_share(name: str) -> float:
+        return 1.0 - fmean(lab.of(name, "right_sign"))
 
     lines = (
         f"{len(lab.names)} estimators and presets were measured in {len(lab.games)} games.",
@@ -128,7 +138,8 @@ def list_findings(results: Results) -> str:
         + ", ".join(f"`{n}` {noise[n]:.2f} and off by up to {largest(n)}" for n in judged)
         + ".",
         f"The sign of a turn's advantage is right for `rloo` in {right('rloo')} of turns, and for "
-        f"`gae` in {right('gae')}: about a third of turns is praised or blamed wrongly.",
+        f"`gae` in {right('gae')}; on average over the games {wrong_share('rloo'):.2f} and "
+        f"{wrong_share('gae'):.2f} of turns are praised or blamed wrongly.",
         f"The loudest are {', '.join(f'`{n}` ({noise[n]:.1f})' for n in loud)}; "
         f"{names_as_code(wrong)} point nearly sideways or backwards in at least one game.",
         f"No estimator takes more than {seconds[slowest]:.2f} s for 100,000 turns "
@@ -140,7 +151,6 @@ def list_findings(results: Results) -> str:
 def rank_estimators(results: Results) -> str:
     """Return the ten estimators with the least noise among those without bias in direction."""
     lab = LabFigures(results)
-    aligned = [n for n in lab.names if max(lab.of(n, "bias_scaled", "low")) <= 5e-3]
     rows = [
         (
             link_to_estimator(name),
@@ -148,7 +158,7 @@ def rank_estimators(results: Results) -> str:
             f"{max(lab.of(name, 'bias')):.3f}",
             f"{min(lab.of(name, 'right_sign')):.2f}",
         )
-        for name in sorted(aligned, key=lab.noise)[:10]
+        for name in sorted(lab.right_in_direction(), key=lab.noise)[:10]
     ]
     head = ("estimator", "variance, scaled (mean of games)", "largest bias", "least right sign")
     return markdown(head, rows)

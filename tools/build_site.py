@@ -23,12 +23,6 @@ LINK = re.compile(r"\]\(([^)#\s]+)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
-def page_paths() -> list[Path]:
-    """Return the committed pages that the site has."""
-    patterns = ("*.md", "docs/**/*.md", "studies/*/page.md", "studies/log/*.md", "benchmarks/*.md")
-    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
-
-
 def linked_files(text: str, folder: Path) -> list[Path]:
     """Return the files of the project that a page links or shows, and that are no pages.
 
@@ -59,7 +53,8 @@ def collect() -> None:
     """Write the pages of the site and the files that they link into build/pages."""
     shutil.rmtree(PAGES, ignore_errors=True)
     texts = {
-        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in page_paths()
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in generate.written_pages()
     }
     texts |= generate.reference_pages()
     for name, text in texts.items():

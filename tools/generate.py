@@ -242,10 +242,9 @@ def pages() -> dict[Path, str]:
 
 
 def written_pages() -> list[Path]:
-    """Return every page of the project that may hold measurements; those of methods hold none."""
-    top = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-    studies = [*(ROOT / "studies").glob("*/page.md"), ROOT / "studies" / "log" / "README.md"]
-    return sorted([*top, *studies])
+    """Return every committed page of the project."""
+    patterns = ("*.md", "docs/*.md", "studies/*/page.md", "studies/log/*.md", "benchmarks/*.md")
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 
 def too_long(readme: str) -> str:

@@ -13,17 +13,7 @@ from tests.docs.loading import ROOT, load
 measured = load("tools", "measured")
 published = load("benchmarks", "published")
 generate = load("tools", "generate")
-PAGES = [
-    page
-    for page in [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "studies").glob("*/page.md"),
-        *(ROOT / "benchmarks").glob("*.md"),
-        ROOT / "studies/log/README.md",
-    ]
-    if measured.marks(page.read_text(encoding="utf-8"))
-]
+PAGES = [page for page in generate.written_pages() if measured.marks(page.read_text(encoding="utf-8"))]
 FILES = sorted([*published.RESULTS.glob("*.json"), *(ROOT / "studies").glob("*/results.json")])
 VALID_RESULTS = {
     "command": "python benchmarks/x.py --seeds 2",
@@ -45,14 +35,10 @@ def test_a_fully_generated_page_agrees_with_its_results_file():
     assert generate.SELF_PLAY.read_text(encoding="utf-8") == generate.pages()[generate.SELF_PLAY]
 
 
-PAGES_WITHOUT_TYPED_INTERVALS = sorted(
-    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")}
-)
-CHANGELOGS = {"CHANGELOG.md"}
 PAGES_WITHOUT_TYPED_INTERVALS = [
     page
-    for page in [*PAGES_WITHOUT_TYPED_INTERVALS, *sorted((ROOT / "benchmarks").glob("*.md"))]
-    if page.name not in CHANGELOGS and page != generate.SELF_PLAY
+    for page in generate.written_pages()
+    if page.name != "CHANGELOG.md" and page != generate.SELF_PLAY and page.parent.name != "log"
 ]
 
 

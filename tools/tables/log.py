@@ -3,6 +3,7 @@
 import re
 
 from measured import ROOT, markdown
+from pymdownx.slugs import slugify
 
 LOG = ROOT / "studies" / "log"
 COMMIT = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,8}\b")
@@ -28,9 +29,7 @@ def first_sentence(text):
     return sentence if len(sentence) <= 160 else sentence[:157].rsplit(" ", 1)[0] + " ..."
 
 
-def anchor(heading):
-    """Return the anchor of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+anchor = slugify(case="lower")  # as mkdocs.yml has it for the site
 
 
 def index():
@@ -41,7 +40,7 @@ def index():
         verdict = text.partition("\nVerdict: ")[2]
         seeds, commit = SEEDS.search(text), COMMIT.search(text)
         seeds_text = " ".join(filter(None, seeds.groups())) if seeds else "-"
-        link = f"[{title}]({name}#{anchor(heading)})"
+        link = f"[{title}]({name}#{anchor(heading, '-')})"
         rows.append((date, link, first_sentence(verdict), seeds_text, commit[0] if commit else "-"))
     return markdown(("date", "what was tried", "verdict", "seeds", "commit"), rows)
 

@@ -134,8 +134,9 @@ def draw_chart(
     *,
     names: Sequence[str],
     weights: str = LIVE,
+    standalone: bool = False,
 ) -> str:
-    """Return a chart with its reference lines; "" without series.
+    """Return a chart with its reference lines.
 
     Args:
         chart: the heading and the note.
@@ -144,9 +145,8 @@ def draw_chart(
         marks: steps of health events.
         names: names of the metrics.
         weights: which weights evaluation measures, by ``config.checks.measured_weights``.
+        standalone: whether the SVG becomes a separate file.
     """
-    if not series:
-        return ""
     steps = [x for line in series for x, _ in line.points]
     return line_chart(
         with_weights(series, weights),
@@ -154,6 +154,7 @@ def draw_chart(
         note=chart.note,
         references=reference_lines(references, [] if chart.title in WITHOUT_REFERENCES else names),
         marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
+        standalone=standalone,
     )
 
 
@@ -178,5 +179,6 @@ def charts(
         series = series_of(lines, chart.prefixes, policies)
         names = [line.name for line in series]
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        svgs.append(draw_chart(chart, series, references, marks, names=names, weights=weights))
-    return list(filter(None, svgs))
+        if series:
+            svgs.append(draw_chart(chart, series, references, marks, names=names, weights=weights))
+    return svgs

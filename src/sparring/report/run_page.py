@@ -35,7 +35,6 @@ from sparring.report.baselines import (
     best_of,
     better,
     cells_of,
-    reference_lines,
 )
 from sparring.report.curves import (
     CHARTS,
@@ -44,13 +43,12 @@ from sparring.report.curves import (
     names_of,
     points_of,
     series_of,
-    with_weights,
 )
 from sparring.report.episode_text import INVALID_RECORD_ERRORS, UNSENT, token_decoder
 from sparring.report.explanations import glossary
 from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
-from sparring.report.svg import Series, line_chart
+from sparring.report.svg import Series
 from sparring.report.worker_status import workers_values
 from sparring.run.config_checks import CHANGES, FIXED, START, differences
 from sparring.run.evaluation import FAMILIES
@@ -217,8 +215,9 @@ def charts_over_seeds(seeds: Sequence[SeedRun], references: Baselines, weights: 
         lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
         names = sorted({line.name for line in lines})
         series = [line for name in names for line in series_over_seeds(name, seeds)]
-        svgs.append(draw_chart(chart, series, references, names=names, weights=weights))
-    return list(filter(None, svgs))
+        if series:
+            svgs.append(draw_chart(chart, series, references, names=names, weights=weights))
+    return svgs
 
 
 def results_over_seeds(
@@ -356,14 +355,10 @@ def write_chart(path: Path, target: Path) -> Path:
     learning, exploitability = CHARTS[:2]
     chart = exploitability if series_of(lines, exploitability.prefixes) else learning
     series = series_of(lines, chart.prefixes)
-    is_exact = chart is exploitability
-    names = [line.name for line in series] if is_exact else []
-    svg = line_chart(
-        with_weights(series, _weights(config)),
-        title=chart.title,
-        note=chart.note,
-        references=reference_lines(baselines_of(config, names), names),
-        standalone=True,
+    names = [line.name for line in series]
+    references = baselines_of(config, names)
+    svg = draw_chart(
+        chart, series, references, names=names, weights=_weights(config), standalone=True
     )
     write_bytes_atomic(target, (svg + "\n").encode())
     return target

@@ -222,9 +222,9 @@ class Finder {
     const used = MORE_FIELDS.filter(([name]) => values[name]).map(([, label]) => label);
     this.summary.textContent = ["More filters", used.join(", ")].filter(Boolean).join(": ");
     const focused = active?.dataset?.field;
-    const made = (fields) => fields.map((one) => field(one, values, answer.facets, set));
-    this.rest.replaceChildren(...made(MORE_FIELDS));
-    this.form.replaceChildren(...made(FIELDS), this.filters);
+    const controlsOf = (fields) => fields.map((entry) => field(entry, values, answer.facets, set));
+    this.rest.replaceChildren(...controlsOf(MORE_FIELDS));
+    this.form.replaceChildren(...controlsOf(FIELDS), this.filters);
     if (focused) this.form.querySelector(`[data-field="${focused}"]`)?.focus();
   }
 
@@ -245,8 +245,8 @@ class Finder {
   /** Say why the list is empty, and what to do. */
   none(now) {
     if (!this.runs.length) return noRuns();
-    const shown = this.runs.filter((run) => !now.run || String(run.run) === now.run);
-    if (!shown.some((run) => run.episodes?.parts)) {
+    const selected = this.runs.filter((run) => !now.run || String(run.run) === now.run);
+    if (!selected.some((run) => run.episodes?.parts)) {
       const all = "No stored episodes: store.every says after how many steps a run stores them.";
       return empty(all, "sparring train RECIPE store.every=10");
     }

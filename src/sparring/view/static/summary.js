@@ -31,10 +31,10 @@ function way(name, value, random, best) {
 }
 
 function figureRow(name, { step, value }, references) {
-  const random = references?.find((one) => one.label === "random play");
-  const best = references?.find((one) => one !== random);
+  const random = references?.find((line) => line.label === "random play");
+  const best = references?.find((line) => line !== random);
   const good = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
-  const ends = [random?.value, best?.value].map((one) => number(one, 3));
+  const ends = [random?.value, best?.value].map((end) => number(end, 3));
   const beside = references ? [...ends, way(name, value, random, best)] : [];
   const titles = [`measured at step ${step}`, null, best && plain(best.label)];
   const cells = [number(value, 3), ...beside].map((text, at) =>
@@ -48,7 +48,7 @@ function figureRow(name, { step, value }, references) {
 function figures(run, references) {
   const names = Object.keys(run.newest ?? {})
     .filter((name) => run.key.includes(name) || (BESIDE.test(name) && references[name]))
-    .sort((one, other) => beginsAtZero(other) - beginsAtZero(one))
+    .sort((name, other) => beginsAtZero(other) - beginsAtZero(name))
     .slice(0, MOST);
   if (!names.length) return el("p", { class: "dim" }, "No figure is measured yet.");
   const solved = names.some((name) => references[name]);

@@ -315,16 +315,29 @@ def free_text(**changes):
     play = type("OddPlay", (Play,), {"clone": lambda self: copy.deepcopy(self), **changes})
 
     class Environment(sums):
+        roles = ("pupil", "other") if "due" in changes else sums.roles
+        max_turns = 6
+
         def reset(self, stream):
             return play(super().reset(stream).pairs)
 
     return Environment
 
 
+TWO_SEATS = {
+    "due": lambda self: () if self.done else (0, 1),
+    "returns": property(lambda self: (self.right / 3, 0.0)),
+    # the second seat's text is read as it is, and int() refuses ""
+    "read": lambda self, seat, reply, exact: reply if seat else "1",
+    "step": lambda self, replies: (int(replies[1]), super(type(self), self).step(replies)),
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
         ({}, None, ""),
+        (TWO_SEATS, PluginError, "ValueError"),
         ({"read": lambda self, seat, reply, exact: 3}, AssertionError, "returned 3; return a text, or None"),
         # int() refuses "", which this read lets pass
         ({"read": lambda self, seat, reply, exact: reply}, PluginError, "ValueError"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from sparring.config.plugins.guard import with_watch
@@ -111,10 +111,11 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             for seat in due:
                 legal = play.legal(seat)
                 _check_legal(play, name, seat, legal)
-                if legal is None and due == (seat,):
-                    _check_odd_replies(play, name, seat)
                 replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
             yield replies
+            if copies:  # one of the three times that a play is played
+                for seat in due:
+                    _check_odd_replies(play, name, seat, replies)
             play.step(replies)
             turns += len(due)
         yield _check_returns(play, rules, name)
@@ -152,8 +153,10 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
     )
 
 
-def _check_odd_replies(play: Any, name: str, seat: int) -> None:
-    """Check that odd free text is refused, or played on a copy without an error."""
+def _check_odd_replies(play: Any, name: str, seat: int, replies: Mapping[int, str]) -> None:
+    """Check that odd free text of a seat is refused, or played on a copy without an error."""
+    if play.legal(seat) is not None:
+        return
     for text in ODD_REPLIES:
         action = read_reply(play, seat, None, text, False)
         assert action is None or isinstance(action, str), (
@@ -163,7 +166,7 @@ def _check_odd_replies(play: Any, name: str, seat: int) -> None:
         if action is not None and hasattr(play, "clone"):
             copy = play.clone()
             try:
-                copy.step({seat: action})
+                copy.step({**replies, seat: action})
             finally:
                 close_play(copy)
 

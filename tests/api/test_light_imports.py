@@ -37,7 +37,14 @@ def test_advantages_need_numpy_and_pydantic_alone():
     assert json.loads(outcome.stdout) == [2.0, 2.0, -2.0, -2.0], "each return less the other one's"
 
 
-@pytest.mark.parametrize(("slot", "refused"), [("credit", HEAVY.split()), ("losses", HEAVY.split()[1:])])
+@pytest.mark.parametrize(
+    ("slot", "refused"),
+    [
+        ("credit", HEAVY.split()),
+        # importing torch takes two seconds
+        pytest.param("losses", HEAVY.split()[1:], marks=[pytest.mark.slow, pytest.mark.always]),
+    ],
+)
 def test_every_module_of_the_slot_is_imported_without_other_libraries(slot, refused):
     names = registry.built_in(slot)
     code = f"for name in {names!r}: importlib.import_module(f'sparring.methods.{slot}.{{name}}')"

@@ -241,6 +241,13 @@ is truncated.
 """
 
 
+class Message(NamedTuple):
+    """A message of a conversation."""
+
+    role: str  # "system", "user" or "assistant"
+    content: str
+
+
 class Observation(NamedTuple):
     """The environment's part of a seat's prompt."""
 
@@ -254,6 +261,10 @@ class Observation(NamedTuple):
     attempt: int = 0  # from 0, in an environment that a player may try several times (a *trial*)
     # asks the seat for a note to itself (a *reflection*) instead of an action
     note: bool = False
+    # messages before the prompt, where a conversation begins: a system message (if any), then user
+    # and assistant in turn
+    messages: tuple[Message, ...] = ()
+    prefill: str = ""  # the beginning of the reply, which the seat continues
 
     @property
     def text(self) -> str:
@@ -261,6 +272,14 @@ class Observation(NamedTuple):
         return (
             f"{self.prompt}\n\n{self.ask}" if self.prompt and self.ask else self.prompt or self.ask
         )
+
+    @property
+    def transcript(self) -> str:
+        """The messages, the whole text and the beginning of the reply, for players without ids."""
+        if not self.messages and not self.prefill:
+            return self.text
+        turns = (*self.messages, Message("user", self.text), Message("assistant", self.prefill))
+        return "\n\n".join(f"{role}: {content}".rstrip() for role, content in turns)
 
 
 class Segment(NamedTuple):

@@ -515,7 +515,10 @@ class EpisodeInPlay:
 
     def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         play, observation = self.play, self._checked_play.observe(seat)
+        ledger = self._ledgers[seat]
         text, notice, is_retry = observation.text, "", False
+        if ledger is None:
+            text = observation.transcript
         if self._notices or self._num_illegal:
             notice = self._notices.get(seat, "")
             is_retry = seat in self._retrying_seats and seat in self._num_illegal
@@ -525,10 +528,11 @@ class EpisodeInPlay:
         if notice:
             text = notice if is_retry else f"{notice} {text}"
         legal, memory = self._checked_play.legal(seat), None
-        ledger = self._ledgers[seat]
         if ledger is not None:
             ledger.ask(text, observation, is_retry=is_retry)
-            text, memory = ledger.prompt, ledger.memory_example
+            is_whole = ledger.prompt == observation.text
+            text = observation.transcript if is_whole else ledger.prompt
+            memory = ledger.memory_example
         if memory is not None:  # the turn's own prompt comes after the memory
             observation, legal = memory_observation(observation), None
         elif notice:

@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from sparring.core.errors import ConfigError, ModelError, quoted
+from sparring.core.records import Message
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
 from sparring.models.render.chat_templates import (
@@ -30,6 +31,7 @@ from sparring.models.render.chat_templates import (
     tool_turns,
 )
 
+SYSTEM_PROBE = "Obey these rules."  # a system message that finds the scaffold around one
 NO_THOUGHTS = "\n</think>\n\n"  # closes thoughts that a template opens, without thinking
 
 
@@ -98,6 +100,7 @@ class ChatRenderer:
         self._reserved_text = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
         if tokenizer.unk_token_id not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
             self._names.pop(tokenizer.unk_token_id, None)  # the token of unknown characters
+        self._of_system: tuple[str, str] | None = None  # see ``_system_scaffold``
         self._split_template()
         self.tool_turns = tool_turns(self._render)
 
@@ -163,14 +166,19 @@ class ChatRenderer:
         example = f"{self._ask}{self._lead}{REPLY_PROBE}{self.format.ending}"
         self._end_ids = self._ids_after(example, self._end) or self.stop_ids[:1]
 
-    def _render(self, contents: tuple[str, ...], later: str = "user") -> list[str]:
+    def _render(
+        self, contents: tuple[str, ...], later: str = "user", system: str | None = None
+    ) -> list[str]:
         """Return the scaffold around the contents of a conversation that waits for a reply.
 
         Args:
             contents: contents of user and assistant, alternating.
             later: role in place of "user" from the third content on.
+            system: a system message before them, whose content counts as the first content; None:
+                that of the renderer.
         """
-        messages = [{"role": "system", "content": self._system}] if self._system else []
+        own = self._system if system is None else system
+        messages = [{"role": "system", "content": own}] if own else []
         roles = ("user", *("assistant", later) * len(contents))
         messages += [
             {"role": role, "content": text} for role, text in zip(roles, contents, strict=False)
@@ -191,7 +199,8 @@ class ChatRenderer:
             raise ModelError(
                 f"The chat template fails: {error}. {self._remedy} Or write renderer.system=''."
             ) from error
-        return split_at_contents(rendered, contents, self._remedy)
+        probes = contents if system is None else (system, *contents)
+        return split_at_contents(rendered, probes, self._remedy)
 
     def _check_ids_of_parts(self) -> None:
         """Check that the ids of a conversation's parts are those of its whole text.
@@ -303,13 +312,52 @@ class ChatRenderer:
         has_instruction = first and self.format.instruction
         return f"{prompt}\n\n{self.format.instruction}" if has_instruction else prompt
 
-    def initial(self, text: str) -> tuple[int, ...]:
-        """Return the ids that open a conversation with a text and end where a reply begins."""
-        return self._encode_parts(((self._first, self._prompt_text(text, first=True), self._ask),))
+    def initial(
+        self, text: str, messages: Sequence[Message] = (), prefill: str = ""
+    ) -> tuple[int, ...]:
+        """Return the ids that open a conversation with a text and end where a reply begins.
 
-    def append(self, text: str) -> tuple[int, ...]:
+        Args:
+            text: the prompt.
+            messages: earlier messages: a system message (if any), then user and assistant in turn.
+            prefill: the beginning of the reply.
+
+        Raises:
+            ModelError: the chat template drops or changes a system message.
+        """
+        parts, before = self._earlier_parts(messages)
+        parts.append((before, self._prompt_text(text, first=True), self._ask))
+        return self._encode_parts((*parts, *self._prefill_part(prefill)))
+
+    def _prefill_part(self, prefill: str) -> tuple[tuple[str, str, str], ...]:
+        return (("", prefill, ""),) if prefill else ()
+
+    def _earlier_parts(self, messages: Sequence[Message]) -> tuple[list[tuple[str, str, str]], str]:
+        """Return the parts of messages, and the scaffold before the user's next message."""
+        parts: list[tuple[str, str, str]] = []
+        before = self._first
+        for role, content in messages:
+            if role == "system":
+                opening, before = self._system_scaffold()
+                parts.append((opening, content, ""))
+            elif role == "user":
+                parts.append((before, content, self._before_reply))
+            else:
+                parts.append(("", content, self._end))
+                before = self._after
+        return parts, before
+
+    def _system_scaffold(self) -> tuple[str, str]:
+        """Return the scaffold before a system message, and from there to the user's message."""
+        if self._of_system is None:
+            opening, closing, _ = self._render((PROMPT_PROBE,), system=SYSTEM_PROBE)
+            self._of_system = (opening, closing)
+        return self._of_system
+
+    def append(self, text: str, prefill: str = "") -> tuple[int, ...]:
         """Return the ids that continue a conversation with a text, up to where a reply begins."""
-        return self._continuation_ids(((self._after, self._prompt_text(text), self._ask),))
+        part = (self._after, self._prompt_text(text), self._ask)
+        return self._continuation_ids((part, *self._prefill_part(prefill)))
 
     def close(self, truncated: bool) -> tuple[int, ...]:
         """Return the tokens that close a reply: the end of turn if the reply was truncated."""
@@ -323,22 +371,30 @@ class ChatRenderer:
             return ids[len(prompt_end) :]
         return self._encode_parts(((self._lead, text, self.format.ending + self._end),))
 
-    def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
+    def conversation(
+        self,
+        past: list[tuple[str, tuple[int, ...]]],
+        text: str,
+        messages: Sequence[Message] = (),
+        prefills: Sequence[str] = (),
+    ) -> tuple[int, ...]:
         """Return the ids of a conversation without the thoughts of its replies.
 
         Args:
             past: (prompt, sampled ids) of each earlier turn.
             text: the present prompt.
+            messages: as in ``initial``.
+            prefills: the beginning of each reply, the present one included; (): none.
         """
-        parts: list[tuple[str, str, str]] = []
-        before = self._first
+        starts = [*prefills, *[""] * (len(past) + 1 - len(prefills))]
+        parts, before = self._earlier_parts(messages)
         for number, (prompt, sampled) in enumerate(past):
-            reply = self.format.without_thoughts(self._ask, self.parse(sampled))
+            reply = self.format.without_thoughts(self._ask, starts[number] + self.parse(sampled))
             parts.append((before, self._prompt_text(prompt, first=number == 0), self._before_reply))
             parts.append(("", reply, self._end))
             before = self._after
         parts.append((before, self._prompt_text(text, first=not past), self._ask))
-        return self._encode_parts(tuple(parts))
+        return self._encode_parts((*parts, *self._prefill_part(starts[-1])))
 
     def parse(self, ids: tuple[int, ...]) -> str:
         """Return the text of sampled ids, without the end of turn."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from sparring.config import RunConfig
 from sparring.core.errors import ModelError
+from sparring.core.records import Message
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import words_of
@@ -83,13 +85,16 @@ class PlainRenderer:
         """Return the ids of a text's words; unknown and special words become ``<unknown>``."""
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
-    def initial(self, text: str) -> tuple[int, ...]:
+    def initial(
+        self, text: str, messages: Sequence[Message] = (), prefill: str = ""
+    ) -> tuple[int, ...]:
         """Return the ids that open a conversation with a text and end where a reply begins."""
-        return (self.begin, *self.encode(text), self.ask)
+        earlier = chain.from_iterable(self.encode(message.content) for message in messages)
+        return (self.begin, *earlier, *self.append(text, prefill))
 
-    def append(self, text: str) -> tuple[int, ...]:
+    def append(self, text: str, prefill: str = "") -> tuple[int, ...]:
         """Return the ids that continue a conversation with a text, up to where a reply begins."""
-        return (*self.encode(text), self.ask)
+        return (*self.encode(text), self.ask, *self.encode(prefill))
 
     def close(self, truncated: bool) -> tuple[int, ...]:
         """Return the tokens that close a reply: the end token if the reply was truncated."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, PluginError
-from sparring.core.records import Observation, Segment
+from sparring.core.records import Message, Observation, Segment
 from sparring.environments.base import Environment
 
 GIVEN = {  # the values that a strategy's NEEDS may have
@@ -44,6 +44,7 @@ class Exchange(NamedTuple):
     observation: Observation  # the seat's observation at this turn
     reply: str = ""  # the text of the reply
     is_memory: bool = False  # whether the reply is a memory
+    prefill: str = ""  # the beginning of the reply, which was a part of the prompt
 
 
 class ContextRequest(NamedTuple):
@@ -166,6 +167,7 @@ class Ledger:
             "_num_conversations",
             "_past",
             "_pending",
+            "_prefill",
             "_visible",
         ),
         *("conversation", "ids", "known", "renderer", "prompt", "memory_example"),
@@ -188,6 +190,7 @@ class Ledger:
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
         self._visible: tuple[Exchange, ...] = ()  # the exchanges in the current conversation
         self._pending: tuple[Segment, ...] = ()
+        self._prefill = ""
 
     def ask(
         self, text: str, observation: Observation | None = None, *, is_retry: bool = False
@@ -212,13 +215,16 @@ class Ledger:
         past, self.prompt, self.memory_example = self._past, text, None
         if self._context is not None:
             past = self._ask_strategy(self._context, due, text, is_retry)
+        is_memory = self.memory_example is not None
+        prefill = self._prefill = "" if is_retry or is_memory else due.prefill
         if self.ids and not is_fresh and self.renderer.prefix_stable and past == self._visible:
-            segment = Segment("context", self.renderer.append(self.prompt))
+            segment = Segment("context", self._prompt_ids(self.ids, self.prompt, (), prefill))
         else:
             if self.ids:
                 self.conversation = self._next_conversation()
             self.ids, self.known, self._pending, self._visible = (), 0, (), past
-            segment = Segment("prompt", self._conversation_ids(past, self.prompt))
+            messages = (past[0].observation if past else due).messages
+            segment = Segment("prompt", self._conversation_ids(past, messages, prefill))
         self.ids += segment.ids
         self._pending += (segment,)
 
@@ -250,20 +256,32 @@ class Ledger:
         self._num_conversations += 1
         return self._num_conversations - 1
 
-    def _conversation_ids(self, past: tuple[Exchange, ...], text: str) -> tuple[int, ...]:
+    def _conversation_ids(
+        self, past: tuple[Exchange, ...], messages: tuple[Message, ...], prefill: str
+    ) -> tuple[int, ...]:
         ids: tuple[int, ...] = ()
         if past and not self.renderer.prefix_stable:
-            ids += self.renderer.conversation(
-                [(exchange.prompt, exchange.reply_ids) for exchange in past], text
-            )
+            turns = [(exchange.prompt, exchange.reply_ids) for exchange in past]
+            if not messages and not prefill and not any(exchange.prefill for exchange in past):
+                ids += self.renderer.conversation(turns, self.prompt)
+                return ids
+            prefills = [exchange.prefill for exchange in past] + [prefill]
+            ids += self.renderer.conversation(turns, self.prompt, messages, prefills)
             return ids
         for exchange in past:
-            ids += self._text_ids(ids, exchange.prompt) + exchange.reply_ids + exchange.end_ids
-        return ids + self._text_ids(ids, text)
+            ids += self._prompt_ids(ids, exchange.prompt, messages, exchange.prefill)
+            ids += exchange.reply_ids + exchange.end_ids
+        return ids + self._prompt_ids(ids, self.prompt, messages, prefill)
 
-    def _text_ids(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
-        text_ids: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
-        return text_ids
+    def _prompt_ids(
+        self, ids: tuple[int, ...], text: str, messages: tuple[Message, ...], prefill: str
+    ) -> tuple[int, ...]:
+        """Return the ids of a prompt; a renderer without messages takes the text alone."""
+        method = self.renderer.append if ids else self.renderer.initial
+        arguments: list[Any] = [] if ids or not (messages or prefill) else [messages]
+        arguments += [prefill] if prefill or arguments else []
+        prompt_ids: tuple[int, ...] = method(text, *arguments)
+        return prompt_ids
 
     def read(self, text: str) -> str | None:
         """Return the action text in a reply; None where the reply has another form."""
@@ -282,7 +300,13 @@ class Ledger:
         segments = self._reply_segments(reply, end_ids)
         is_memory = self.memory_example is not None
         exchange = Exchange(
-            self.prompt, reply.ids, end_ids, self._observation, reply.text, is_memory
+            self.prompt,
+            reply.ids,
+            end_ids,
+            self._observation,
+            reply.text,
+            is_memory,
+            self._prefill,
         )
         self._past += (exchange,)
         self._visible += (exchange,)

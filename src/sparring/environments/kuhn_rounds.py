@@ -290,7 +290,7 @@ class KuhnRounds(Game):
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
             card = Card(_visible_card(last, player, seat))
-            cards(canvas, role, [card], colour=seat_colour(player), high=50)
+            cards(canvas, role, [card], colour=seat_colour(player), height=50)
         if last.actions:
             colours = [seat_colour((last.starter + turn) % 2) for turn in (0, 1)]
             strip(

@@ -1,4 +1,4 @@
-"""Code words: two teams, whose tellers give clues that both teams' guessers hear."""
+"""Code words: the tellers of two teams give clues, and both teams' guessers hear them."""
 
 from __future__ import annotations
 

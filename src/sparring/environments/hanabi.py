@@ -23,8 +23,8 @@ class HanabiSizes:
     players: int
     colours: int
     ranks: int
-    hand: int
-    information: int
+    hand: int  # number of cards in a hand
+    information: int  # largest number of information tokens
     lives: int
 
     @property
@@ -58,7 +58,7 @@ class HanabiStep:
         target: the seat that gets a hint.
         card: the card played or discarded.
         is_playable: whether the played card fitted a stack.
-        hinted: positions of the cards to which a hint applies.
+        hinted: positions of the cards to which the hint points.
         new_card: the card drawn afterwards.
     """
 

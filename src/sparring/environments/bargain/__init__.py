@@ -463,7 +463,7 @@ class Bargain(Bank):
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: largest number of items of one kind, 1 to 5; the smallest is 1.
+        most: largest number of items of one kind, 1 to 5; the pool has at least 1 of each kind.
         total: worth of the whole pool to each seat, 2 to 20.
         messages: largest number of messages of both seats together, 2 to 40; without an agreement
             in them both seats get 0.

@@ -82,13 +82,10 @@ def fleet_of(
         .child(f"{NAME} {rows} {columns} {' '.join(map(str, lengths))} {int(touch)}")
         .child(index)
     )
-    generator = stream.generator()
+    generator, num_placements = stream.generator(), [len(masks) for masks in all_placements.masks]
     while True:
-        for indices in generator.integers(
-            0,
-            [len(masks_of_ship) for masks_of_ship in all_placements.masks],
-            size=(BLOCK_SIZE, len(lengths)),
-        ).tolist():
+        block = generator.integers(0, num_placements, size=(BLOCK_SIZE, len(lengths)))
+        for indices in block.tolist():
             if all(
                 all_placements.compatible[ship][other][indices[ship], indices[other]]
                 for ship in ships
@@ -277,7 +274,7 @@ class BattleshipHunt(BankGame):
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or a fleet that does not fit, or less than 1 of 10,000
+        ConfigError: a number is out of range, or the fleet does not fit, or less than 1 of 10,000
             random placements of the fleet is valid.
 
     Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",

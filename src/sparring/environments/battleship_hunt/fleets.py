@@ -38,33 +38,30 @@ def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
 
 def halo(rows: int, columns: int, mask: int) -> int:
     """Return the cells of a set and all cells around them."""
-    halo_cells = 0
+    cells = 0
     for cell in (cell for cell in range(rows * columns) if mask >> cell & 1):
         row, column = divmod(cell, columns)
         for r, c in product(
             range(max(row - 1, 0), min(row + 2, rows)),
             range(max(column - 1, 0), min(column + 2, columns)),
         ):
-            halo_cells |= 1 << r * columns + c
-    return halo_cells
+            cells |= 1 << r * columns + c
+    return cells
 
 
 class Tally(NamedTuple):
     """The number of fleets, and for each ship the number of fleets with each placement."""
 
     num_fleets: int
-    # for each ship, [placements]: the number of its fleets, counted like ``num_ordered``
+    # for each ship, [placements]: the number of fleets with the placement, as in ``num_ordered``
     counts: tuple[Floats, ...]
     num_ordered: int  # number of fleets if ships of equal length are distinct
 
-    def chances(self, fleet_placements: FleetPlacements) -> Floats:
+    def chances(self, grid: FleetPlacements) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
         expected = sum(
-            (
-                count @ cover
-                for count, cover in zip(self.counts, fleet_placements.covers, strict=True)
-            ),
-            np.zeros(fleet_placements.cells),
+            (count @ cover for count, cover in zip(self.counts, grid.covers, strict=True)),
+            np.zeros(grid.cells),
         )
         return np.asarray(expected / self.num_ordered, dtype=np.float64)
 
@@ -184,24 +181,24 @@ class FleetPlacements:
         self,
         indices: list[list[int]],
         masks: list[list[int]],
-        uncovered: int,
-        chosen: tuple[int, ...],
+        hits_left: int,
+        fleet: tuple[int, ...],
     ) -> Iterator[tuple[int, ...]]:
-        ship = len(chosen)
+        ship = len(fleet)
         if ship == len(indices):
-            if not uncovered:
-                yield tuple(masks[other][placement] for other, placement in enumerate(chosen))
+            if not hits_left:
+                yield tuple(masks[other][placement] for other, placement in enumerate(fleet))
             return
-        if uncovered.bit_count() > sum(self.lengths[ship:]):
+        if hits_left.bit_count() > sum(self.lengths[ship:]):
             return
-        previous = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
+        previous = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
         compatible_rows = [
-            self.compatible[other][ship][placement] for other, placement in enumerate(chosen)
+            self.compatible[other][ship][placement] for other, placement in enumerate(fleet)
         ]
         for placement in indices[ship]:
             if placement > previous and all(row[placement] for row in compatible_rows):
                 yield from self._fleets(
-                    indices, masks, uncovered & ~masks[ship][placement], (*chosen, placement)
+                    indices, masks, hits_left & ~masks[ship][placement], (*fleet, placement)
                 )
 
 

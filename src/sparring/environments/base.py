@@ -725,7 +725,7 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def seats_by_team(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats of each team, in order of the teams' first seats."""
     seats: dict[int, list[int]] = {}
     for seat, team in enumerate(teams):
@@ -734,21 +734,21 @@ def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each seat the first seat of the same player, [num_seats]."""
-    first_seat = {seat: side[0] for side in filled_together(teams) for seat in side}
-    return tuple(first_seat[seat] for seat in range(len(teams)))
+    """Return the first seat of the player in each seat, [num_seats]."""
+    first_seat_of = {seat: side[0] for side in seats_by_player(teams) for seat in side}
+    return tuple(first_seat_of[seat] for seat in range(len(teams)))
 
 
 def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each seat the number of its side, [num_seats]; a side is one player's seats."""
-    sides = filled_together(teams)
+    """Return the number of the side of each seat, [num_seats]; a side is one player's seats."""
+    sides = seats_by_player(teams)
     side_number = {seat: number for number, side in enumerate(sides) for seat in side}
     return tuple(side_number[seat] for seat in range(len(teams)))
 
 
-def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def seats_by_player(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats of each player: a team, or a single seat if all seats are one team."""
-    sides = sides_of(teams)
+    sides = seats_by_team(teams)
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
 
 

@@ -106,7 +106,10 @@ def test_placements_and_the_largest_grid():
         tally.num_fleets == 2 * 56 + 14
     )  # either the long ship covers the corner and the short one is anywhere else, or the short one covers the corner
     assert tally.chances(water)[63] == 1.0
-    water_with_4_ships, water_with_3_ships = FleetPlacements(8, 8, (4, 3, 2, 1), True), FleetPlacements(8, 8, (4, 3, 2), True)
+    water_with_4_ships, water_with_3_ships = (
+        FleetPlacements(8, 8, (4, 3, 2, 1), True),
+        FleetPlacements(8, 8, (4, 3, 2), True),
+    )
     assert water_with_4_ships.tally().num_fleets == water_with_3_ships.tally().num_fleets * (
         64 - 9
     )  # a ship of one cell lies in any cell left

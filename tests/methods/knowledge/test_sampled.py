@@ -257,9 +257,13 @@ def test_texts_with_one_meaning_share_a_label():
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(
         tuple(range(7)), STREAM
     )
-    assert night.gist(0).meaning_of("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).meaning_of("Hm.") == "silence"
     assert (
-        night.gist(0).meaning_of("p9") == "silence" and play.gist(0).meaning_of("I am the seer and p9 is a wolf.") == "claim seer"
+        night.gist(0).meaning_of("Not p3, but p4 tonight.") == "kill p4"
+        and night.gist(0).meaning_of("Hm.") == "silence"
+    )
+    assert (
+        night.gist(0).meaning_of("p9") == "silence"
+        and play.gist(0).meaning_of("I am the seer and p9 is a wolf.") == "claim seer"
     )
     night.step({0: ""})
     night.step({1: ""})

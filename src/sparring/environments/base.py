@@ -129,16 +129,18 @@ class IllegalRule:
     ) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
         if self.payoff == "spiral":
-            loss, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
+            offender_payoff, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
             stake_of = getattr(game, "stake", None)  # some environments have a number, not a method
             stake = stake_of(state, offender) if callable(stake_of) else 1.0
-            loss, other_payoff = -stake - MARS_FINE, 0.0
+            offender_payoff, other_payoff = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
-            loss, other_payoff = game.min_utility, 0.0
+            offender_payoff, other_payoff = game.min_utility, 0.0
         else:
             return _zero_sum_returns(game, state, offender)
-        return tuple(loss if seat == offender else other_payoff for seat in range(game.num_seats))
+        return tuple(
+            offender_payoff if seat == offender else other_payoff for seat in range(game.num_seats)
+        )
 
 
 def _zero_sum_returns(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:

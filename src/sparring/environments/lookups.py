@@ -290,14 +290,14 @@ class Lookup(ToolPlay):
         """Return a random search, sum or answer made of names and numbers from the prompts."""
         brief = self.rules.brief
         names, numbers = self._prompt_words(seat)
-        kind = stream.uniform(0)
-        if self.calls_left(seat) and (kind < 0.7 or not numbers):
+        uniform = stream.uniform(0)
+        if self.calls_left(seat) and (uniform < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
         first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.calls_left(seat) and kind < 0.85 and self.rules.inner.sizes["terms"] > 1:
+        if self.calls_left(seat) and uniform < 0.85 and self.rules.inner.sizes["terms"] > 1:
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
         return answer_text(first, brief)
 

@@ -74,14 +74,14 @@ class ChooseEnvironment(CombinedEnvironment):
         pairs = list(zip(numerals(len(candidates)), candidates, strict=True))
         key = f"{earlier_key}{observation.key} {candidates_key(candidates)}"
         if self.brief:
-            choices = " ".join(f"{number} {action}" for number, action in pairs)
+            choices_text = " ".join(f"{number} {action}" for number, action in pairs)
             ask = ""
         else:
             lines = (f"{number}. {' '.join(action.split()) or NOTHING}" for number, action in pairs)
-            choices = "Your choices:\n" + "\n".join(lines)
+            choices_text = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
-        view = join_texts([observation.view, choices], self.brief) if observation.view else ""
-        prompt = join_texts([observation.prompt, choices], self.brief)
+        view = join_texts([observation.view, choices_text], self.brief) if observation.view else ""
+        prompt = join_texts([observation.prompt, choices_text], self.brief)
         return observation._replace(prompt=prompt, ask=ask, key=key, view=view)
 
 
@@ -177,24 +177,26 @@ class ChoosePlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for line in self._candidate_lines(seat):
-            heading(canvas, line[0])
-            printed_lines(canvas, line[1])
+        for title, lines in self._candidate_lines(seat):
+            heading(canvas, title)
+            printed_lines(canvas, lines)
 
     def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return (heading, numbered candidates) of a seat, or of all seats for seat None."""
-        lines, roles = list[tuple[str, list[str]]](), self.rules.roles
+        sections, roles = list[tuple[str, list[str]]](), self.rules.roles
         for player in range(self.rules.num_seats):
             if seat not in (None, player):
                 continue
             if player in self.candidates:
-                lines.append(
+                sections.append(
                     (f"Candidates of {roles[player]}", _numbered_lines(self.candidates[player]))
                 )
             elif player in self.choices:
                 candidates, action = self.choices[player]
-                lines.append((f"{roles[player]} chose among", _numbered_lines(candidates, action)))
-        return lines
+                sections.append(
+                    (f"{roles[player]} chose among", _numbered_lines(candidates, action))
+                )
+        return sections
 
     def described(self, seat: int | None) -> str:
         parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
@@ -379,12 +381,12 @@ class ProposerSeatsPlay(ChoosePlay):
     def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return the candidates that a seat sees, and the proposals that a proposer made."""
         choosers = self._seats_without_candidates()
-        proposal_lines = [
+        sections = [
             (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
             for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._candidate_lines(seat), *proposal_lines]
+        return [*super()._candidate_lines(seat), *sections]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]

@@ -31,9 +31,7 @@ from sparring.environments.drawing.pieces import describe_play, draw_play
 from sparring.environments.reply import actions_meant
 
 REVEALED_WORD = "shows"  # the word before revealed information, in brief style
-INHERITED_ATTRIBUTES = (
-    *("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes"),
-)
+INHERITED = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
 def inner_of(
@@ -112,7 +110,7 @@ class CombinedEnvironment(Environment):
 
     def __init__(self, name: str, inner: Any) -> None:
         self.name, self.inner = name, inner
-        for attribute in INHERITED_ATTRIBUTES:
+        for attribute in INHERITED:
             if hasattr(inner, attribute):
                 setattr(self, attribute, getattr(inner, attribute))
         if hasattr(inner, "size_option"):

@@ -505,10 +505,10 @@ class Dag(PaintedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
             if reply not in self.legal(seat):
-                raise GameError(
-                    f"dag_search: {quoted(reply)} is illegal for seat {seat} now; write one of "
-                    f"legal({seat})."
+                message = (
+                    f"{quoted(reply)} is illegal for seat {seat} now; write one of legal({seat})."
                 )
+                raise GameError(f"dag_search: {message}")
         if self.calls:
             self._work(replies)
         else:
@@ -527,9 +527,8 @@ class Dag(PaintedPlay):
         self.history = (*self.history, f"{CALL} {width}")
         tasks = enumerate(self.ready_tasks()[:width], start=1)
         self.calls = {seat: DagCall(task, self.rules.turns) for seat, task in tasks}
-        self.call_ends = {
-            seat: end for seat, end in self.call_ends.items() if seat not in self.calls
-        }
+        ends = self.call_ends.items()
+        self.call_ends = {seat: end for seat, end in ends if seat not in self.calls}
         num_calls = {seat: self.num_calls.get(seat, 0) + 1 for seat in self.calls}
         self.num_calls = {**self.num_calls, **num_calls}
         self.wave_steps = dict.fromkeys(range(1, width + 1), 0)
@@ -546,10 +545,8 @@ class Dag(PaintedPlay):
             if word == NOTE and arguments[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
             if word in (NOTE, DONE) or not call.turns_left:
-                self.call_ends = {
-                    **self.call_ends,
-                    seat: "answered" if word in (NOTE, DONE) else "turns",
-                }
+                end: ConversationEnd = "answered" if word in (NOTE, DONE) else "turns"
+                self.call_ends = {**self.call_ends, seat: end}
                 del self.calls[seat]
 
     def figures(self) -> dict[str, tuple[float, ...]]:
@@ -573,9 +570,8 @@ class Dag(PaintedPlay):
         seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
         if seat is None or self.rules.leads(seat):
             is_lead_view = seat is not None
-            finished, steps_left = (
-                self.lead_view if is_lead_view else (self.finished, self.steps_left)
-            )
+            view = self.lead_view if is_lead_view else (self.finished, self.steps_left)
+            finished, steps_left = view
             ready_tasks = self.schedule.ready_tasks(finished)
             rows = [("sub-task", "turns", "needs", "state", *(() if is_lead_view else ("result",)))]
             for task, needs in enumerate(start.needs):
@@ -597,14 +593,12 @@ class Dag(PaintedPlay):
             first_page = self.start.pages[call.task][0]
             opened_pages = [reply.split()[1] for reply in call.log[1::2]]
             pages = f", has opened {', '.join(opened_pages)}" if opened_pages else ""
-            return (
-                f"{rules.roles[seat]} begins at {first_page}{pages}; {call.turns_left} turns left."
-            )
+            turns = f"{call.turns_left} turns left"
+            return f"{rules.roles[seat]} begins at {first_page}{pages}; {turns}."
         result = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
         num_finished = (self.finished if seat is None else self.lead_view[0]).bit_count()
-        return (
-            f"Finished: {num_finished} of {rules.tasks}. Waves so far: {len(self.waves)}.{result}"
-        )
+        waves = f"Waves so far: {len(self.waves)}."
+        return f"Finished: {num_finished} of {rules.tasks}. {waves}{result}"
 
     def clone(self) -> Dag:
         copy = object.__new__(Dag)

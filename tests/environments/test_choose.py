@@ -179,7 +179,7 @@ def test_seats_without_candidates_and_scripted_players():
             == f"{inner_play.observe(1).prompt} 1 {episode.candidates[1][0]} 2 {episode.candidates[1][1]}"
         )
         episode.step({1: "1"})
-        assert episode.chosen.keys() == {1} and "first chose among" not in episode.described(None)
+        assert episode.choices.keys() == {1} and "first chose among" not in episode.described(None)
     rules = choose(environment=RPS)
     for seed in range(12):
         episode = rules.reset(Stream.from_seed(seed))

@@ -101,9 +101,9 @@ def test_candidates_and_choices_of_other_seats_are_hidden():
                     other_seat: candidates if other_seat == seat else candidates[::-1]
                     for other_seat, candidates in episode.candidates.items()
                 }
-                other_episode.chosen = {
+                other_episode.choices = {
                     other_seat: choice if other_seat == seat else (("p9",), "p9")
-                    for other_seat, choice in episode.chosen.items()
+                    for other_seat, choice in episode.choices.items()
                 }
                 assert other_episode.observe(seat) == episode.observe(seat) and other_episode.described(
                     seat

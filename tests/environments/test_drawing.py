@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import UnknownNameError
 from sparring.environments.drawing.boards import BoardCell, Card, cards, dice, discs, grid
-from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
+from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, text_hue
 from sparring.environments.drawing.pieces import (
     MAX_MOVES,
     TimelineMessage,
@@ -21,7 +21,7 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.words import MAX_CHARACTERS, shorten, visible, width_of, wrap_text
+from sparring.environments.drawing.words import MAX_CHARACTERS, shorten, visible_text, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
@@ -50,19 +50,19 @@ def test_any_text_is_escaped(words):
     svg = draw_everything(words)
     text = "".join(ElementTree.fromstring(svg).itertext())
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
-    if visible(words):
+    if visible_text(words):
         check_svg(svg)
 
 
 def test_control_characters_and_long_texts():
     assert (
-        visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td")
+        visible_text("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td")
         == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
     )
-    assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
+    assert visible_text("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
     assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
-    assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible(text)) <= MAX_CHARACTERS
+    assert len("".join(wrap_text(text, 15, 300, 4))) < 400 and len(visible_text(text)) <= MAX_CHARACTERS
     assert len(draw_everything(text)) < 20_000
     canvas = Canvas("light")
     strip(canvas, [(f"move{number}", "blue") for number in range(200)])
@@ -129,4 +129,4 @@ def test_text_has_enough_contrast_with_its_background(theme):
         for background in ("paper", "panel"):
             assert contrast(colours[text], colours[background]) >= 4.5
     for hue in HUES:  # signs of at least 18 units, bold: 3 is enough
-        assert contrast(colours[on(hue)], colours[hue]) >= 3.3
+        assert contrast(colours[text_hue(hue)], colours[hue]) >= 3.3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import sparring
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import EnvironmentSpec
-from sparring.environments.base import plain, spec_of
+from sparring.environments.base import spec_of, to_json_data
 from sparring.environments.catalogue import from_spec, make_game
 
 
@@ -31,7 +31,7 @@ def test_an_environment_without_a_maker_has_no_spec():
 
 
 def test_keys_become_text_and_tuples_become_lists():
-    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
+    assert to_json_data({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
 
 
 def test_the_spec_of_an_episode_makes_an_equal_environment():
@@ -55,7 +55,7 @@ def test_a_spec_is_kept_until_the_name_changes():
     )
 )
 def test_json_values_are_unchanged(value):
-    assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
+    assert to_json_data({"a": value}) == json.loads(json.dumps({"a": value}))
 
 
 @pytest.mark.parametrize(("version", "expected"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])

@@ -181,7 +181,7 @@ def test_simultaneous_moves_wait_for_the_calls_of_all_seats():
     assert episode.due() == (0,) and episode.observe(0).prompt == "the word is no" and not episode.done
     play_replies(episode, {0: "search word"}, {0: "yes"})
     assert episode.done and episode.returns == (1.0, 1.0) and episode.due() == ()
-    with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):
+    with pytest.raises(GameError, match="its plays cannot be copied, as plays of pair cannot"):
         episode.clone()
 
 

@@ -15,7 +15,7 @@ from sparring.config import resolve
 from sparring.core.errors import CheckpointError, GameError
 from sparring.core.records import LEARNER, Episode, bot, refs, snapshot
 from sparring.engine.local import LocalEngine
-from sparring.environments.base import sides_of, teams_of
+from sparring.environments.base import seats_by_team, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.payoffs import IdentityKey, Payoffs, Results, Row
 from sparring.ops.statistics import mean_interval, student_quantile, wilson_ends, wilson_interval
@@ -483,7 +483,7 @@ def test_a_cooperative_environment_is_one_team_unless_it_names_teams():
         name, num_seats, cooperative, teams = "bridge", 4, False, ("we", "they", "we", "they")
 
     assert teams_of(Bridge()) == (0, 1, 0, 1)
-    assert sides_of((0, 1, 0, 1)) == ((0, 2), (1, 3))
+    assert seats_by_team((0, 1, 0, 1)) == ((0, 2), (1, 3))
     Bridge.teams = ("we", "they")
     with pytest.raises(GameError, match="must name a team for each of its 4 seats"):
         teams_of(Bridge())

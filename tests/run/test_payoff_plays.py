@@ -16,7 +16,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.league.meta_game import member_payoffs, side_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
@@ -364,7 +364,7 @@ def test_a_run_with_sides_apart_has_exact_results_of_members_against_themselves(
 
 
 def play_episodes_of(game, agents, games_per_order):
-    first_team_seats, root = filled_together(tuple(teams_of(game)))[0], Stream.from_seed(3)
+    first_team_seats, root = seats_by_player(tuple(teams_of(game)))[0], Stream.from_seed(3)
     specs = [
         EpisodeSpec(
             game=game, episode_id=number, group_id=number, deal=root.child(number).child("deal"), stream=root.child(number), trained=(False,) * game.num_seats,

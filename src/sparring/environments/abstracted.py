@@ -4,8 +4,8 @@ A *kind of action* is the type of statement that a decision asks for, such as "t
 play with a method ``kind(seat)`` names the kind of each decision, and returns "" if the action is
 not a statement. In other plays all free-text decisions of a role are one kind.
 
-A list of statements for each kind, such as one sentence for each cluster of statements, makes the
-actions finite. So an environment with ``openings`` has a tree, even if it allows any text.
+With a list of statements for each kind, such as one sentence for each cluster of statements, the
+actions are finite. Then an environment with ``openings`` has a tree, even if it allows any text.
 
 In statements about players, "@" stands for a name: "accuse @" means "accuse p1", "accuse p3" and so
 on. Rules with such statements list all names in ``player_names``, and their plays return the names
@@ -30,15 +30,15 @@ class Gist(NamedTuple):
     """An abstract state: the part of a seat's information on which its policy depends.
 
     Args:
-        key: equal for all information states that are one abstract state, of any seat.
-        labels: a label for each player's name in an action; equal for exchangeable players.
-        means: maps a statement, with names, to its meaning; statements with the same meaning are
-            one action. None: every statement is a different action.
+        key: name of the abstract state; equal for all its information states, of any seat.
+        labels: player's name in an action -> label; exchangeable players have equal labels.
+        meaning_of: gives the meaning of a statement with names; statements of equal meaning are one
+            action. None: every statement is a different action.
     """
 
     key: str
     labels: Mapping[str, str]
-    means: Callable[[str], str] | None = None
+    meaning_of: Callable[[str], str] | None = None
 
 
 def kind_of(rules: Any, play: Play, seat: int) -> str:

@@ -1,7 +1,7 @@
 """Base of environments whose initial states come from a bank.
 
 A bank is a numbered list of initial states, from which each play draws one. Training uses one bank
-and evaluation another, with initial states that training never saw.
+and evaluation another bank, with initial states that training never saw.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
-# initial states in the other bank: enough that hundreds of evaluation plays rarely repeat one
-OTHERS = 1000
-BANKS = 2**31  # banks are numbered from 0 below this
+# initial states in the other bank: so many that hundreds of evaluation plays rarely repeat one
+OTHER_BANK_SIZE = 1000
+BANKS = 2**31  # number of banks, numbered from 0
 
-__all__ = ["BANKS", "OTHERS", "Bank", "is_banked"]
+__all__ = ["BANKS", "OTHER_BANK_SIZE", "Bank", "is_banked"]
 
 
 def is_banked(environment: Environment) -> bool:
@@ -29,17 +29,17 @@ class Bank(Environment):
     """Base of environments whose initial states are drawn from a bank.
 
     A subclass defines ``start(number)``, which returns a hashable initial state and draws random
-    numbers only from ``bank_stream(number)``. Each play has its initial state as ``start``.
+    numbers only from ``bank_stream(number)``. The initial state of a play is its ``start``.
 
     Attributes:
         bank: number of the bank.
-        size_option: name of the option and attribute with the number of initial states.
+        size_option: name of the option, and attribute, with the number of initial states.
         other_size: number of initial states in the other bank.
     """
 
     bank: int
     size_option: str
-    other_size: int = OTHERS
+    other_size: int = OTHER_BANK_SIZE
     made_by: dict[str, Any] | None = None
 
     @abstractmethod

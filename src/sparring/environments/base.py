@@ -1,8 +1,8 @@
 """The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-A play names the seats that are due, which means that they reply next. The play gives each due seat
-its new observation, and applies the replies. Several seats may be due at once (simultaneous moves).
-A seat chooses from a finite list of actions, or replies with any text.
+A play names the seats that are due: the seats that reply next. The play gives each due seat its new
+observation, and applies the replies. Several seats may be due at once (simultaneous moves). A seat
+chooses from a finite list of actions, or replies with any text.
 
 Every optional capability is a small protocol in this file: a class with the methods has the
 capability. ``Searchable`` environments, such as OpenSpiel games, have a tree for exact solvers.
@@ -120,8 +120,8 @@ class IllegalRule:
             return
         if not math.isfinite(game.min_utility):
             raise GameError(
-                f"Environment {game.name!r} has no least return, which a forfeit pays; set "
-                "min_utility = -1.0 (its least return), or write illegal: {rule: retry}."
+                f"Environment {game.name!r} has no min_utility, which a forfeit pays; write "
+                "min_utility = -1.0 (its least return), or illegal: {rule: retry}."
             )
 
     def forfeit_returns(
@@ -129,16 +129,18 @@ class IllegalRule:
     ) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
         if self.payoff == "spiral":
-            loss, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
+            offender_payoff, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
             stake_of = getattr(game, "stake", None)  # some environments have a number, not a method
             stake = stake_of(state, offender) if callable(stake_of) else 1.0
-            loss, other_payoff = -stake - MARS_FINE, 0.0
+            offender_payoff, other_payoff = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
-            loss, other_payoff = game.min_utility, 0.0
+            offender_payoff, other_payoff = game.min_utility, 0.0
         else:
             return _zero_sum_returns(game, state, offender)
-        return tuple(loss if seat == offender else other_payoff for seat in range(game.num_seats))
+        return tuple(
+            offender_payoff if seat == offender else other_payoff for seat in range(game.num_seats)
+        )
 
 
 def _zero_sum_returns(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
@@ -192,11 +194,11 @@ class Play(Protocol):
         """Return the finite list of a seat's legal actions, or None if any text is legal."""
 
     def step(self, replies: Mapping[int, str]) -> None:
-        """Apply the replies of all seats that are due: a legal action each, or a text."""
+        """Apply one reply of each seat that is due: a legal action, or any text."""
 
 
 class Environment(Protocol):
-    """Rules, roles and wording, which never change.
+    """Constant rules, roles and wording, from which each episode makes a play.
 
     Only ``roles``, ``max_turns`` and ``reset`` are required: ``make_game`` sets every other missing
     attribute to the default below.
@@ -214,12 +216,12 @@ class Environment(Protocol):
         teams: [num_seats] a name or number per seat, equal for seats that win together. None:
             every seat plays for itself, or all together if ``cooperative`` is true.
         style: "brief" or "full" wording.
-        brief: whether the wording uses only the words of ``HasVocabulary``.
+        brief: whether the wording uses only the words of ``HasVocabulary.vocabulary``.
         notes: whether seats can write notes for a memory.
         figures: names of the figures that its plays report; see ``HasFigures``.
         version: version of rules and wording; a record of another version cannot be replayed.
         illegal: the rule for illegal replies.
-        made_by: name and options for ``make_game``; None: ``make_game`` did not make it.
+        made_by: name and options for ``make_game``; None: it was made without ``make_game``.
     """
 
     name: str
@@ -319,7 +321,7 @@ class HasCounterfactual(Protocol):
         """Return the seats that contribute, in order."""
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return the return that the contributions of these seats alone would give."""
+        """Return the payoff that the play would have if only these seats had contributed."""
 
     def own_share(self, seat: int) -> float:
         """Return the completed share of a contributing seat's task."""
@@ -350,7 +352,7 @@ class Drawable(Protocol):
         """
 
     def described(self, seat: int | None) -> str:
-        """Return the position in one or two sentences, as the seat sees it (None: complete)."""
+        """Return the position in one or two sentences; seat None: nothing is hidden."""
 
 
 @runtime_checkable
@@ -374,7 +376,7 @@ class HasShowdown(Protocol):
     """A play that reveals something to seats at the end, such as cards."""
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat in addition to the ``ending``."""
+        """Return the information that the rules reveal to a seat after the ``ending``."""
 
 
 @runtime_checkable
@@ -497,7 +499,7 @@ class Decision(Protocol):
         """Number of seats' actions so far."""
 
     def observe(self, seat: int, since: int, /) -> Observation:
-        """Return the observation of a seat: everything, or the events from ply ``since`` on."""
+        """Return the observation of a seat: the events from ply ``since`` on; 0: everything."""
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions, as words."""
@@ -608,7 +610,7 @@ class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary,
         """Return a play at a node; the caller applies chance outcomes by ``apply_index``."""
 
     def first_state(self) -> SearchablePlay:
-        """Return a play at the empty history; the caller applies chance outcomes too."""
+        """Return a play at the empty history; the caller applies its chance outcomes."""
 
     def key(self, state: Play, seat: int) -> str:
         """Return the information state of a seat in a play, as text."""
@@ -684,7 +686,7 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
         stream: the source of the draw.
 
     Raises:
-        GameError: any text is legal, and the play has no ``sample``, or this returns no text.
+        GameError: any text is legal, and the play has no ``sample`` that returns a text.
     """
     if legal is not None:
         return legal[stream.integer(0, len(legal))]
@@ -704,18 +706,17 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
 
 
 def teams_of(environment: Environment) -> tuple[int, ...]:
-    """Return the number of the team of each seat, [num_seats], from 0.
+    """Return the team number of each seat, [num_seats], from 0.
 
-    Without ``teams`` every seat is its own team, or all are one team in a cooperative environment.
+    Without ``teams`` every seat is a team; in a cooperative environment all seats are one team.
 
     Raises:
-        GameError: ``teams`` has another number of seats.
+        GameError: ``teams`` does not name one team per seat.
     """
     teams = environment.teams
     if teams is None:
-        seats = environment.num_seats
-        is_competitive = not environment.cooperative
-        return tuple(range(seats)) if is_competitive else (0,) * seats
+        num_seats = environment.num_seats
+        return (0,) * num_seats if environment.cooperative else tuple(range(num_seats))
     if isinstance(teams, str) or len(teams) != environment.num_seats:
         raise GameError(
             f"{environment.name}: teams={quoted(teams)} must name a team for each of its "
@@ -726,7 +727,7 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def seats_by_team(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats of each team, in order of the teams' first seats."""
     seats: dict[int, list[int]] = {}
     for seat, team in enumerate(teams):
@@ -735,26 +736,26 @@ def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each seat the first seat of the same player, [num_seats]."""
-    first_of = {seat: side[0] for side in filled_together(teams) for seat in side}
-    return tuple(first_of[seat] for seat in range(len(teams)))
+    """Return the first seat of the player in each seat, [num_seats]."""
+    first_seat_of = {seat: side[0] for side in seats_by_player(teams) for seat in side}
+    return tuple(first_seat_of[seat] for seat in range(len(teams)))
 
 
 def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each seat the number of its side, [num_seats]; a side is one player's seats."""
-    sides = filled_together(teams)
-    number_of = {seat: number for number, side in enumerate(sides) for seat in side}
-    return tuple(number_of[seat] for seat in range(len(teams)))
+    """Return the number of the side of each seat, [num_seats]; a side is one player's seats."""
+    sides = seats_by_player(teams)
+    side_number = {seat: number for number, side in enumerate(sides) for seat in side}
+    return tuple(side_number[seat] for seat in range(len(teams)))
 
 
-def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def seats_by_player(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats of each player: a team, or a single seat if all seats are one team."""
-    sides = sides_of(teams)
+    sides = seats_by_team(teams)
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
 
 
 TYPE_NAMES: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
-CACHED_SPEC = "_spec_of"  # attribute in which a game caches the key and the spec
+CACHED_SPEC = "_spec_of"  # attribute of a game with the pair (key, spec)
 
 
 def spec_of(game: Environment) -> EnvironmentSpec | None:
@@ -763,14 +764,14 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
     if made_by is None:
         return None
     key = (id(made_by), game.illegal, game.name)
-    stored = vars(game).get(CACHED_SPEC) if hasattr(game, "__dict__") else None
-    if stored is not None and stored[0] == key:
-        spec: EnvironmentSpec = stored[1]
+    cache_entry = vars(game).get(CACHED_SPEC) if hasattr(game, "__dict__") else None
+    if cache_entry is not None and cache_entry[0] == key:
+        spec: EnvironmentSpec = cache_entry[1]
         return spec
     name = str(made_by["name"])
     spec = EnvironmentSpec(
         name=name,
-        options=plain(made_by["options"]),
+        options=to_json_data(made_by["options"]),
         illegal=asdict(game.illegal),
         label="" if game.name == name else str(game.name),
         version=version_of(game),
@@ -786,13 +787,13 @@ def check_spec(spec: EnvironmentSpec) -> None:
     Raises:
         ConfigError: a field has the wrong type.
     """
-    kinds = {"name": str, "options": Mapping, "illegal": Mapping, "label": str, "version": int}
-    for field, kind in kinds.items():
+    types = {"name": str, "options": Mapping, "illegal": Mapping, "label": str, "version": int}
+    for field, field_type in types.items():
         value = getattr(spec, field)
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, field_type) or isinstance(value, bool):
             raise ConfigError(
-                f"EnvironmentSpec.{field}={quoted(value)} is not a {TYPE_NAMES[kind]}; take it "
-                "from an episode, or write one."
+                f"EnvironmentSpec.{field}={quoted(value)} is not a {TYPE_NAMES[field_type]}; take "
+                "it from an episode, or write one."
             )
     try:
         _ = spec.label and check_label(spec.label)
@@ -807,10 +808,10 @@ def version_of(game: Environment) -> int:
     return game.version if type(game.version) is int else 1
 
 
-def plain(value: Any) -> Any:
+def to_json_data(value: Any) -> Any:
     """Return a value as JSON would store it: tuples as lists, keys and unknown types as text."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_json_data(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -34,26 +34,26 @@ def claimed_card(statement: str) -> str:
 class Bluff(Environment):
     """Bluff: a speaker claims a card, truly or not, and a listener believes the claim or calls it.
 
-    What: one round. The speaker's card is high or low, both equally likely. A claim of the low card
-    costs the speaker 1. A claim of the high card earns 1 if the listener believes it. If the
-    listener calls it, it earns 1 + stake with the high card and loses 1 + stake with the low card.
+    What: one round. The speaker's card is high or low, both equally likely. If the speaker claims
+    the low card, it loses 1. If the speaker claims the high card and the listener believes, the
+    speaker wins 1. If the listener calls, the speaker wins 1 + stake with the high card, and loses
+    1 + stake with the low card.
     When to use: as the smallest environment in which lying pays and the equilibrium mixes truth and
     lies; to test methods that learn from statements in words.
-    Mathematics: with stake b, in equilibrium the speaker always claims the high card when it has
-    it, and with the low card with probability
+    Mathematics: in equilibrium, with stake b, the speaker claims the high card with probabilities
 
-        b / (2 + b);   the listener calls with probability   2 / (2 + b)
+        P(claim | high card) = 1,   P(claim | low card) = b / (2 + b),   P(call) = 2 / (2 + b)
 
-    The speaker earns b / (2 + b): 1/3 with stake 1, with 1/3 lies and 2/3 calls.
-    Pitfalls: each card has ``phrases`` words of equal meaning, to which learning players may give
-    different meanings. With ``speech: free`` the last word that means a card decides which card a
-    text claims; without such a word it claims the low card. Exact figures need ``speech: words``.
-    Claiming the low card with the high card is dominated.
+    The speaker wins b / (2 + b) on average: with stake 1, 1/3 with 1/3 lies and 2/3 calls.
+    Pitfalls: each card has ``phrases`` words of equal meaning; learning players may give them
+    different meanings. With ``speech: free`` a text claims the card of its last word that means a
+    card, or the low card without such a word. Exact figures need ``speech: words``. With the high
+    card, a claim of the low card is dominated.
     Reference: poker with one card and one bet, solved by von Neumann and Morgenstern, 1944.
     Verified by: tests/environments/test_bluff.py.
 
     Args:
-        stake: amount that a call adds to the gain or loss, above 0, at most 10.
+        stake: amount that a call adds to the win or loss, above 0, at most 10.
         phrases: words for each card, 1 to 3: high, strong, great; low, weak, poor.
         speech: "words" (default): the speaker says one of these words. "free": any text.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
@@ -140,8 +140,8 @@ class BluffPlay(PaintedPlay):
             key = f"{role} card {self.card}"
             if rules.brief:
                 return Observation(prompt=f"{key} say", key=key)
-            free = "" if rules.speech == "words" else " You may use any words of your own."
-            ask = f"What do you say? Claim one of: {', '.join(rules.claims)}.{free}"
+            hint = "" if rules.speech == "words" else " You may use any words of your own."
+            ask = f"What do you say? Claim one of: {', '.join(rules.claims)}.{hint}"
             return Observation(
                 prompt=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
@@ -181,18 +181,18 @@ class BluffPlay(PaintedPlay):
         seats(canvas, roles, self.due(), payoffs)
         card = self.card if seat in (None, SPEAKER) or self.done else ""
         heading(canvas, "Card", card or "hidden")
-        lines = [
-            TimelineMessage(roles[player], line, seat_colour(player))
-            for player, line in enumerate(self.replies)
+        messages = [
+            TimelineMessage(roles[player], reply, seat_colour(player))
+            for player, reply in enumerate(self.replies)
         ]
-        timeline(canvas, lines)
+        timeline(canvas, messages)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
         parts = [f"{roles[player]} is to act." for player in self.due()] or ["The play is over."]
         if seat in (None, SPEAKER) or self.done:
             parts.append(f"The card is {self.card}.")
-        parts += [f"{roles[player]} said: {line}." for player, line in enumerate(self.replies)]
+        parts += [f"{roles[player]} said: {reply}." for player, reply in enumerate(self.replies)]
         return " ".join(parts)
 
     def clone(self) -> BluffPlay:

@@ -47,7 +47,7 @@ def make_game(
         illegal: fields of ``IllegalRule``.
 
     Raises:
-        UnknownNameError: no such game, option or illegal-move rule.
+        UnknownNameError: there is no such environment, option or rule for illegal replies.
         ConfigError: an option of the wrong type or out of range.
         GameError: OpenSpiel has the game, but it cannot be played here.
         PluginError: the plug-in's code raised, or did not return in time.
@@ -69,8 +69,8 @@ def make_game(
 
 
 def _declared_rule(game: Environment) -> Mapping[str, Any]:
-    declared = getattr(game, "illegal", None)
-    return declared if isinstance(declared, Mapping) else {}
+    rule = getattr(game, "illegal", None)
+    return rule if isinstance(rule, Mapping) else {}
 
 
 def from_spec(spec: EnvironmentSpec) -> Environment:
@@ -85,8 +85,8 @@ def from_spec(spec: EnvironmentSpec) -> Environment:
     if version_of(game) != spec.version:
         raise GameError(
             f"Environment {quoted(spec.name)} has version {version_of(game)} here, but the record "
-            f"has version {spec.version}, which this one cannot replay; install the Sparring that "
-            "wrote the record."
+            f"has version {spec.version}; version {version_of(game)} cannot replay it. Install the "
+            "version of Sparring that wrote the record."
         )
     game.name = spec.label or spec.name
     return game
@@ -100,14 +100,14 @@ def configured_game(section: EnvironmentConfig) -> Environment:
 
 
 def another_bank(game: Environment) -> Environment | None:
-    """Return the environment with another bank; None: it has one bank. Some states may recur."""
+    """Return the environment with another bank, which may share a few states; None: no other."""
     with environment_call(game):
         options = cast(HasOtherBank, game).other_bank()
     return None if options is None or game.made_by is None else same_game(game, options)
 
 
 def same_game(game: Environment, options: Mapping[str, Any]) -> Environment:
-    """Return a new environment with other options, but the name and illegal rule of ``game``."""
+    """Return an environment with other options, and the name and illegal rule of ``game``."""
     game_copy = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
     game_copy.name, game_copy.illegal = game.name, game.illegal
     return game_copy

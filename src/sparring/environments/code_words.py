@@ -1,4 +1,4 @@
-"""Code words: two teams, whose tellers give clues that both teams' guessers hear."""
+"""Code words: the tellers of two teams give clues, and both teams' guessers hear them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ WORDS = ("red", "green", "blue", "yellow", "black", "white")
 TEAMS = ("a", "b")
 
 Pair = tuple[int, int]
-"""A number per team, or a guesser's two words: for its own team, then for the other team."""
+"""A number per team, or a guesser's two words: first its own team's, then the other team's."""
 
 
 class Deal(NamedTuple):
-    """For each team the number of its secret word, and the number that is its key."""
+    """The number of each team's secret word, and each team's key."""
 
     secret: Pair
     key: Pair
 
 
 class CodeWordsPosition(NamedTuple):
-    """A deal, the clues of both tellers and the guesses of both guessers; () if not made yet."""
+    """A deal, the clues of both tellers and the guesses of both guessers; () before they exist."""
 
     deal: Deal
     clues: Pair | tuple[()] = ()
@@ -40,14 +40,14 @@ class CodeWordsPosition(NamedTuple):
 
     @property
     def understood(self) -> tuple[bool, ...]:
-        """For each team, whether its own guesser named its word."""
+        """Whether the team's own guesser named its word, for each team."""
         return tuple(
             guess == word for (guess, _), word in zip(self.guesses, self.deal.secret, strict=True)
         )
 
     @property
     def leaked(self) -> tuple[bool, ...]:
-        """For each team, whether the other team's guesser named its word."""
+        """Whether the other team's guesser named its word, for each team."""
         other_pairs = self.guesses[::-1]
         return tuple(
             guess == word for (_, guess), word in zip(other_pairs, self.deal.secret, strict=True)
@@ -67,22 +67,22 @@ class CodeWordsPosition(NamedTuple):
         return first - second, second - first
 
 
-def deals(words: int) -> tuple[Deal, ...]:
+def deals(num_words: int) -> tuple[Deal, ...]:
     """Return every deal, all equally likely."""
-    numbers = itertools.product(range(words), repeat=4)
+    numbers = itertools.product(range(num_words), repeat=4)
     return tuple(
         Deal((first, second), (key, other_key)) for first, second, key, other_key in numbers
     )
 
 
-def encode_word(word: int, key: int, words: int) -> int:
+def encode_word(word: int, key: int, num_words: int) -> int:
     """Return the number of the clue for a secret word by a key."""
-    return (word + key) % words
+    return (word + key) % num_words
 
 
-def decode_word(clue: int, key: int, words: int) -> int:
+def decode_word(clue: int, key: int, num_words: int) -> int:
     """Return the number of the secret word for a clue by a key."""
-    return (clue - key) % words
+    return (clue - key) % num_words
 
 
 def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
@@ -97,7 +97,7 @@ def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -
 
 
 def key_table(key: int, words: Sequence[str]) -> str:
-    """Return as text which clue a key gives for each word."""
+    """Return the clue that a key gives for each word, as text."""
     return ", ".join(
         f"{words[encode_word(word, key, len(words))]} for {name}" for word, name in enumerate(words)
     )
@@ -119,10 +119,10 @@ def full_rules(words: Sequence[str], leak: float) -> str:
 
 def full_opening(words: Sequence[str], leak: float, team: int, role: str, key: int) -> str:
     """Return the rules, the player's role, and its team's key as a table in words."""
-    kind = role.split("_")[0]
-    mate = f"{'guesser' if kind == 'teller' else 'teller'}_{TEAMS[team]}"
+    role_type = role.split("_")[0]
+    team_mate = f"{'guesser' if role_type == 'teller' else 'teller'}_{TEAMS[team]}"
     return (
-        f"{full_rules(words, leak)}\n\nYou are {role}. You play with {mate}, against "
+        f"{full_rules(words, leak)}\n\nYou are {role}. You play with {team_mate}, against "
         f"teller_{TEAMS[1 - team]} and guesser_{TEAMS[1 - team]}. By your team's key one says "
         f"{key_table(key, words)}. Your team may use its key or not."
     )
@@ -134,9 +134,9 @@ def full_clues(words: Sequence[str], team: int, clues: Sequence[int]) -> str:
     return " ".join(f"teller_{TEAMS[side]} said {words[clues[side]]}." for side in order)
 
 
-def full_ask(words: Sequence[str], guesser: bool) -> str:
+def full_ask(words: Sequence[str], is_guesser: bool) -> str:
     """Return the question for a player."""
-    if guesser:
+    if is_guesser:
         return (
             "What are the secret words? Reply with exactly two words, your team's and then the "
             f"other team's, each one of: {', '.join(words)}."
@@ -146,15 +146,15 @@ def full_ask(words: Sequence[str], guesser: bool) -> str:
 
 def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
     """Return everything except the keys in sentences, the reader's team first."""
-    teams = (
+    sentences = (
         f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
-        f"guesser_{TEAMS[side]} named {words[own_guess]} for its own team and {words[other]} for "
-        "the other."
-        for side, (own_guess, other) in (
+        f"guesser_{TEAMS[side]} named {words[own_guess]} for its own team and {words[other_guess]} "
+        "for the other."
+        for side, (own_guess, other_guess) in (
             (side, position.guesses[side]) for side in (team, 1 - team)
         )
     )
-    return " ".join((full_clues(words, team, position.clues), *teams))
+    return " ".join((full_clues(words, team, position.clues), *sentences))
 
 
 def _points(leak: float) -> str:
@@ -169,15 +169,15 @@ class CodeWords(Environment):
     """A word game of two teams of two: a clue should inform the team-mate but not the other team.
 
     What: each team has a teller and a guesser. Only the teller knows the team's secret word; both
-    know the team's key, a random number from 0 to K - 1 for K words. The tellers say one word each,
-    at once and in public. Then each guesser names two words, also at once: the secret words of its
-    own team and of the other team.
+    players know the team's key, a random number from 0 to K - 1 for K words. Both tellers say one
+    word at once, and everybody hears it. Then both guessers name two words at once: the secret
+    words of their own team and of the other team.
     When to use: to see where self-play of teams with private codes stops at a local equilibrium;
     ``team_matrix`` does the same for choices without words.
     Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
     understood by its guesser, L_t is 1 if the other team's guesser names its word:
         payoff of a = (U_a - leak L_a) - (U_b - leak L_b) = -payoff of b
-    The exact gain of one team (jointly), or of one seat, that alone leaves a convention:
+    The exact gain of one team, or of one seat, if all others keep a convention and it does not:
         convention                                                       team          seat
         key: say word s + k (mod K), read every word x as x - k          0             0
         key, and read the other team's words literally                   leak / K      0
@@ -188,13 +188,13 @@ class CodeWords(Environment):
     Against a clear team the second convention gets leak (1 - 1 / K), and a fixed private code (one
     clue for each word) gets leak. But the other guesser may learn a fixed code, and cannot learn a
     random key. If both teams are clear, a teller that says another word loses 1 - leak, as its own
-    guesser misreads it; a guesser that uses the key alone loses too. So no seat gains alone, and
-    with 0 < leak < 1 every change loses. The same holds for every public code: one clue for each
-    word, the same for all keys, known to all seats.
+    guesser misreads it. If only the guesser uses the key, it loses too. So no single seat gains,
+    and with 0 < leak < 1 it loses by every change. This also holds for every public code: a code
+    with one clue per word, the same for all keys, that all seats know.
     Pitfalls: payoffs of self-play are 0 on average for any convention. Use ``team_exploitability``
     and the figures ``understood``, ``leaked``, ``clear`` (the teller said its secret word) and
-    ``by_key`` (the teller said the clue of the key); of these only ``leaked`` shows public codes
-    other than "clear". Uniform play is a local equilibrium too: if nobody understands a teller, no
+    ``by_key`` (the teller said the clue of the key). Only ``leaked`` also shows public codes other
+    than "clear". Uniform play is a local equilibrium too: if nobody understands a teller, no
     word has an advantage, so learning from returns hardly begins. Exact figures are possible for 2
     and 3 words; the tree of 4 words has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
@@ -232,7 +232,9 @@ class CodeWords(Environment):
     ) -> None:
         self.words, self.leak = WORDS[:words], leak
         self.style, self.brief = style, style == "brief"
-        self.guesses = tuple(f"{first} {second}" for first in self.words for second in self.words)
+        self.word_pairs = tuple(
+            f"{first} {second}" for first in self.words for second in self.words
+        )
         self.max_utility = 1.0 + leak
         self.min_utility = -self.max_utility
 
@@ -277,7 +279,7 @@ class CodeWordsPlay(PaintedPlay):
 
     def legal(self, seat: int) -> tuple[str, ...]:
         """Return the words for a teller, or all pairs of words for a guesser."""
-        return self.rules.guesses if seat in GUESSERS else self.rules.words
+        return self.rules.word_pairs if seat in GUESSERS else self.rules.words
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply; a guesser may write other words between the two."""
@@ -290,27 +292,27 @@ class CodeWordsPlay(PaintedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the key with the secret word for a teller, or with both clues for a guesser."""
         rules, (deal, clues, _) = self.rules, self.position
-        team, words, guesser = rules.teams[seat], rules.words, seat in GUESSERS
-        private = [f"key {deal.key[team]}"]
-        if not guesser:
-            private.append(f"word {words[deal.secret[team]]}")
+        team, words, is_guesser = rules.teams[seat], rules.words, seat in GUESSERS
+        private_texts = [f"key {deal.key[team]}"]
+        if not is_guesser:
+            private_texts.append(f"word {words[deal.secret[team]]}")
         news = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
-        key = " ".join((str(seat), *private, *news))
+        key = " ".join((str(seat), *private_texts, *news))
         if rules.brief:
-            ask = ["guess" if guesser else "say"] if seat in self.due() else []
-            parts = news if clues and not guesser else [*private, *news, *ask]
+            ask = ["guess" if is_guesser else "say"] if seat in self.due() else []
+            parts = news if clues and not is_guesser else [*private_texts, *news, *ask]
             return Observation(prompt=" ".join(parts), key=key)
         news = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
-        if not guesser:
+        if not is_guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
-        parts = news if clues and not guesser else [*opening, *news]
-        return Observation(prompt=" ".join(parts), ask=full_ask(words, guesser), key=key)
+        parts = news if clues and not is_guesser else [*opening, *news]
+        return Observation(prompt=" ".join(parts), ask=full_ask(words, is_guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position
         if position.clues:
-            guess, other_guess = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
+            guess, other_guess = (self.rules.word_pairs.index(replies[seat]) for seat in GUESSERS)
             guesses = divmod(guess, len(words)), divmod(other_guess, len(words))
             self.position = position._replace(guesses=guesses)
         else:
@@ -319,14 +321,16 @@ class CodeWordsPlay(PaintedPlay):
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return four indicators for the team of each seat, [num_seats] each, after the play."""
-        position, size = self.position, len(self.rules.words)
+        position, num_words = self.position, len(self.rules.words)
         (deal, clues, _) = position
         rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
             "understood": _by_seat(position.understood),
             "leaked": _by_seat(position.leaked),
             "clear": _by_seat([word == clue for word, _, clue in rows]),
-            "by_key": _by_seat([encode_word(word, key, size) == clue for word, key, clue in rows]),
+            "by_key": _by_seat(
+                [encode_word(word, key, num_words) == clue for word, key, clue in rows]
+            ),
         }
 
     def ending(self, seat: int) -> str:
@@ -348,7 +352,7 @@ class CodeWordsPlay(PaintedPlay):
             canvas,
             names,
             [order.index(player) for player in due],
-            _words_by_position(position, words),
+            _words_by_place(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
@@ -379,7 +383,7 @@ class CodeWordsPlay(PaintedPlay):
                     if knows_secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        replies = _words_by_position(position, words)
+        replies = _words_by_place(position, words)
         parts += [f"{roles[(0, 2, 1, 3)[index]]} said {word}." for index, word in replies.items()]
         return " ".join(parts)
 
@@ -391,7 +395,7 @@ def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(team_values[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _words_by_position(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"
@@ -401,9 +405,9 @@ def _words_by_position(position: CodeWordsPosition, words: Sequence[str]) -> dic
 
 
 def _visible_to(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
-    """Return whether a reader knows a team's secret word, and whether it knows its key."""
-    is_own = seat is None or seat // 2 == team
-    return seat is None or bool(position.guesses) or seat == 2 * team, is_own
+    """Return whether a reader knows a team's secret word, and whether it knows the team's key."""
+    knows_key = seat is None or seat // 2 == team
+    return seat is None or bool(position.guesses) or seat == 2 * team, knows_key
 
 
 code_words = entry_of(CodeWords)

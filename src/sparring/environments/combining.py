@@ -30,7 +30,7 @@ from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import describe_play, draw_play
 from sparring.environments.reply import actions_meant
 
-REVEALED_WORD = "shows"  # word before what the rules show at the end, in brief style
+REVEALED_WORD = "shows"  # the word before revealed information, in brief style
 INHERITED = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
@@ -41,31 +41,31 @@ def inner_of(
     default: str = "rock_paper_scissors",
     style: str | None = None,
 ) -> Any:
-    """Return the environment that an option names.
+    """Return the environment that the option ``environment`` of a combinator names.
 
     Args:
         combinator: name of the combinator, for errors.
         environment: ``{name: ..., options: {...}}``, or an environment; None: the default.
         default: name of the default environment.
-        style: wording to use if the options name none; None: the environment's default.
+        style: wording if the options have no ``style``; None: the environment's default.
 
     Raises:
-        ConfigError: the option is not such a mapping, or an option in it is wrong.
+        ConfigError: the option is not a mapping of this form, or an option in it is wrong.
         UnknownNameError: there is no such environment.
     """
     if hasattr(environment, "reset"):
         return environment
     environment = {"name": default} if environment is None else environment
-    where = f"environments {combinator!r}, option 'environment'"
+    option = f"environments {combinator!r}, option 'environment'"
     example = f"write environment: {{name: {default}, options: {{}}}}"
     if not isinstance(environment, Mapping) or not isinstance(environment.get("name"), str):
-        raise ConfigError(f"{where}: {quoted(environment)} names no environment; {example}.")
+        raise ConfigError(f"{option}: {quoted(environment)} names no environment; {example}.")
     for key in environment:
         if key not in ("name", "options"):
-            raise ConfigError(f"{where}: unknown key {quoted(key)}; {example}.")
+            raise ConfigError(f"{option}: unknown key {quoted(key)}; {example}.")
     name, options = environment["name"], environment.get("options", {})
     if not isinstance(options, Mapping):
-        raise ConfigError(f"{where}: options={quoted(options)} is not a mapping; {example}.")
+        raise ConfigError(f"{option}: options={quoted(options)} is not a mapping; {example}.")
     if style is not None and _has_styles(name):
         options = {"style": style, **options}
     # the outer environment's rule handles illegal replies
@@ -73,17 +73,17 @@ def inner_of(
 
 
 def _has_styles(name: str) -> bool:
-    names = registry.is_known("environments", name)
-    return not names or "style" in registry.load("environments", name).options
+    is_plugin = registry.is_known("environments", name)
+    return not is_plugin or "style" in registry.load("environments", name).options
 
 
 def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
-    """Return options with a style, for the environment itself or for the one that it wraps.
+    """Return options with a style, for an environment or for the environment that it wraps.
 
     Args:
         name: name of the environment.
-        options: its options; a style in them stays.
-        style: the wording, if the environment has several.
+        options: its options; a ``style`` in them is not replaced.
+        style: the wording; an environment without option ``style`` does not get it.
     """
     if _has_styles(name):
         return {"style": style, **options}
@@ -186,7 +186,7 @@ class CombinedPlay(PaintedPlay):
         return read_reply(self.play, seat, self.legal(seat), reply, exact or self.rules.brief)
 
     def inner_actions(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-        """Return for each reply in ``legal`` the action of the current play that it means."""
+        """Return the action of the current play that each reply in ``legal`` means."""
         return actions_meant(self.play, seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
@@ -199,7 +199,7 @@ class CombinedPlay(PaintedPlay):
         return with_news(observation, self.news.get(seat, ""), self.rules.brief)
 
     def key_parts(self, replies: Mapping[int, str]) -> dict[int, str]:
-        """Return by seat the text that the keys of later plays record: information state, reply."""
+        """Return seat -> information state and reply, as text for the keys of later plays."""
         return {seat: f"{self.play.observe(seat).key} {reply}|" for seat, reply in replies.items()}
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -213,7 +213,7 @@ class CombinedPlay(PaintedPlay):
         return ending_of(self.play, seat)
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat at the end."""
+        """Return the information that the rules reveal to a seat at the end."""
         return shown_of(self.play, seat, brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -232,8 +232,9 @@ class CombinedPlay(PaintedPlay):
         """
         if not hasattr(self.play, "clone"):
             raise GameError(
-                f"{self.rules.inner.name}: its plays cannot be copied, so {self.rules.name} cannot "
-                "copy its own; write a method clone for them."
+                f"{self.rules.name}: its plays cannot be copied, as plays of "
+                f"{self.rules.inner.name} cannot; write a method clone for plays of "
+                f"{self.rules.inner.name}."
             )
         return self.play.clone()
 
@@ -244,7 +245,7 @@ class CombinedPlay(PaintedPlay):
 
     def begin_another(self, stream: Stream) -> None:
         """Close the finished play, and begin another play in its place."""
-        self.has_open_play = False  # stays so if ``reset`` fails
+        self.has_open_play = False  # if ``reset`` fails, ``close`` has nothing to close
         close_play(self.play)
         self.play = self.rules.inner.reset(stream)
         self.has_open_play = True
@@ -273,7 +274,7 @@ def innermost_seat(play: Play, seat: int) -> tuple[Any, int]:
 
 
 def with_news(observation: Observation, news: str, brief: bool) -> Observation:
-    """Return an observation with a text before it."""
+    """Return an observation whose prompt begins with the news."""
     if not news:
         return observation
     separator = " " if brief else "\n\n"
@@ -287,7 +288,7 @@ def ending_of(play: Play, seat: int) -> str:
 
 
 def shown_of(play: Play, seat: int, brief: bool) -> str:
-    """Return what the rules show a seat at the end, such as cards, or ""."""
+    """Return the information that the rules reveal to a seat at the end, such as cards, or ""."""
     text = play.shown(seat) if isinstance(play, HasShowdown) else ""
     return f"{REVEALED_WORD} {text}" if brief and text else text
 

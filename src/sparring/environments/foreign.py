@@ -1,8 +1,8 @@
 """Environments that are not OpenSpiel games: required attributes and error messages.
 
-Such an environment can be trained, and is measured by its mean return in matches. Exact figures,
-oracles and solvers need searchable rules: they are left out with a note, or refused with an error
-that names the environment.
+Policies can be trained in such an environment; their measure is the mean return in matches. Exact
+figures, oracles and solvers need searchable rules: without them a note replaces the figure, or an
+error names the environment.
 """
 
 from __future__ import annotations
@@ -85,28 +85,28 @@ def words_of(game: Environment) -> tuple[str, ...]:
 
 def reason_not_searchable(game: object) -> str:
     """Return the reason why a game cannot be searched, as a clause; "" if it can be searched."""
-    return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
+    return "" if is_searchable(game) else "only games over OpenSpiel can be searched"
 
 
-def complete_environment(name: str, built: Any) -> Environment:
+def complete_environment(name: str, game: Any) -> Environment:
     """Return an environment with defaults for its missing attributes.
 
     Args:
         name: name of the plug-in.
-        built: the return value of the plug-in's function.
+        game: the return value of the plug-in's function.
 
     Raises:
         GameError: a required attribute is missing, or ``roles`` is not a tuple of names.
     """
-    if is_searchable(built):
-        return built
-    missing = [attribute for attribute in REQUIRED if not hasattr(built, attribute)]
+    if is_searchable(game):
+        return game
+    missing = [attribute for attribute in REQUIRED if not hasattr(game, attribute)]
     if missing:
         raise GameError(
-            f"Environment {name!r} ({_type_of(built)}) lacks {', '.join(missing)}; Environment in "
+            f"Environment {name!r} ({_type_of(game)}) lacks {', '.join(missing)}; Environment in "
             "sparring/environments/base.py describes each attribute."
         )
-    roles = built.roles
+    roles = game.roles
     if (
         not isinstance(roles, tuple)
         or not roles
@@ -117,15 +117,15 @@ def complete_environment(name: str, built: Any) -> Environment:
             "write roles = ('buyer', 'seller')."
         )
     for field, value in {**DEFAULTS, "name": name, "num_seats": len(roles)}.items():
-        if not hasattr(built, field):
+        if not hasattr(game, field):
             try:
-                setattr(built, field, value)
+                setattr(game, field, value)
             except AttributeError:
                 raise GameError(
-                    f"Environment {name!r} ({_type_of(built)}) takes no attribute {field!r}; set "
+                    f"Environment {name!r} ({_type_of(game)}) takes no attribute {field!r}; set "
                     f"{field} = {value!r} in its class."
                 ) from None
-    environment: Environment = built
+    environment: Environment = game
     return environment
 
 
@@ -134,24 +134,24 @@ def lacking_error(error: AttributeError) -> GameError | None:
 
     The result is None for an error about another object, and for a bug in the environment's code.
     """
-    missing, frames = error.obj, traceback.extract_tb(error.__traceback__)
+    owner, frames = error.obj, traceback.extract_tb(error.__traceback__)
     if (
-        missing is None
-        or isinstance(missing, type)
-        or is_searchable(missing)
-        or is_searchable_play(missing)
-        or not _is_of_a_game(type(missing).__module__)
+        owner is None
+        or isinstance(owner, type)
+        or is_searchable(owner)
+        or is_searchable_play(owner)
+        or not _is_environment_module(type(owner).__module__)
     ):
         return None
     if frames and frames[-1].filename == getattr(
-        sys.modules.get(type(missing).__module__), "__file__", None
+        sys.modules.get(type(owner).__module__), "__file__", None
     ):
         return None
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    location = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return GameError(
-        f"{_type_of(missing)} lacks {error.name!r}, which is needed here{where}; give it one: "
+        f"{_type_of(owner)} lacks {error.name!r}, which is needed here{location}; write it: "
         "Environment and Play in sparring/environments/base.py describe each attribute. Only games "
-        "over OpenSpiel have rules that can be searched."
+        "over OpenSpiel can be searched."
     )
 
 
@@ -167,7 +167,7 @@ def is_raised_by(play: object, error: Exception) -> bool:
     return any(frame.f_code.co_qualname.startswith(tuple(prefixes)) for frame, _ in frames)
 
 
-def _is_of_a_game(module: str) -> bool:
+def _is_environment_module(module: str) -> bool:
     return module.startswith(SLOT) or (
         current_slot(str(getattr(sys.modules.get(module), "SLOT", ""))) == "environments"
     )

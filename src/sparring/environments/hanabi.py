@@ -23,8 +23,8 @@ class HanabiSizes:
     players: int
     colours: int
     ranks: int
-    hand: int
-    information: int
+    hand: int  # number of cards in a hand
+    information: int  # largest number of information tokens
     lives: int
 
     @property
@@ -41,16 +41,26 @@ class HanabiSizes:
         if index < 2 * self.hand:
             return ("discard", index, "") if index < self.hand else ("play", index - self.hand, "")
         index -= 2 * self.hand
-        hints = (self.players - 1) * self.colours
-        if index < hints:
+        num_colour_hints = (self.players - 1) * self.colours
+        if index < num_colour_hints:
             return "tell", index // self.colours + 1, COLOURS[index % self.colours]
-        index -= hints
+        index -= num_colour_hints
         return "tell", index // self.ranks + 1, str(index % self.ranks + 1)
 
 
 @dataclass(kw_only=True, slots=True)
 class HanabiStep:
-    """An action and its result: whether the card fitted a stack, hinted cards, and the new card."""
+    """An action and its result.
+
+    Attributes:
+        event: the action as an event.
+        kind: "play", "discard" or "tell".
+        target: the seat that gets a hint.
+        card: the card played or discarded.
+        is_playable: whether the played card fitted a stack.
+        hinted: positions of the cards to which the hint points.
+        new_card: the card drawn afterwards.
+    """
 
     event: Event
     kind: str
@@ -63,7 +73,7 @@ class HanabiStep:
 
 @dataclass(kw_only=True, slots=True)
 class HanabiTable:
-    """The table after all events; ``hints`` has [colour, rank] by seat and card, "?" if unknown."""
+    """The table after all events; ``hints``: [colour, rank] by seat and card, "?" if unknown."""
 
     first_hands: list[list[str]]
     hands: list[list[str]]
@@ -182,18 +192,18 @@ class Hanabi(Game):
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=tuple(words), style=self.style)
         self.rules = _rules(sizes)
-        self._last: tuple[tuple[Event, ...], HanabiTable] | None = None
+        self._cached_table: tuple[tuple[Event, ...], HanabiTable] | None = None
 
     def table(self, state: State) -> HanabiTable:
         """Return the table of ``state``; the latest table is cached for text and key."""
-        last = self._last
-        if last is None or last[0] is not state.trail:
-            last = self._last = (state.trail, replay(self.sizes, state.trail))
-        return last[1]
+        cached = self._cached_table
+        if cached is None or cached[0] is not state.trail:
+            cached = self._cached_table = (state.trail, replay(self.sizes, state.trail))
+        return cached[1]
 
     def private_words(self) -> tuple[str, ...]:
-        cards = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
-        return (*cards, *(str(position + 1) for position in range(self.sizes.hand)), "ok", "miss")
+        names = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
+        return (*names, *(str(position + 1) for position in range(self.sizes.hand)), "ok", "miss")
 
     def stake(self, state: State, seat: int) -> float:
         """Return the score so far."""
@@ -322,9 +332,9 @@ class Hanabi(Game):
         return "\n".join(lines)
 
 
-def _card_numbers(hinted: tuple[int, ...]) -> str:
-    numbers = ", ".join(str(position + 1) for position in hinted)
-    return f"card{'s' if len(hinted) != 1 else ''} {numbers or 'none'}"
+def _card_numbers(positions: tuple[int, ...]) -> str:
+    numbers = ", ".join(str(position + 1) for position in positions)
+    return f"card{'s' if len(positions) != 1 else ''} {numbers or 'none'}"
 
 
 def _rules(sizes: HanabiSizes) -> str:

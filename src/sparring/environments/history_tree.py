@@ -17,7 +17,7 @@ from sparring.environments.base import Environment, GameRules, HasOpenings, is_s
 
 
 def tree_of(game: Environment) -> GameRules | None:
-    """Return the tree for solvers: a game over OpenSpiel itself, a ``HistoryTree``, or None."""
+    """Return a game over OpenSpiel itself, else its ``HistoryTree``, or None if it has no tree."""
     if is_searchable(game):
         return game
     return HistoryTree(game) if isinstance(game, HasOpenings) else None
@@ -65,7 +65,7 @@ class History:
         name: name of the environment, for errors.
         play: the play; None at the chance node.
         openings: the environment's openings, at the chance node.
-        moves: current moves by seat, which the play has not applied yet.
+        moves: seat -> its current move, which the play has not applied yet.
         plies: number of earlier replies.
     """
 

@@ -55,7 +55,7 @@ class KuhnPoker(Game):
         """Return the seat's card."""
         if len(state.trail) <= seat:
             return ""
-        card = self.cards[state.trail[seat][2]]
+        card = self.cards[state.trail[seat].action]
         return card if self.brief else f"Your card is the {NAMES[card]}."
 
     def on_table(self, state: State, seat: int) -> str:

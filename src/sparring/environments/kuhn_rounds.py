@@ -24,7 +24,7 @@ LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK,
 
 
 class PokerRound(NamedTuple):
-    """One round: cards by seat, actions so far, and the seat ``starter`` that acts first."""
+    """One round: the seat that acts first, the cards by seat, and the actions so far."""
 
     starter: int
     cards: tuple[int, ...] = ()
@@ -37,11 +37,11 @@ class PokerRound(NamedTuple):
 
     @property
     def seat(self) -> int:
-        """The seat to act; after the end, the other seat than the one that acted last."""
+        """The seat to act; after the end, the seat that did not act last."""
         return (self.starter + len(self.actions)) % 2
 
     @property
-    def is_shown(self) -> bool:
+    def has_showdown(self) -> bool:
         """Whether the round has ended with both cards on the table."""
         return self.is_over and self.actions[-1] != FOLD
 
@@ -52,7 +52,7 @@ class PokerRound(NamedTuple):
         )
 
     def gain(self) -> int:
-        """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
+        """Return the chips that seat 0 wins in this round (below 0: loses); 0 before the end."""
         if not self.is_over:
             return 0
         # the seat that acted last folded, and loses its ante
@@ -81,10 +81,10 @@ class KuhnTable(Table):
 
     @property
     def player(self) -> int:
-        last = self.rounds[-1]
-        if len(last.cards) < 2:
+        current = self.rounds[-1]
+        if len(current.cards) < 2:
             return CHANCE
-        return TERMINAL if last.is_over else last.seat
+        return TERMINAL if current.is_over else current.seat
 
     def legal(self) -> list[int]:
         return LEGAL[self.rounds[-1].actions]
@@ -93,14 +93,14 @@ class KuhnTable(Table):
         return [card for card in range(len(CARDS)) if card not in self.rounds[-1].cards]
 
     def after(self, index: int) -> KuhnTable:
-        *earlier, last = self.rounds
-        if len(last.cards) < 2:
-            return replace(self, rounds=(*earlier, last._replace(cards=(*last.cards, index))))
-        last = last._replace(actions=(*last.actions, index))
-        rounds = (*earlier, last)
-        if last.is_over and len(rounds) < self.total:
-            rounds = (*rounds, PokerRound(1 - last.starter))
-        return replace(self, rounds=rounds, chips=self.chips + last.gain())
+        *earlier, current = self.rounds
+        if len(current.cards) < 2:
+            return replace(self, rounds=(*earlier, current._replace(cards=(*current.cards, index))))
+        current = current._replace(actions=(*current.actions, index))
+        rounds = (*earlier, current)
+        if current.is_over and len(rounds) < self.total:
+            rounds = (*rounds, PokerRound(1 - current.starter))
+        return replace(self, rounds=rounds, chips=self.chips + current.gain())
 
     def returns(self) -> list[float]:
         """Return the chips won so far; for other outcomes 0, and at the end 1, 0 or -1."""
@@ -128,20 +128,22 @@ class KuhnTable(Table):
     def key(self, seat: int) -> str:
         """Return the seat's cards, all actions, and the other seat's cards that were shown."""
         parts = []
-        for item in self.rounds:
-            other = f">{CARDS[item.cards[1 - seat]]}" if item.is_shown else ""
-            parts.append(f"{_cards_text(item.cards[seat : seat + 1])}{_actions_text(item)}{other}")
+        for poker_round in self.rounds:
+            other = f">{CARDS[poker_round.cards[1 - seat]]}" if poker_round.has_showdown else ""
+            card = _cards_text(poker_round.cards[seat : seat + 1])
+            parts.append(f"{card}{_actions_text(poker_round)}{other}")
         return f"{seat}:{'/'.join(parts)}"
 
     def __str__(self) -> str:
         """Return the position with nothing hidden."""
         return " / ".join(
-            f"{_cards_text(item.cards)} {_actions_text(item)}".strip() for item in self.rounds
+            f"{_cards_text(poker_round.cards)} {_actions_text(poker_round)}".strip()
+            for poker_round in self.rounds
         )
 
 
 def rules(options: KuhnOptions) -> Rules:
-    """Return the facts of the game; only the outcome "chips" pays after each round."""
+    """Return the numbers of actions and turns of the game, its payoffs and its first table."""
     rounds, outcome = options.rounds, options.outcome
     largest = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
@@ -160,16 +162,16 @@ def _cards_text(cards: tuple[int, ...]) -> str:
     return "".join(CARDS[card] for card in cards)
 
 
-def _actions_text(item: PokerRound) -> str:
+def _actions_text(poker_round: PokerRound) -> str:
     """Return a round's actions as a few letters: k(check), b(et), c(all), f(old)."""
-    return "".join("kbcf"[action] for action in item.actions)
+    return "".join("kbcf"[action] for action in poker_round.actions)
 
 
 register(NAME, KuhnOptions, rules)
 
 
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King"}
-DEAL, SHOWS = "deal", "shows"  # brief words before the own card, and before the other seat's card
+DEAL, SHOWS = "deal", "shows"  # brief words before a seat's card, and before the other seat's card
 AIMS = {
     "chips": "Your result is the number of chips you have won or lost over all rounds.",
     "sign": (
@@ -182,7 +184,7 @@ MAX_DRAWN_ROUNDS = 8  # largest number of earlier rounds in a picture
 
 
 class KuhnRounds(Game):
-    """Kuhn poker of several rounds for 2 seats: chips accumulate and the starter alternates.
+    """Kuhn poker of several rounds for 2 seats: chips add up, and seats act first in turn.
 
     Args:
         rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
@@ -225,59 +227,61 @@ class KuhnRounds(Game):
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the seat's cards, the actions, and how rounds ended, from ply ``since`` on."""
         texts, ply = [], 0
-        for number, item in enumerate(state.table.rounds):
-            if ply >= since and len(item.cards) > seat:
-                texts.append(self._deal_text(number, item, seat))
-            for turn, action in enumerate(item.actions):
-                player = (item.starter + turn) % 2
+        for number, poker_round in enumerate(state.table.rounds):
+            if ply >= since and len(poker_round.cards) > seat:
+                texts.append(self._deal_text(number, poker_round, seat))
+            for turn, action in enumerate(poker_round.actions):
+                player = (poker_round.starter + turn) % 2
                 if not since or (ply >= since and player != seat):
                     texts.append(self.action_event(state, seat, Event(ply, player, action)))
                 ply += 1
-            if item.is_over and ply >= since:
-                texts += self._result_texts(item, seat)
+            if poker_round.is_over and ply >= since:
+                texts += self._result_texts(poker_round, seat)
         return texts
 
-    def _deal_text(self, number: int, item: PokerRound, seat: int) -> str:
-        card = CARDS[item.cards[seat]]
+    def _deal_text(self, number: int, poker_round: PokerRound, seat: int) -> str:
+        card = CARDS[poker_round.cards[seat]]
         if self.brief:
             return f"{DEAL} {card}"
-        starter = "you act" if item.starter == seat else f"{self.roles[item.starter]!r} acts"
+        role = self.roles[poker_round.starter]
+        starter = "you act" if poker_round.starter == seat else f"{role!r} acts"
         return (
             f"Round {number + 1} of {self.rounds}: your card is the {NAMES[card]} and {starter} "
             "first."
         )
 
-    def _result_texts(self, item: PokerRound, seat: int) -> list[str]:
-        card = CARDS[item.cards[1 - seat]]
+    def _result_texts(self, poker_round: PokerRound, seat: int) -> list[str]:
+        card = CARDS[poker_round.cards[1 - seat]]
         if self.brief:
-            return [f"{SHOWS} {card}"] if item.is_shown else []
-        gain = item.gain() if seat == 0 else -item.gain()
-        reveal = f"The other player shows the {NAMES[card]}. " if item.is_shown else ""
+            return [f"{SHOWS} {card}"] if poker_round.has_showdown else []
+        gain = poker_round.gain() if seat == 0 else -poker_round.gain()
+        reveal = f"The other player shows the {NAMES[card]}. " if poker_round.has_showdown else ""
         return [f"{reveal}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
         chips = table.chips if seat == 0 else -table.chips
         chips_text = f"Chips you have won or lost in all rounds so far: {chips:+d}."
-        last = table.rounds[-1]
-        if last.is_over:
+        current = table.rounds[-1]
+        if current.is_over:
             return chips_text
         return (
-            f"{chips_text} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} "
-            "from the other player."
+            f"{chips_text} Chips in the pot: {current.bets(seat)} from you, "
+            f"{current.bets(1 - seat)} from the other player."
         )
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the seat's card in the current round."""
-        last = state.table.rounds[-1]
+        current = state.table.rounds[-1]
         return (
             ""
-            if last.is_over or len(last.cards) <= seat
-            else f"Your card: {NAMES[CARDS[last.cards[seat]]]}."
+            if current.is_over or len(current.cards) <= seat
+            else f"Your card: {NAMES[CARDS[current.cards[seat]]]}."
         )
 
     def revealed(self, state: State) -> str:
-        rounds = [item.cards for item in state.table.rounds if len(item.cards) == len(self.roles)]
+        hands = (poker_round.cards for poker_round in state.table.rounds)
+        rounds = [cards for cards in hands if len(cards) == len(self.roles)]
         deals = (" ".join(CARDS[card] for card in cards) for cards in rounds)
         return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(deals)}."
 
@@ -285,27 +289,28 @@ class KuhnRounds(Game):
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
-        *earlier, last = position.rounds
-        pot = "" if last.is_over else f"pot {last.bets(0)} + {last.bets(1)}"
+        *earlier, current = position.rounds
+        pot = "" if current.is_over else f"pot {current.bets(0)} + {current.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
-            card = Card(_visible_card(last, player, seat))
-            cards(canvas, role, [card], colour=seat_colour(player), high=50)
-        if last.actions:
-            colours = [seat_colour((last.starter + turn) % 2) for turn in (0, 1)]
+            card = Card(_visible_card(current, player, seat))
+            cards(canvas, role, [card], colour=seat_colour(player), height=50)
+        if current.actions:
+            colours = [seat_colour((current.starter + turn) % 2) for turn in (0, 1)]
             strip(
-                canvas, [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(last.actions)]
+                canvas,
+                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(current.actions)],
             )
         else:
-            paragraph(canvas, f"{roles[last.starter]} acts first.", colour="dim")
+            paragraph(canvas, f"{roles[current.starter]} acts first.", colour="dim")
         if earlier:
-            first = max(0, len(earlier) - MAX_DRAWN_ROUNDS)
-            heading(canvas, "Rounds before", f"{first} more" if first else "")
+            num_hidden = max(0, len(earlier) - MAX_DRAWN_ROUNDS)
+            heading(canvas, "Rounds before", f"{num_hidden} more" if num_hidden else "")
             rows = [("", *roles, "actions", roles[0])]
-            for number, item in enumerate(earlier[first:], start=first + 1):
-                hands = (_visible_card(item, player, seat) or "?" for player in (0, 1))
-                action_words = " ".join(ACTIONS[action] for action in item.actions)
-                rows.append((str(number), *hands, action_words, f"{item.gain():+d}"))
+            for number, poker_round in enumerate(earlier[num_hidden:], start=num_hidden + 1):
+                hands = (_visible_card(poker_round, player, seat) or "?" for player in (0, 1))
+                action_words = " ".join(ACTIONS[action] for action in poker_round.actions)
+                rows.append((str(number), *hands, action_words, f"{poker_round.gain():+d}"))
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
@@ -336,9 +341,9 @@ class KuhnRounds(Game):
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def _visible_card(item: PokerRound, player: int, seat: int | None) -> str:
-    if seat in (None, player) or item.is_shown:
-        return CARDS[item.cards[player]] if len(item.cards) > player else ""
+def _visible_card(poker_round: PokerRound, player: int, seat: int | None) -> str:
+    if seat in (None, player) or poker_round.has_showdown:
+        return CARDS[poker_round.cards[player]] if len(poker_round.cards) > player else ""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Liar's dice: seats bid on the dice of both, or doubt the last bid."""
+"""Liar's dice: the seats bid on the dice of both seats, or doubt the last bid."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 class Library:
     """Facts about owners of boxes, the things in the boxes and their weights, and a question.
 
-    Index i of the four tuples describes one chain of facts: person i owns box i, which holds thing
-    i of weight i. ``entries`` are the indices in the question. ``hops`` is the number of facts from
-    a name in the question to a weight: 3 from a person, 2 from a box, 1 from a thing.
+    Index i of the four tuples describes one chain of facts: person i owns box i, box i holds thing
+    i, and thing i has weight i. ``entries`` are the indices in the question. ``hops`` is the number
+    of facts from a name in the question to a weight: 3 from a person, 2 from a box, 1 from a thing.
     """
 
     people: tuple[str, ...]
@@ -70,9 +70,9 @@ class Library:
         contents = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
         weight_facts = [*zip(self.things, weights, strict=True)]
         if style == "brief":
-            kinds = zip(VERBS, (owners, contents, weight_facts), strict=True)
+            groups = zip(VERBS, (owners, contents, weight_facts), strict=True)
             return tuple(
-                f"{subject} {verb} {value}" for verb, facts in kinds for subject, value in facts
+                f"{subject} {verb} {value}" for verb, facts in groups for subject, value in facts
             )
         return (
             *(f"{subject.capitalize()} owns the {value} box." for subject, value in sorted(owners)),
@@ -111,7 +111,7 @@ def _random_order(stream: Stream, size: int) -> tuple[int, ...]:
 
 
 class QuestionEnvironment(Environment):
-    """The environment that ``Lookups`` wraps: one question and one answer, without tools."""
+    """The environment that ``Lookups`` wraps: a question and its answer, without tools."""
 
     name = "lookups"
     roles, num_seats, max_turns = ("seeker",), 1, 1
@@ -174,7 +174,10 @@ class LookupQuestion(QuestionPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         reply = self.read(0, replies[0])
         if self.done or reply is None:
-            raise GameError(f"lookups: {quoted(replies[0])} is not an answer that is due.")
+            raise GameError(
+                f"lookups: {quoted(replies[0])} is not an answer that is due; write "
+                f"{answer_text(7, self.rules.brief)}, once per play."
+            )
         self.answer = (
             reply.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
         )
@@ -205,12 +208,12 @@ class Lookups(Bank, ToolEnvironment):
     search, best first), ``<calculate>2*(3+4)</calculate>`` computes, and ``<answer>7</answer>``
     ends the episode. The brief forms are ``search ada``, ``add 3 4`` (``subtract``, ``multiply``,
     ``divide``) and ``answer 7``. A search or a calculation is a call. Each call is a turn, and the
-    next prompt is its result. A reply in no such form uses up a call. After the last call, only an
-    answer is legal.
+    next prompt is its result. A reply without one of these forms counts as a call. After the last
+    call, only an answer is legal.
 
     Mathematics:
         answer = sum, over the terms of the question, of the weight at the end of each chain of hops
-        return = (1 if the reply is that number, digit by digit, else 0) - cost * number of calls
+        return = (1 if the reply has exactly these digits, else 0) - cost * number of calls
         fewest calls = hops * terms, plus one for the sum if terms > 1
 
     Warm-up (imitation before RL) uses replies that search for names and answer with numbers from
@@ -228,7 +231,7 @@ class Lookups(Bank, ToolEnvironment):
         things: number of people, of boxes and of things in a library, 1 to 12.
         largest: largest weight, 1 to 99; the smallest is 1.
         calls: largest number of calls, 1 to 50.
-        results: largest number of facts that a search returns, 1 to 20.
+        results: largest number of facts in a search result, 1 to 20.
         libraries: number of libraries in the bank, 1 to 100,000.
         bank: seed of the bank: library i depends only on ``bank``, i and the sizes.
         cost: cost of a call, 0 to 1.
@@ -287,20 +290,20 @@ class Lookup(ToolPlay):
         """Return a random search, sum or answer made of names and numbers from the prompts."""
         brief = self.rules.brief
         names, numbers = self._prompt_words(seat)
-        choice = stream.uniform(0)
-        if self.calls_left(seat) and (choice < 0.7 or not numbers):
+        uniform = stream.uniform(0)
+        if self.calls_left(seat) and (uniform < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
         first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.calls_left(seat) and choice < 0.85 and self.rules.inner.sizes["terms"] > 1:
+        if self.calls_left(seat) and uniform < 0.85 and self.rules.inner.sizes["terms"] > 1:
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
         return answer_text(first, brief)
 
     def _prompt_words(self, seat: int) -> tuple[list[str], list[str]]:
-        answers = (answer for _, answer in self.open_calls.get(seat, ()))
-        text = " ".join((self.play.observe(seat).prompt, *answers)).lower()
+        results = (result for _, result in self.open_calls.get(seat, ()))
+        text = " ".join((self.play.observe(seat).prompt, *results)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))
 

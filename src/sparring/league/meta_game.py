@@ -20,7 +20,7 @@ from sparring.config.parts import PluginConfig
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, GameError
 from sparring.core.records import FloatArray, PlayerRef
-from sparring.environments.base import Environment, filled_together, sides_of, teams_of
+from sparring.environments.base import Environment, seats_by_player, seats_by_team, teams_of
 from sparring.league.payoffs import Payoffs
 from sparring.ops.normal_form import largest_size
 
@@ -164,7 +164,7 @@ class TwoSides(NamedTuple):
 
 def make_two_sides(environment: Environment, weight: float) -> TwoSides:
     """Return the weight and the first seats of an environment of two sides."""
-    first_side, second_side = filled_together(tuple(teams_of(environment)))
+    first_side, second_side = seats_by_player(tuple(teams_of(environment)))
     return TwoSides(weight, (first_side[0], second_side[0]))
 
 
@@ -355,7 +355,7 @@ def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> N
     if not is_two_sided(solver):
         return
     for environment in environments:
-        num_teams = len(sides_of(tuple(teams_of(environment))))
+        num_teams = len(seats_by_team(tuple(teams_of(environment))))
         if num_teams > 2:
             raise ConfigError(
                 f"{key}: the meta-solver {solver.plugin.name!r} is for two teams, and "

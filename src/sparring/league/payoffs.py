@@ -37,7 +37,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.core.records import MAIN, Episode, PlayerRef
-from sparring.environments.base import filled_together, sides_of
+from sparring.environments.base import seats_by_player, seats_by_team
 from sparring.ops.statistics import student_half, student_quantile, wilson_ends
 
 GROUPED = ("return_groups", "win_groups")  # fields that are sums over groups
@@ -530,7 +530,7 @@ def _results(
     """Yield each ordered pair's row, 1 for a win, 0 or -1 (None: one team), and the return."""
     if episode.cut:
         return
-    sides, returns = sides_of(teams), episode.returns
+    sides, returns = seats_by_team(teams), episode.returns
     pairs = pair_rows(episode.game, episode.players, teams, apart)
     if len(sides) == 1:
         for row, number, _ in pairs:
@@ -562,7 +562,7 @@ def pair_rows(
         apart: as for ``Payoffs.after``.
     """
     keyed_players = players if apart else tuple(player.for_policy(MAIN) for player in players)
-    sides = filled_together(teams)
+    sides = seats_by_player(teams)
     return tuple(
         (Row(game, sides[side][0], player, opponent), side, other)
         for side, other in permutations(range(len(sides)), 2)

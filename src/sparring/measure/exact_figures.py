@@ -21,7 +21,7 @@ import numpy as np
 
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray, IntArray, Observation, PlayerRef
-from sparring.environments.base import Environment, side_numbers, sides_of, teams_of
+from sparring.environments.base import Environment, seats_by_team, side_numbers, teams_of
 from sparring.environments.choose import ChooseEnvironment
 from sparring.environments.choose.proposer import candidates_key, numerals
 from sparring.measure.exploitability import (
@@ -229,7 +229,7 @@ def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixtur
     members = list(mixture.shares())
     scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
     weights = np.array(
-        [_weights_of(mixture.mixture_of_seat(game, s[0]), members) for s in sides_of(teams)]
+        [_weights_of(mixture.mixture_of_seat(game, s[0]), members) for s in seats_by_team(teams)]
     )
     side = np.array(side_numbers(teams))[info_states.seats]
     policies = [query_policy(scorer, info_states) for scorer in scorers]

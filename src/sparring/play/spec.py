@@ -18,7 +18,7 @@ from sparring.core.records import (
     refs,
 )
 from sparring.core.rng import Stream
-from sparring.environments.base import Environment, plain, spec_of
+from sparring.environments.base import Environment, spec_of, to_json_data
 from sparring.environments.catalogue import from_spec
 
 STORED = {"prompt": "told", "support": "kept"}  # names of fields in records, since version 1
@@ -34,7 +34,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "verdict": verdict_record,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
-    record: dict[str, Any] = plain(_rename_keys(turn._asdict() | parts, STORED))
+    record: dict[str, Any] = to_json_data(_rename_keys(turn._asdict() | parts, STORED))
     return record
 
 

@@ -22,7 +22,7 @@ from sparring.core.errors import ConfigError, GameError, TooLargeError
 from sparring.core.records import LEARNER, FloatArray, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
-from sparring.environments.base import Environment, filled_together, sides_of, teams_of
+from sparring.environments.base import Environment, seats_by_player, seats_by_team, teams_of
 from sparring.league.meta_game import apart_keys, check_sides, pair_shares, solvers_of
 from sparring.league.payoffs import TOLERANCE, IdentityKey, Payoffs, Results, Row, pair_rows
 from sparring.measure.exploitability import history_reach, query_policy
@@ -92,12 +92,12 @@ def pair_results(
         apart: as in ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
-    first_side = filled_together(teams)[0]
+    first_side = seats_by_player(teams)[0]
     seated = tuple(pair[seat not in first_side] for seat in range(game.num_seats))
     rows = [policies[seated[seat]][state] for state, seat in enumerate(states.seats.tolist())]
     reach = history_reach(states, rows)[states.tree.terminal]
-    is_cooperative = len(sides_of(teams)) == 1
-    payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
+    is_cooperative = len(seats_by_team(teams)) == 1
+    payoffs = [states.tree.returns[:, side].mean(axis=1) for side in seats_by_player(teams)]
     row_results: dict[Row, list[Results]] = {}
     for row, own_side, other_side in pair_rows(game.name, seated, teams, apart):
         if row.player != row.opponent or pair[0] == pair[1]:
@@ -140,7 +140,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
 
 def _environments_with_sides(engine: Engine) -> Iterator[Environment]:
     for game, weight in engine.environments:
-        if weight and len(filled_together(tuple(teams_of(game)))) > 1:
+        if weight and len(seats_by_player(tuple(teams_of(game)))) > 1:
             yield game
 
 
@@ -212,7 +212,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)
     for game_index, (game, weight) in enumerate(engine.environments):
-        sides = filled_together(tuple(teams_of(game)))
+        sides = seats_by_player(tuple(teams_of(game)))
         if not weight or len(sides) < 2 or not plays:
             continue
         for start, end in _round_ranges(plays, config.league.focus):
@@ -337,7 +337,7 @@ def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -
     is_mixture = config.league.answer not in NON_MIXTURE_ANSWERS
     for where in apart_keys(config):
         for game, weight in environments:
-            sides = len(filled_together(tuple(teams_of(game))))
+            sides = len(seats_by_player(tuple(teams_of(game))))
             if sides != 2 and (weight or is_mixture):
                 note = "" if weight else " (held out, and measured)"
                 raise ConfigError(

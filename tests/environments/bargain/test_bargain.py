@@ -189,7 +189,9 @@ def test_sampled_messages_are_well_formed(style):
     for seed in range(200):
         episode, stream = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
         while not episode.done:
-            episode.step({episode.due()[0]: episode.sample(episode.due()[0], stream.child(episode.table.left))})
+            episode.step(
+                {episode.due()[0]: episode.sample(episode.due()[0], stream.child(episode.table.messages_left))}
+            )
         acts |= {message.act for message in episode.table.messages}
         assert episode.malformed == episode.cut == (0, 0)
     assert acts == {"talk", "offer", "accept", "reject"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.environments.battleship_hunt.fleets import Waters, halo, placements
+from sparring.environments.battleship_hunt.fleets import FleetPlacements, halo, placements
 
 
 def straight_ships(rows, columns, length):
@@ -59,7 +59,7 @@ def test_counts_match_enumeration(data):
         )
     )
     touch, cells = data.draw(st.booleans()), rows * columns
-    water = Waters(rows, columns, lengths, touch)
+    water = FleetPlacements(rows, columns, lengths, touch)
     banned_cells, hits = data.draw(st.integers(0, 2**cells - 1)) & data.draw(st.integers(0, 2**cells - 1)), 0
     for cell in data.draw(st.sets(st.integers(0, cells - 1), max_size=3)):
         hits |= 1 << cell & ~banned_cells
@@ -70,10 +70,10 @@ def test_counts_match_enumeration(data):
         if not sum(fleet) & banned_cells and not hits & ~sum(fleet)
     }
     tally = water.tally(usable, hits)
-    assert tally.fleets == len(fleets)
-    assert tally.ordered == len(fleets) * prod(factorial(number) for number in Counter(lengths).values())
+    assert tally.num_fleets == len(fleets)
+    assert tally.num_ordered == len(fleets) * prod(factorial(number) for number in Counter(lengths).values())
     assert sorted(water.fleets(tally, hits)) == sorted(fleets)  # no repeats
-    assert {count.sum() for count in tally.counts} == {tally.ordered}
+    assert {count.sum() for count in tally.counts} == {tally.num_ordered}
     if fleets:
         expected = [sum(sum(fleet) >> cell & 1 for fleet in fleets) / len(fleets) for cell in range(cells)]
         assert tally.chances(water) == pytest.approx(expected, abs=1e-12)
@@ -91,7 +91,7 @@ def test_counts_match_enumeration(data):
     ids=str,
 )
 def test_numbers_of_fleets_by_hand(size, lengths, touch, num_fleets):
-    assert Waters(*size, lengths, touch).tally().fleets == num_fleets
+    assert FleetPlacements(*size, lengths, touch).tally().num_fleets == num_fleets
 
 
 def test_placements_and_the_largest_grid():
@@ -100,14 +100,17 @@ def test_placements_and_the_largest_grid():
     assert placements(2, 2, 3) == ()
     assert len(placements(8, 8, 2)) == 112
     assert halo(3, 3, 1) == 0b000011011 and halo(3, 3, 1 << 4) == 0b111111111
-    water = Waters(8, 8, (8, 1), True)
+    water = FleetPlacements(8, 8, (8, 1), True)
     tally = water.tally(hits=1 << 63)
     assert (
-        tally.fleets == 2 * 56 + 14
+        tally.num_fleets == 2 * 56 + 14
     )  # either the long ship covers the corner and the short one is anywhere else, or the short one covers the corner
     assert tally.chances(water)[63] == 1.0
-    water_with_4_ships, water_with_3_ships = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
-    assert water_with_4_ships.tally().fleets == water_with_3_ships.tally().fleets * (
+    water_with_4_ships, water_with_3_ships = (
+        FleetPlacements(8, 8, (4, 3, 2, 1), True),
+        FleetPlacements(8, 8, (4, 3, 2), True),
+    )
+    assert water_with_4_ships.tally().num_fleets == water_with_3_ships.tally().num_fleets * (
         64 - 9
     )  # a ship of one cell lies in any cell left
     assert water_with_4_ships.tally().chances(water_with_4_ships).sum() == pytest.approx(10)
@@ -117,5 +120,5 @@ def test_placements_and_the_largest_grid():
     ("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"]
 )
 def test_unsupported_sizes_and_fleets_are_refused(rows, lengths):
-    with pytest.raises(ValueError, match="Waters"):
-        Waters(rows, 8, lengths, True)
+    with pytest.raises(ValueError, match="FleetPlacements"):
+        FleetPlacements(rows, 8, lengths, True)

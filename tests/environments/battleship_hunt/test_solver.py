@@ -128,7 +128,7 @@ def test_posterior_matches_enumeration(data):
             table = state.spiel.table
             worlds = consistent_tables(environment, fleets, table)
             posterior = posterior_of(table, prior, 20)
-            assert posterior.fleets == len(worlds)
+            assert posterior.num_layouts == len(worlds)
             expected = [
                 sum(sum(world.ships) >> cell & 1 for world in worlds) / len(worlds) for cell in range(table.cells)
             ]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.code_words import (
     CodeWordsPosition,
@@ -84,7 +84,7 @@ def test_deals_and_teams():
     assert [share for share, _ in openings] == [1 / 16] * 16
     sampled_deals = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
     assert {play.position.deal for _, play in openings} == set(sampled_deals)
-    assert filled_together(teams_of(rules)) == ((0, 1), (2, 3))
+    assert seats_by_player(teams_of(rules)) == ((0, 1), (2, 3))
     assert new_episode().read(0, "I say green.") == "green" and new_episode().read(0, "yellow") is None
     assert new_episode().legal(2) == ("red", "green", "blue") and len(new_episode().legal(3)) == 9
 

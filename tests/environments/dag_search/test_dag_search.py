@@ -103,14 +103,14 @@ def test_a_worker_too_many_costs_the_last_sub_task():
 def test_wrong_notes_and_guesses():
     play = new_episode(slack=10.0)
     play_replies(play, {0: "call 2"}, {1: "note blue", 2: "done"})
-    assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
+    assert play.ready_tasks() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
     play.step({0: "call 1"})
     for _ in range(4):
         play.step({1: "open dutek"})  # a page of another sub-task can be read as well
-    assert play.due() == (0,) and play.ready() == [0, 1] and play.waves == ((1, 1), (4,))
+    assert play.due() == (0,) and play.ready_tasks() == [0, 1] and play.waves == ((1, 1), (4,))
     play.step({0: "call 1"})
     play.step({1: "note red"})  # guessed
-    assert play.ready() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
+    assert play.ready_tasks() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
 
 
 def test_a_call_can_use_up_all_steps():
@@ -153,9 +153,9 @@ def test_lead_and_workers_see_only_their_own_information():
 def test_worlds_have_the_shape_of_the_option(index, shape, tasks, edges):
     rules = dag_search(tasks=tasks, shape=shape, edges=edges, pages=4)
     world = rules.start(index)
-    assert world == rules.start(index) and len(set(world.names)) == len(world.names) == sum(world.steps) - tasks
+    assert world == rules.start(index) and len(set(world.names)) == len(world.names) == sum(world.turns) - tasks
     assert all(needed_task < task for task, needs in enumerate(world.needs) for needed_task in needs)
-    assert all(2 <= count <= 5 for count in world.steps) and list(world.names) == sorted(world.names)
+    assert all(2 <= count <= 5 for count in world.turns) and list(world.names) == sorted(world.names)
     if shape == "independent":
         assert not any(world.needs)
     if shape == "chain":

@@ -27,7 +27,7 @@ def make_world(steps, needs):
 
 
 def run_wave(play, width):
-    """Return a copy of a play after a wave of ``width`` faultless workers."""
+    """Return a copy of a play after a wave of ``width`` workers that make no mistakes."""
     play = play.clone()
     play.step({0: f"call {width}"})
     while play.calls:
@@ -65,7 +65,11 @@ def test_schedules_by_hand():
         and schedule.best(0b001) == BestSchedule(8, 2)
         and schedule.best(0b011) == BestSchedule(7, 1)
     )
-    assert schedule.ready(0) == [0, 1] and schedule.ready(0b001) == [1, 2] and schedule.ready(0b111) == []
+    assert (
+        schedule.ready_tasks(0) == [0, 1]
+        and schedule.ready_tasks(0b001) == [1, 2]
+        and schedule.ready_tasks(0b111) == []
+    )
     assert schedule.after(0, 12, 1) == WaveOutcome(0b001, 8) and schedule.after(0, 12, 2) == WaveOutcome(0b011, 4)
     # with 12 steps: all 3 sub-tasks, or only the 2 of the first wave
     assert schedule.values(0, 12, (1, 2)) == [1.0, pytest.approx(2 / 3)]

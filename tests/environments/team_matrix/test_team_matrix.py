@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.team_matrix import team_matrix
 from sparring.testing import check_environment
 from tests.environments.worlds import make_refusal_test
@@ -97,7 +97,7 @@ def test_payoffs_are_zero_sum_and_ignore_the_order_of_members(data, game, member
 
 def test_teams_and_prompts_by_hand():
     assert teams_of(team_matrix(members=2)) == (0, 0, 1, 1)
-    assert filled_together(teams_of(team_matrix(members=3))) == ((0, 1, 2), (3, 4, 5))
+    assert seats_by_player(teams_of(team_matrix(members=3))) == ((0, 1, 2), (3, 4, 5))
     episode = team_matrix(members=2, style="full").reset(Stream.from_seed(0))
     observation = episode.observe(1)
     assert "You are a2. You play with a1, against b1 and b2." in observation.text

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.abstracted import fill_names
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import seats_by_player, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import ChooseEnvironment, ChoosePlay
 from sparring.environments.choose.proposer import Proposer
@@ -582,7 +582,7 @@ def test_invalid_options_are_refused(options, match):
 
 def test_teams_and_full_style_prompts():
     environment = make_game("werewolf", options={**SEVEN_PLAYERS, "style": "full", "say": ["claim"]})
-    assert filled_together(teams_of(environment)) == ((0, 1), (2, 3, 4, 5, 6))
+    assert seats_by_player(teams_of(environment)) == ((0, 1), (2, 3, 4, 5, 6))
     play = new_play((3, 0, 2, 1, 4, 5, 6), **SEVEN_PLAYERS, style="full")
     observation = play.observe(1)
     assert "2 werewolves, 1 seer, 1 doctor, 3 villagers" in observation.prompt

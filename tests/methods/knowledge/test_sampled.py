@@ -257,13 +257,17 @@ def test_texts_with_one_meaning_share_a_label():
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(
         tuple(range(7)), STREAM
     )
-    assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
     assert (
-        night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
+        night.gist(0).meaning_of("Not p3, but p4 tonight.") == "kill p4"
+        and night.gist(0).meaning_of("Hm.") == "silence"
+    )
+    assert (
+        night.gist(0).meaning_of("p9") == "silence"
+        and play.gist(0).meaning_of("I am the seer and p9 is a wolf.") == "claim seer"
     )
     night.step({0: ""})
     night.step({1: ""})
-    assert night.gist(0).means is None and play.gist(0).means("") == "silence"
+    assert night.gist(0).meaning_of is None and play.gist(0).meaning_of("") == "silence"
 
 
 def test_a_solution_from_few_episodes_makes_the_village_win_more():

@@ -36,8 +36,8 @@ from sparring.environments.reply import Style
 
 TITLE = "bargain"
 VERBS = ("offer", "accept", "reject")  # brief style: first words of acts
-TALK = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
-NOTES = {
+TALK_WORDS = ("want", "need", "give", "keep", "yes", "no")  # brief style: other words
+ERRORS = {
     "malformed": (
         "Your last message held a proposal that could not be read: {why}. It was passed on as talk."
     ),
@@ -58,7 +58,7 @@ def items_in_words(counts: Counts) -> str:
     )
 
 
-def clean_reply(reply: str, talk: int) -> tuple[str, bool]:
+def clean_reply(reply: str, max_length: int) -> tuple[str, bool]:
     """Return a reply as one line of printable characters, and whether it was truncated.
 
     Thoughts before ``</think>``, and unfinished thoughts, are left out.
@@ -69,11 +69,11 @@ def clean_reply(reply: str, talk: int) -> tuple[str, bool]:
     """
     visible_text = reply.rpartition("</think>")[2].partition("<think>")[0]
     line = " ".join("".join(c if c.isprintable() else " " for c in visible_text).split())
-    return (line[:talk].rstrip(), True) if len(line) > talk else (line, False)
+    return (line[:max_length].rstrip(), True) if len(line) > max_length else (line, False)
 
 
 def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
-    """Return (share of a proposal, ""), with 0 for kinds without a number, or (None, error)."""
+    """Return (share, "") for a proposal, else (None, error); kinds without a number count 0."""
     names = KINDS[: len(counts)]
     amounts: dict[str, int] = {}
     for item in re.split(r",|\band\b", text.lower()):
@@ -93,8 +93,8 @@ def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
 def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, str]:
     """Return a message of full style, and the error in its proposal, or "".
 
-    The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
-    "reject" without a tag counts too.
+    The last of ``<propose>...</propose>``, ``<accept>`` and ``<reject>`` counts. The whole message
+    may also be the word "accept" or "reject" without a tag.
     """
     bare_verb, tags = _BARE_VERB.fullmatch(line), [*_TAG.finditer(line)]
     verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
@@ -103,18 +103,20 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     if verb == "reject":
         return Message(line, "reject", cut=is_truncated), ""
     if not verb:
-        broken = _BROKEN_TAG.search(line) is not None
-        why = "close the form with </propose> and open it with <propose>" if broken else ""
-        return Message(line, "malformed" if broken else "talk", cut=is_truncated), why
-    body, end_tag, _ = line[tags[-1].end() :].partition("</propose>")
-    share, why = parse_share(body, counts) if end_tag else (None, "it does not end with </propose>")
+        is_broken = _BROKEN_TAG.search(line) is not None
+        error = "close the form with </propose> and open it with <propose>" if is_broken else ""
+        return Message(line, "malformed" if is_broken else "talk", cut=is_truncated), error
+    body, end, _ = line[tags[-1].end() :].partition("</propose>")
+    share, error = parse_share(body, counts) if end else (None, "it does not end with </propose>")
     if share is None:
-        return Message(line, "malformed", cut=is_truncated), why
+        return Message(line, "malformed", cut=is_truncated), error
     return Message(line, "offer", share, is_truncated), ""
 
 
-def read_brief(line: str, is_cut: bool, counts: Counts, vocabulary: frozenset[str]) -> Message:
-    """Return a message of brief style: its words of the vocabulary; the last verb counts.
+def read_brief(
+    line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
+) -> Message:
+    """Return a message of brief style, without words outside the vocabulary; its last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
@@ -122,24 +124,25 @@ def read_brief(line: str, is_cut: bool, counts: Counts, vocabulary: frozenset[st
     text = " ".join(words)
     verb_index = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if verb_index < 0:
-        return Message(text, "talk", cut=is_cut)
-    if words[verb_index] != "offer":
-        return Message(text, "accept" if words[verb_index] == "accept" else "reject", cut=is_cut)
+        return Message(text, "talk", cut=is_truncated)
+    verb = words[verb_index]
+    if verb != "offer":
+        return Message(text, "accept" if verb == "accept" else "reject", cut=is_truncated)
     digits = itertools.takewhile(
         lambda word: word.isascii() and word.isdigit(), words[verb_index + 1 :]
     )
     share = tuple(map(int, digits))
     has_all_kinds = len(share) == len(counts)
     if not has_all_kinds or any(a > b for a, b in zip(share, counts, strict=True)):
-        return Message(text, "malformed", cut=is_cut)
-    return Message(text, "offer", share, is_cut)
+        return Message(text, "malformed", cut=is_truncated)
+    return Message(text, "offer", share, is_truncated)
 
 
 def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
     """Return every word of brief style except the roles."""
     numbers = {str(number) for number in range(largest + 1)}
     values = {f"={value}" for value in range(total + 1)}
-    return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
+    return frozenset({TITLE, ".", *ERRORS, *VERBS, *TALK_WORDS, *KINDS[:kinds], *numbers, *values})
 
 
 def brief_pool(scenario: Scenario, seat: int) -> str:
@@ -149,7 +152,7 @@ def brief_pool(scenario: Scenario, seat: int) -> str:
 
 
 def quote_message(message: Message) -> str:
-    """Return the other seat's message, in quotation marks that it cannot close."""
+    """Return the other seat's message in quotation marks; quotation marks in it are replaced."""
     if not message.text:
         return "The other player says nothing."
     return 'The other player says: "{}"'.format(message.text.replace('"', "'"))
@@ -204,18 +207,18 @@ class BargainPlay(PaintedPlay):
     Attributes:
         rules: the environment.
         table: the position.
-        why: the error in the proposal of each seat's last message, or "".
+        errors: the error in the proposal of each seat's last message, or "".
         malformed: number of unparsable proposals of each seat.
-        cut: number of too long messages of each seat.
+        cut: number of truncated messages of each seat.
     """
 
     def __init__(
-        self, rules: Bargain, table: BargainTable, why: tuple[str, str] = ("", "")
+        self, rules: Bargain, table: BargainTable, errors: tuple[str, str] = ("", "")
     ) -> None:
-        self.rules, self.table, self.why = rules, table, why
+        self.rules, self.table, self.errors = rules, table, errors
 
     def clone(self) -> BargainPlay:
-        return BargainPlay(self.rules, self.table, self.why)
+        return BargainPlay(self.rules, self.table, self.errors)
 
     @property
     def done(self) -> bool:
@@ -237,7 +240,7 @@ class BargainPlay(PaintedPlay):
 
     @property
     def cut(self) -> tuple[int, int]:
-        """Number of too long messages of each seat."""
+        """Number of truncated messages of each seat."""
         first, second = (
             sum(message.cut for message in self.table.messages[seat::2]) for seat in (0, 1)
         )
@@ -293,20 +296,20 @@ class BargainPlay(PaintedPlay):
         return None
 
     def observe(self, seat: int) -> Observation:
-        """Return the other seat's last message, and at first the pool and the seat's values."""
+        """Return the other seat's last message; the first prompt has the pool and values too."""
         table, brief = self.table, self.rules.brief
-        mine, theirs = table.messages[seat::2], table.messages[1 - seat :: 2]
+        outbox, inbox = table.messages[seat::2], table.messages[1 - seat :: 2]
         scenario, role = table.scenario, self.rules.roles[seat]
         parts: list[str] = []
         ask = "Write your next message: talk, <propose>...</propose>, <accept> or <reject>."
-        if not mine and brief:
+        if not outbox and brief:
             parts = [f"{TITLE} {role} {brief_pool(scenario, seat)}"]
-        elif not mine:
+        elif not outbox:
             ask = full_form(scenario.counts)
             parts = [self.rules.rules, f"You play as {role!r}.", full_pool(scenario, seat)]
-        parts += [self._note(seat, mine[-1])] if mine else []
-        if theirs:
-            parts.append((theirs[-1].text or ".") if brief else quote_message(theirs[-1]))
+        parts += [self._note(seat, outbox[-1])] if outbox else []
+        if inbox:
+            parts.append((inbox[-1].text or ".") if brief else quote_message(inbox[-1]))
         if not brief:
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
@@ -317,50 +320,50 @@ class BargainPlay(PaintedPlay):
         seat, counts = self.table.seat, self.table.scenario.counts
         line, is_truncated = clean_reply(replies[seat], self.rules.talk)
         if self.rules.brief:
-            message, why = read_brief(line, is_truncated, counts, self.rules.brief_vocabulary), ""
+            message, error = read_brief(line, is_truncated, counts, self.rules.brief_vocabulary), ""
         else:
-            message, why = read_full(line, is_truncated, counts)
+            message, error = read_full(line, is_truncated, counts)
         self.table = self.table.after(message)
-        self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
+        self.errors = (error, self.errors[1]) if seat == 0 else (self.errors[0], error)
 
     # -- random and scripted messages ----------------------------------------------------------
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a random message: mostly an offer, or talk, an acceptance or a rejection."""
+        """Return a random message: an offer in most cases, or talk, acceptance or rejection."""
         table, counts = self.table, self.table.scenario.counts
         draw = stream.integer(0, 20)
         if draw < 6 and table.offer_of(1 - seat) is not None:
             return self._act("accept")
         if draw == 6:
             return self._act("reject")
-        brief, name = self.rules.brief, KINDS[stream.integer(1, len(counts))]
-        verb = TALK[stream.integer(2, 4)]  # "give" or "keep", which a kind of item may follow
-        talk = "" if draw < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
+        brief, kind = self.rules.brief, KINDS[stream.integer(1, len(counts))]
+        verb = TALK_WORDS[stream.integer(2, 4)]  # "give" or "keep", which a kind of item may follow
+        talk = "" if draw < 15 else f"{verb} {kind}" if brief else f"I {verb} the {kind}."
         if draw == 19:
             return talk
         share = tuple(stream.integer(3 + index, count + 1) for index, count in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
-        """Return the message of a scripted partner that asks for less and less until the end.
+        """Return the message of a scripted partner that demands less with each message.
 
         The partner accepts a share worth at least its current demand, and any share at its last
-        message. Otherwise it proposes a share worth its demand that leaves the most items to the
-        other seat.
+        message. Otherwise the partner proposes a share: among those worth its demand, one that
+        leaves the most items to the other seat.
         """
         table, total = self.table, self.rules.source.total
         scenario, offer = table.scenario, table.offer_of(1 - seat)
         num_messages = (table.limit - seat + 1) // 2  # number of the seat's messages in an episode
         progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
-        target = (FIRST_DEMAND + (LAST_DEMAND - FIRST_DEMAND) * progress) * total
-        gain = scenario.worth(seat, scenario.remainder(offer)) if offer is not None else 0
-        if gain >= target or (gain > 0 and table.left <= 2):
+        demand = (FIRST_DEMAND + (LAST_DEMAND - FIRST_DEMAND) * progress) * total
+        offer_worth = scenario.worth(seat, scenario.remainder(offer)) if offer is not None else 0
+        if offer_worth >= demand or (offer_worth > 0 and table.messages_left <= 2):
             return self._act("accept")
         shares = itertools.product(*(range(count + 1) for count in scenario.counts))
-        shares_worth_target = [share for share in shares if scenario.worth(seat, share) >= target]
-        fewest = min(map(sum, shares_worth_target))
-        best = [share for share in shares_worth_target if sum(share) == fewest]
-        return self._offer(best[stream.integer(0, len(best))])
+        shares_worth_demand = [share for share in shares if scenario.worth(seat, share) >= demand]
+        fewest_items = min(map(sum, shares_worth_demand))
+        best_shares = [share for share in shares_worth_demand if sum(share) == fewest_items]
+        return self._offer(best_shares[stream.integer(0, len(best_shares))])
 
     def _act(self, verb: str) -> str:
         return verb if self.rules.brief else f"<{verb}>"
@@ -372,32 +375,33 @@ class BargainPlay(PaintedPlay):
 
     # -- wording -------------------------------------------------------------------------------
 
-    def _note(self, seat: int, last: Message) -> str:
-        """Return the error notice about a seat's own last message, or ""."""
-        faults: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
-        faults += ["cut"] if last.cut else []
+    def _note(self, seat: int, message: Message) -> str:
+        """Return the error notice about the last message that a seat sent, or ""."""
+        faults: list[str] = [act for act in ("malformed", "nothing") if message.act == act]
+        faults += ["cut"] if message.cut else []
         if self.rules.brief:
             return " ".join(faults)
         return " ".join(
-            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in faults
+            ERRORS[fault].format(why=self.errors[seat], talk=self.rules.talk) for fault in faults
         )
 
     def _position(self, seat: int) -> str:
         table, offer = self.table, self.table.offer_of(1 - seat)
         lines = []
         if offer is not None:
-            gain = table.scenario.remainder(offer)
+            items = table.scenario.remainder(offer)
             lines.append(
-                f"By the other player's last proposal you would get {items_in_words(gain)}, worth "
-                f"{table.scenario.worth(seat, gain)} points to you."
+                f"By the other player's last proposal you would get {items_in_words(items)}, worth "
+                f"{table.scenario.worth(seat, items)} points to you."
             )
-        last = table.left == 1
-        remaining = "This is the last message." if last else f"Messages left in all: {table.left}."
+        num_left = table.messages_left
+        count = f"Messages left in all: {num_left}."
+        remaining = "This is the last message." if num_left == 1 else count
         return " ".join([*lines, remaining])
 
 
 def _record(table: BargainTable, seat: int) -> str:
-    """Return all messages as a seat knows them: its own with their acts, the other's texts."""
+    """Return what a seat knows of all messages; it knows the acts only of messages it sent."""
     return repr(
         [
             (message.text, message.act, message.cut) if number % 2 == seat else message.text
@@ -411,7 +415,7 @@ def _numbers_in_words(numbers: Counts) -> str:
 
 
 def _act_label(position: BargainTable, number: int, seat: int | None) -> str:
-    """Return the act of a message; only its own seat sees that it is malformed."""
+    """Return the act of a message; only the seat that sent it sees "malformed"."""
     message = position.messages[number]
     is_visible = seat is None or number % 2 == seat
     return ACT_LABELS.get(message.act, message.act if is_visible else "")
@@ -430,18 +434,19 @@ ROLES = ("first", "second")
 class Bargain(Bank):
     """Bargain for 2 seats: free talk about the division of a pool of items with private values.
 
-    The pool has some books, hats and balls. Each seat has its own whole-number value per item, at
-    which the pool is worth ``total``, and sees only its own values. Every kind is worth something
-    to a seat, and some kind to both. Seats send messages in turn; any text is legal. A message can
-    propose a share for its seat, which stands until the seat's next proposal; it can accept the
-    other's last proposal, which ends the episode, or break the talks off.
+    The pool has some books, hats and balls. Each seat has its own value for an item of each kind,
+    a whole number, and sees only its own values. For each seat the pool is worth ``total``. Every
+    kind has value for at least one seat, and at least one kind for both. Seats send messages in
+    turn; any text is legal. A message can propose a share for its seat; the proposal stands until
+    the seat's next one. A message can accept the other seat's last proposal, or break off the
+    talks; both acts end the episode.
 
-    In full style an act is ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` or
-    ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
-    1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
-    unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
-    after an acceptance without a proposal and after a truncated message. An episode counts them
-    per seat (``malformed``, ``cut``).
+    In full style the acts are ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` and
+    ``<reject>``; the last act in a message counts. In brief style they are "offer 2 0 1" (a number
+    per kind), "accept" and "reject", and words outside the vocabulary are left out. Unparsable
+    proposals and acceptances without a proposal count as talk. After them, and after a truncated
+    message, the seat's next prompt has an error notice. A play counts a seat's unparsable proposals
+    (``malformed``) and truncated messages (``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
 
@@ -450,22 +455,23 @@ class Bargain(Bank):
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
     Pitfalls: the game is general-sum, so a policy from self-play may learn a convention that no
-    other policy knows; evaluate it against other policies as well. The player ``house`` is a
+    other policy knows; also evaluate it against other policies. The player ``house`` is a
     stubborn partner that concedes towards the end. The seat with the second-last message can ask
     for nearly everything. Any text is legal, so an entropy bonus may fill messages with random
-    words. Rule and penalty for illegal replies apply only if a renderer requires a form of answer;
-    use a renderer without such a form (``answer: free``).
+    words. The option ``illegal`` has an effect only if the renderer requires a form of answer; use
+    a renderer without such a form (``answer: free``).
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
+        most: largest number of items of one kind, 1 to 5; the pool has at least 1 of each kind.
         total: worth of the whole pool to each seat, 2 to 20.
-        messages: largest number of messages of both seats together, 2 to 40; both get 0 without an
-        talk: largest number of characters of a message, 10 to 2000; longer ones are truncated.
-        pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
-            the mean of both shares for each seat (cooperative).
+        messages: largest number of messages of both seats together, 2 to 40; without an agreement
+            in them both seats get 0.
+        talk: largest number of characters of a message, 10 to 2000; longer texts are truncated.
+        pay: "own": what a seat's items are worth to it, divided by ``total`` (general-sum);
+            "joint": the mean of these two payoffs, for both seats (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.
-        bank: number of the bank, 0 to 2^31 - 1; another one has other scenarios.
+        bank: number of the bank, 0 to 2^31 - 1; another bank has other scenarios.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -508,7 +514,7 @@ class Bargain(Bank):
         return BargainPlay(self, BargainTable(scenario, self.max_turns))
 
     def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank: pool and values."""
+        """Return scenario ``number`` of the bank: pool and values."""
         return self.source.scenario(number)
 
     def start_of(self, play: BargainPlay) -> Hashable:

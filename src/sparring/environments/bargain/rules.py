@@ -1,4 +1,4 @@
-"""Bargaining over a pool of items: scenarios, positions and payoffs, no wording."""
+"""Bargaining over a pool of items: scenarios, positions and payoffs, without wording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("books", "hats", "balls", "pens")
 Counts = tuple[int, ...]  # a number per kind of item
 Act = Literal["talk", "offer", "accept", "reject", "malformed", "nothing"]
 """The act of a message: "malformed" is an unparsable offer, "nothing" an acceptance without an
-offer; both are talk to the other seat."""
+offer. For the other seat both are talk."""
 
 
 class Scenario(NamedTuple):
@@ -28,11 +28,11 @@ class Scenario(NamedTuple):
 
     def worth(self, seat: int, share: Counts) -> int:
         """Return the worth of a share to a seat."""
-        return sum(units * value for units, value in zip(share, self.values[seat], strict=True))
+        return sum(count * value for count, value in zip(share, self.values[seat], strict=True))
 
     def remainder(self, share: Counts) -> Counts:
         """Return the items of the pool that a share leaves to the other seat."""
-        return tuple(count - number for count, number in zip(self.counts, share, strict=True))
+        return tuple(count - amount for count, amount in zip(self.counts, share, strict=True))
 
 
 class Message(NamedTuple):
@@ -46,7 +46,7 @@ class Message(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
-    """Return all values per item, whole numbers from 0, at which the pool is worth ``total``."""
+    """Return all lists of values, whole numbers from 0, with which a pool is worth ``total``."""
     if len(counts) == 1:
         return ((total // counts[0],),) if total % counts[0] == 0 else ()
     return tuple(
@@ -56,8 +56,8 @@ def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
     )
 
 
-def _share_interest(first: Counts, second: Counts) -> bool:
-    """Return whether every kind is worth something to a seat, and some kind to both."""
+def _are_valid_values(first: Counts, second: Counts) -> bool:
+    """Return whether every kind has value for a seat, and at least one kind for both seats."""
     pairs = list(zip(first, second, strict=True))
     return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
 
@@ -79,7 +79,7 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
-            _share_interest(values_0, values_1)
+            _are_valid_values(values_0, values_1)
             for values_0, values_1 in itertools.product(valuations(counts, total), repeat=2)
         )
     )
@@ -93,7 +93,7 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scenarios:
-    """The numbered scenarios of a bank; number and bank alone determine each."""
+    """The scenarios of a bank; a scenario depends only on its number and these fields."""
 
     kinds: int
     most: int
@@ -121,15 +121,17 @@ class Scenarios:
         pools(self.kinds, self.most, self.total, name)
 
     def scenario(self, number: int) -> Scenario:
-        """Return a scenario of the bank: a pool, then values of both seats, drawn uniformly."""
+        """Return scenario ``number``: a random pool, then random values of both seats."""
         all_pools = pools(self.kinds, self.most, self.total)
         stream = Stream.from_seed(self.bank).child(f"{NAME} {self.kinds} {self.most} {self.total}")
         stream = stream.child(number)
         counts = all_pools[stream.integer(0, len(all_pools))]
-        options = valuations(counts, self.total)
+        all_values = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
-            first, second = (options[stream.integer(draw + seat, len(options))] for seat in (0, 1))
-            if _share_interest(first, second):
+            first, second = (
+                all_values[stream.integer(draw + seat, len(all_values))] for seat in (0, 1)
+            )
+            if _are_valid_values(first, second):
                 return Scenario(counts, (first, second))
         raise AssertionError  # itertools.count never ends
 
@@ -150,11 +152,11 @@ class BargainTable:
     @property
     def done(self) -> bool:
         """Whether an offer was accepted, the talks were broken off, or no message is left."""
-        is_ended = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
-        return is_ended or len(self.messages) >= self.limit
+        has_ended = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
+        return has_ended or len(self.messages) >= self.limit
 
     @property
-    def left(self) -> int:
+    def messages_left(self) -> int:
         """Number of messages of both seats together that are left."""
         return self.limit - len(self.messages)
 

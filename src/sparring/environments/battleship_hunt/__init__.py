@@ -13,7 +13,7 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
-from sparring.environments.battleship_hunt.fleets import SHIPS, waters
+from sparring.environments.battleship_hunt.fleets import MAX_SHIPS, fleet_placements
 from sparring.environments.drawing.boards import BoardCell, grid
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import paragraph
@@ -26,7 +26,7 @@ from sparring.environments.options import check_range, entry_of
 # the name registered with OpenSpiel; OpenSpiel's own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
-# layouts come from rejection sampling; at least this share of random placements must be layouts
+# rejection sampling draws layouts; at least this share of random placements must be valid
 MIN_LAYOUT_SHARE = 1e-4
 BLOCK_SIZE = 256  # number of random placements drawn at once
 
@@ -38,11 +38,11 @@ def lengths_of(fleet: str) -> tuple[int, ...]:
         ConfigError: the fleet is not 1 to 4 positive integers.
     """
     words = fleet.split()
-    if not 1 <= len(words) <= SHIPS or not all(
+    if not 1 <= len(words) <= MAX_SHIPS or not all(
         word.isascii() and word.isdigit() and int(word) > 0 for word in words
     ):
         raise ConfigError(
-            f"{NAME}: fleet={fleet!r} must be the lengths of 1 to {SHIPS} ships, separated by "
+            f"{NAME}: fleet={fleet!r} must be the lengths of 1 to {MAX_SHIPS} ships, separated by "
             'spaces; write fleet="3 2".'
         )
     return tuple(sorted(map(int, words), reverse=True))
@@ -50,13 +50,13 @@ def lengths_of(fleet: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def check_fleet_fits(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> None:
-    """Refuse a fleet that does not fit, or whose layouts are too rare for rejection sampling.
+    """Check that a fleet fits, and that its layouts are not too rare for rejection sampling.
 
     Raises:
         ConfigError: the fleet does not fit, or its layouts are too rare.
     """
-    water = waters(rows, columns, lengths, touch)
-    share = water.tally().ordered / max(1, prod(map(len, water.masks)))
+    all_placements = fleet_placements(rows, columns, lengths, touch)
+    share = all_placements.tally().num_ordered / max(1, prod(map(len, all_placements.masks)))
     if share < MIN_LAYOUT_SHARE:
         raise ConfigError(
             f"{NAME}: ships of {', '.join(map(str, lengths))} "
@@ -73,26 +73,25 @@ def fleet_of(
     """Return layout number ``index`` of a bank by rejection sampling, all layouts equally likely.
 
     Returns:
-        each ship's cells as a bit mask, ships of equal length in ascending order.
+        each ship's cells as a bit mask; ships of equal length are in ascending order.
     """
-    water = waters(rows, columns, lengths, touch)
+    all_placements = fleet_placements(rows, columns, lengths, touch)
     ships = range(len(lengths))
     stream = (
         Stream.from_seed(bank)
         .child(f"{NAME} {rows} {columns} {' '.join(map(str, lengths))} {int(touch)}")
         .child(index)
     )
-    generator = stream.generator()
+    generator, num_placements = stream.generator(), [len(masks) for masks in all_placements.masks]
     while True:
-        for places in generator.integers(
-            0, [len(options) for options in water.masks], size=(BLOCK_SIZE, len(lengths))
-        ).tolist():
+        block = generator.integers(0, num_placements, size=(BLOCK_SIZE, len(lengths)))
+        for indices in block.tolist():
             if all(
-                water.compatible[ship][other][places[ship], places[other]]
+                all_placements.compatible[ship][other][indices[ship], indices[other]]
                 for ship in ships
                 for other in range(ship)
             ):
-                masks = [int(water.masks[ship][places[ship]]) for ship in ships]
+                masks = [int(all_placements.masks[ship][indices[ship]]) for ship in ships]
                 return tuple(sorted(masks, key=lambda mask: (-mask.bit_count(), mask)))
 
 
@@ -112,7 +111,7 @@ class BattleshipOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sea(BattleshipOptions, Table):
-    """A position: the ships, the cells shot at, in order, and the answers.
+    """A position: the ships, the cells shot at and the answers, both in order of the shots.
 
     Action ids are the cells in reading order; an answer is an index into ``ANSWERS``.
     """
@@ -173,7 +172,7 @@ class Sea(BattleshipOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 0 before the end; then 1 for a sunk fleet, else 0 or the share of cells hit."""
+        """Return the share of ship cells hit, or whether the fleet is sunk; 0 before the end."""
         if self.player != TERMINAL:
             return [0.0]
         return [
@@ -186,7 +185,7 @@ class Sea(BattleshipOptions, Table):
         return f"layout {index}" if player < 0 else word_of(self.columns, index)
 
     def feedback(self, number: int) -> tuple[str, ...]:
-        """Return the words after shot ``number``: its answer, and how the game ended."""
+        """Return the words after shot ``number``: its answer, and at the end the result."""
         is_last = self.player == TERMINAL and number == len(self.moves) - 1
         return (
             ANSWERS[self.answers[number]],
@@ -203,12 +202,12 @@ class Sea(BattleshipOptions, Table):
         return f"shots: {' '.join(words)}"
 
     def view(self, seat: int) -> str:
-        """Return the rows: "." not shot at, "o" a miss, "x" a hit, "s" a hit that sank a ship."""
-        signs = ["."] * self.cells
+        """Return the board: "." no shot, "o" a miss, "x" a hit, "s" a hit that sank a ship."""
+        characters = ["."] * self.cells
         for move, answer in zip(self.moves, self.answers, strict=True):
-            signs[move] = "oxs"[answer]
+            characters[move] = "oxs"[answer]
         return "/".join(
-            "".join(signs[start : start + self.columns])
+            "".join(characters[start : start + self.columns])
             for start in range(0, self.cells, self.columns)
         )
 
@@ -224,7 +223,7 @@ def word_of(columns: int, index: int) -> str:
 
 
 def rules(options: BattleshipOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the numbers of actions and turns of the game, and its first table."""
     return Rules(
         opening=Sea(**asdict(options), lengths=lengths_of(options.fleet)),
         actions=options.rows * options.columns,
@@ -249,33 +248,34 @@ class BattleshipHunt(BankGame):
 
     Every shot gets the answer miss, hit or sunk.
 
-    Chance draws one of ``layouts`` layouts of the fleet, all equally likely, at the start; nothing
-    else is random. The draw is uniform over all ways to lay the ships across or down without
-    overlap. "sunk" is the answer to the shot that hits the last cell of a ship; the answer does not
-    say which ship. A second shot at a cell is illegal. The game ends when all ships are sunk or no
-    shot is left. In brief style the answer is one word, and the last turn adds "won" or "lost".
+    At the start chance draws one of the ``layouts`` layouts of the bank, all equally likely;
+    nothing else is random. Each layout of the bank is a uniform draw from all ways to place the
+    ships across or down without overlap. "sunk" is the answer to the shot that hits the last cell
+    of a ship; the answer does not say which ship. A second shot at a cell is illegal. The game ends
+    when all ships are sunk or no shot is left. In brief style the answer is one word, and the last
+    turn adds "won" or "lost".
 
-    Not OpenSpiel's ``battleship``, in which two seats lay ships and shoot at each other.
+    OpenSpiel's ``battleship`` is another game: two seats place ships and shoot at each other.
 
     Easy to hard: 3 x 3, "2", 5 shots; 4 x 4, "3 2", 10; 6 x 6, "3 2 2", 20; 8 x 8, "4 3 2", 35.
 
     Args:
-        rows: 1 to 8.
-        columns: 1 to 8.
-        fleet: length of each ship, 1 to 4 ships, such as "3 2 2"; one is at most as long as the
-            longer side of the board.
-        shots: at least the number of ship cells, at most the number of all cells.
+        rows: number of rows, 1 to 8.
+        columns: number of columns, 1 to 8.
+        fleet: lengths of 1 to 4 ships, such as "3 2 2"; a ship is at most as long as the longer
+            side of the board.
+        shots: number of shots, from the number of ship cells to the number of all cells.
         layouts: number of layouts in the bank, 1 to 100,000.
         bank: seed of the bank: layout number i depends only on ``rows``, ``columns``,
             ``fleet``, ``touch``, ``bank`` and i.
         touch: whether ships may lie side by side or corner to corner.
-        pay: 1 if all ships are sunk, else 0; or with "share" the share of the ships' cells that are
-            hit.
+        pay: "sunk": 1 if all ships are sunk, else 0; "share": the share of the ships' cells that
+            are hit.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: a number out of range, or a fleet that does not fit, or fits in less than 1 of
-            10,000 ways to drop its ships.
+        ConfigError: a number is out of range, or the fleet does not fit, or less than 1 of 10,000
+            random placements of the fleet is valid.
 
     Reference: Milton Bradley, "Battleship", 1967; Fiat and Shamir, "How to find a battleship",
     1989; Sevenster, "Battleships as a decision problem", 2004.
@@ -293,7 +293,7 @@ class BattleshipHunt(BankGame):
             )
         check_fleet_fits(rows, columns, lengths, options.touch)
         check_range(f"{NAME}: shots", options.shots, sum(lengths), rows * columns)
-        # the order of the ships in the option makes no difference
+        # fleets that differ only in the order of their ships are equal
         options = replace(options, fleet=" ".join(map(str, lengths)))
         cells = range(options.rows * options.columns)
         words = tuple(word_of(options.columns, cell) for cell in cells)
@@ -307,32 +307,37 @@ class BattleshipHunt(BankGame):
         return (*ANSWERS, "won", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to shots from ply ``since`` - 1 on; the opening repeats the shots."""
-        table, out = state.table, []
+        """Return the answers to shots from ply ``since`` - 1 on; ``since`` 0: also the shots."""
+        table, texts = state.table, []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
                 word, feedback = self.words[event.action], table.feedback(event.ply)
                 if self.brief:
-                    out += [*([] if since else [word]), *feedback]
+                    texts += [*([] if since else [word]), *feedback]
                     continue
-                out.append(f"You shot at {word}: {ANSWER_SENTENCES[table.answers[event.ply]]}")
-                out += [
-                    "All ships are sunk." if end == "won" else "You have no shots left."
-                    for end in feedback[1:]
+                texts.append(f"You shot at {word}: {ANSWER_SENTENCES[table.answers[event.ply]]}")
+                texts += [
+                    "All ships are sunk." if result == "won" else "You have no shots left."
+                    for result in feedback[1:]
                 ]
-        return out
+        return texts
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        head = "  " + " ".join(str(column + 1) for column in range(self.columns))
+        column_names = "  " + " ".join(str(column + 1) for column in range(self.columns))
         lines = [
             f"{'abcdefgh'[number]} {' '.join(row)}"
             for number, row in enumerate(table.view(0).split("/"))
         ]
         legend = "The board ('.' not shot at, 'o' a miss, 'x' a hit, 's' a hit that sank a ship):"
-        ships = len(table.lengths) - table.sunk
+        num_afloat = len(table.lengths) - table.sunk
         return "\n".join(
-            [legend, head, *lines, f"Shots left: {table.shots_left}. Ships left: {ships}."]
+            [
+                legend,
+                column_names,
+                *lines,
+                f"Shots left: {table.shots_left}. Ships left: {num_afloat}.",
+            ]
         )
 
     def revealed(self, state: State) -> str:
@@ -344,11 +349,11 @@ class BattleshipHunt(BankGame):
         return f"The ships: {'; '.join(' '.join(ship) for ship in cells)}."
 
     def paint_table(self, canvas: Canvas, table: Sea, seat: int | None) -> None:
-        ships = sum(table.ships) if seat is None else 0
+        ship_cells = sum(table.ships) if seat is None else 0
         answers = dict(zip(table.moves, table.answers, strict=True))
         last_cell = table.moves[-1] if table.moves else -1
         cells = [
-            _cell(answers.get(cell), bool(ships >> cell & 1), cell == last_cell)
+            _cell(answers.get(cell), bool(ship_cells >> cell & 1), cell == last_cell)
             for cell in range(table.cells)
         ]
         board = [
@@ -359,38 +364,38 @@ class BattleshipHunt(BankGame):
         paragraph(canvas, _status_sentence(table), colour="dim")
 
     def describe_table(self, table: Sea, seat: int | None) -> str:
-        hit = [
+        hit_cells = [
             word_of(table.columns, move)
             for move, answer in zip(table.moves, table.answers, strict=True)
             if answer
         ]
         ships = ""
         if seat is None:
-            layout = (
+            ship_texts = (
                 " ".join(
                     word_of(table.columns, cell) for cell in range(table.cells) if ship >> cell & 1
                 )
                 for ship in table.ships
             )
-            ships = f" The ships lie on {'; '.join(layout)}."
-        return f"{_status_sentence(table)} Hit so far: {', '.join(hit) or 'nothing'}.{ships}"
+            ships = f" The ships lie on {'; '.join(ship_texts)}."
+        return f"{_status_sentence(table)} Hit so far: {', '.join(hit_cells) or 'nothing'}.{ships}"
 
 
-def _cell(answer: int | None, ship: bool, is_last: bool) -> BoardCell:
-    fill = "sky" if ship else "none"
+def _cell(answer: int | None, has_ship: bool, is_last: bool) -> BoardCell:
+    fill = "sky" if has_ship else "none"
     if answer is None:
         return BoardCell(fill=fill)
     if not answer:
         return BoardCell(fill="panel", shape="dot", colour="dim", marked=is_last)
     if answer == 1:
-        colour = "black" if ship else "red"
+        colour = "black" if has_ship else "red"
         return BoardCell("X", fill=fill, colour=colour, marked=is_last, bold=True)
     return BoardCell("X", fill=fill, shape="disc", colour="red", marked=is_last, bold=True)
 
 
 def _status_sentence(table: Sea) -> str:
-    afloat = len(table.lengths) - table.sunk
-    remaining = f"{table.shots_left} shots and {afloat} of {len(table.lengths)} ships are left."
+    num_afloat = len(table.lengths) - table.sunk
+    remaining = f"{table.shots_left} shots and {num_afloat} of {len(table.lengths)} ships are left."
     if not table.moves:
         return remaining
     word = word_of(table.columns, table.moves[-1])
@@ -399,22 +404,22 @@ def _status_sentence(table: Sea) -> str:
 
 def _rules(table: Sea) -> str:
     lengths, cells = table.lengths, sum(table.lengths)
-    lies = "Ships lie straight, across or down, and never overlap" + (
+    placement = "Ships lie straight, across or down, and never overlap" + (
         "; they may touch." if table.touch else " or touch, not even at corners."
     )
-    pay = (
+    payoff_rule = (
         f"You get 1/{cells} point for every cell of a ship that you hit."
         if table.pay == "share"
         else "You get 1 point if all ships are sunk, else 0."
     )
     return (
         f"You hunt a hidden fleet on {table.rows} rows and {table.columns} "
-        f"columns: {len(lengths)} ship(s), of {', '.join(map(str, lengths))} cell(s). {lies} On "
-        "your turn you shoot at a cell that you have not shot at before; b3 is row b (rows from "
+        f"columns: {len(lengths)} ship(s), of {', '.join(map(str, lengths))} cell(s). {placement} "
+        "On your turn you shoot at a cell that you have not shot at before; b3 is row b (rows from "
         "the top: a, b, ...), column 3 (columns from the left). You are told miss, hit, or, when "
         "every cell of the ship has been hit, that it is sunk, but not which ship it is. You "
         f"have {table.shots} shots; the game ends when they are spent or all ships are "
-        f"sunk. {pay}"
+        f"sunk. {payoff_rule}"
     )
 
 

@@ -16,9 +16,9 @@ Masks = npt.NDArray[np.uint64]  # sets of cells as bit masks, in reading order
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-# most ships: from the fourth on, each ship multiplies the time by its placements (up to 112)
-SHIPS = 4
-CELLS = 64
+# a fourth ship multiplies the time by its number of placements, up to 112
+MAX_SHIPS = 4
+MAX_CELLS = 64
 
 
 def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
@@ -38,36 +38,36 @@ def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
 
 def halo(rows: int, columns: int, mask: int) -> int:
     """Return the cells of a set and all cells around them."""
-    out = 0
+    cells = 0
     for cell in (cell for cell in range(rows * columns) if mask >> cell & 1):
         row, column = divmod(cell, columns)
         for r, c in product(
             range(max(row - 1, 0), min(row + 2, rows)),
             range(max(column - 1, 0), min(column + 2, columns)),
         ):
-            out |= 1 << r * columns + c
-    return out
+            cells |= 1 << r * columns + c
+    return cells
 
 
 class Tally(NamedTuple):
     """The number of fleets, and for each ship the number of fleets with each placement."""
 
-    fleets: int
-    # for each ship, [placements]; ships of equal length are distinct, so divide by ``ordered``
+    num_fleets: int
+    # for each ship, [placements]: the number of fleets with the placement, as in ``num_ordered``
     counts: tuple[Floats, ...]
-    ordered: int  # ``fleets`` where ships of equal length are distinct
+    num_ordered: int  # number of fleets if ships of equal length are distinct
 
-    def chances(self, waters: Waters) -> Floats:
+    def chances(self, grid: FleetPlacements) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
         expected = sum(
-            (count @ cover for count, cover in zip(self.counts, waters.covers, strict=True)),
-            np.zeros(waters.cells),
+            (count @ cover for count, cover in zip(self.counts, grid.covers, strict=True)),
+            np.zeros(grid.cells),
         )
-        return np.asarray(expected / self.ordered, dtype=np.float64)
+        return np.asarray(expected / self.num_ordered, dtype=np.float64)
 
 
-class Waters:
-    """The placements of the ships of a fleet on a grid, and which of them are compatible.
+class FleetPlacements:
+    """The placements of each ship of a fleet on a grid, and the compatible pairs of placements.
 
     Args:
         rows, columns: size of the grid, at most 64 cells.
@@ -80,24 +80,24 @@ class Waters:
 
     def __init__(self, rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> None:
         if (
-            rows * columns > CELLS
-            or not 1 <= len(lengths) <= SHIPS
+            rows * columns > MAX_CELLS
+            or not 1 <= len(lengths) <= MAX_SHIPS
             or list(lengths) != sorted(lengths, reverse=True)
         ):
             raise ValueError(
-                f"Waters: {rows} rows, {columns} columns, lengths {lengths}; write at most {CELLS} "
-                f"cells and 1 to {SHIPS} lengths, descending."
+                f"FleetPlacements: {rows} rows, {columns} columns, lengths {lengths}; write at "
+                f"most {MAX_CELLS} cells and 1 to {MAX_SHIPS} lengths, descending."
             )
         self.cells, self.lengths = rows * columns, lengths
-        places = [placements(rows, columns, length) for length in lengths]
-        self.masks: list[Masks] = [np.array(masks, dtype=np.uint64) for masks in places]
-        blocked = self.masks
+        masks_of_ships = [placements(rows, columns, length) for length in lengths]
+        self.masks: list[Masks] = [np.array(masks, dtype=np.uint64) for masks in masks_of_ships]
+        blocked_cells = self.masks
         if not touch:
-            halos = ([halo(rows, columns, mask) for mask in masks] for masks in places)
-            blocked = [np.array(masks, dtype=np.uint64) for masks in halos]
+            halos = ([halo(rows, columns, mask) for mask in masks] for masks in masks_of_ships)
+            blocked_cells = [np.array(masks, dtype=np.uint64) for masks in halos]
         self.compatible: list[list[Floats]] = [
             [((mask[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
-            for mask in blocked
+            for mask in blocked_cells
         ]
         self.covers: list[Floats] = [
             (
@@ -105,16 +105,16 @@ class Waters:
             ).astype(np.float64)
             for masks in self.masks
         ]
-        # orders of ships of equal length, which ``Tally.ordered`` counts separately
+        # number of orders of the ships of equal length; ``Tally.num_ordered`` counts each order
         self.num_orders = prod(factorial(number) for number in Counter(lengths).values())
 
     def tally(self, usable: Sequence[Flags] | None = None, hits: int = 0) -> Tally:
         """Return the number of fleets of usable placements that together cover all of ``hits``.
 
-        Ships do not overlap, so a fleet covers all hits if the hits that its ships cover sum to
-        their number. Placements are grouped by the number of hits that they cover. The number of
-        compatible placements i, j, k is the sum of A[i, j] B[i, k] C[j, k]. All are integers below
-        2^53, so exact.
+        Ships do not overlap, so a fleet covers all hits if the numbers of hits that its ships cover
+        sum to the number of all hits. Placements are grouped by the number of hits that they cover.
+        The number of compatible placements i, j, k is the sum of A[i, j] B[i, k] C[j, k]. All
+        numbers are integers below 2^53, so floats hold them exactly.
 
         Args:
             usable: the placements of each ship that may be used; None: all.
@@ -140,30 +140,31 @@ class Waters:
             counts = self._count_compatible(groups, 0)
             for total, index, count in zip(totals, groups, counts, strict=True):
                 total[index] += count
-        ordered = round(totals[0].sum())
-        return Tally(ordered // self.num_orders, totals, ordered)
+        num_ordered = round(totals[0].sum())
+        return Tally(num_ordered // self.num_orders, totals, num_ordered)
 
-    def _count_compatible(self, parts: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
-        """Return, for each placement of each ship from ``first`` on, the compatible fleets."""
-        if len(parts) == 1:
-            return [np.ones(len(parts[0]))]
+    def _count_compatible(self, groups: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
+        """Return the number of fleets with each placement of each ship from ``first`` on."""
+        if len(groups) == 1:
+            return [np.ones(len(groups[0]))]
         matrices = [
             [
                 self.compatible[first + i][first + j][np.ix_(rows, columns)]
-                for j, columns in enumerate(parts)
+                for j, columns in enumerate(groups)
             ]
-            for i, rows in enumerate(parts)
+            for i, rows in enumerate(groups)
         ]
-        if len(parts) == 2:
+        if len(groups) == 2:
             return [matrices[0][1].sum(1), matrices[0][1].sum(0)]
-        if len(parts) == 3:
+        if len(groups) == 3:
             a, b, c = matrices[0][1], matrices[0][2], matrices[1][2]
             return [((a @ c) * b).sum(1), ((a.T @ b) * c).sum(1), ((b.T @ a) * c.T).sum(1)]
-        totals = [np.zeros(len(part)) for part in parts]
-        for number in range(len(parts[0])):
+        totals = [np.zeros(len(group)) for group in groups]
+        for number in range(len(groups[0])):
             compatible = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
             counts = self._count_compatible(
-                [part[index] for part, index in zip(parts[1:], compatible, strict=True)], first + 1
+                [group[index] for group, index in zip(groups[1:], compatible, strict=True)],
+                first + 1,
             )
             totals[0][number] = counts[0].sum()
             for total, index, count in zip(totals[1:], compatible, counts, strict=True):
@@ -171,35 +172,39 @@ class Waters:
         return totals
 
     def fleets(self, tally: Tally, hits: int = 0) -> Iterator[tuple[int, ...]]:
-        """Yield the fleets that were counted, ships of equal length in ascending order."""
-        places = [np.flatnonzero(count).tolist() for count in tally.counts]
+        """Yield the fleets of a tally, each with ships of equal length in ascending order."""
+        indices = [np.flatnonzero(count).tolist() for count in tally.counts]
         masks = [row.tolist() for row in self.masks]
-        yield from self._fleets(places, masks, hits, ())
+        yield from self._fleets(indices, masks, hits, ())
 
     def _fleets(
         self,
-        places: list[list[int]],
+        indices: list[list[int]],
         masks: list[list[int]],
-        uncovered: int,
-        chosen: tuple[int, ...],
+        hits_left: int,
+        fleet: tuple[int, ...],
     ) -> Iterator[tuple[int, ...]]:
-        ship = len(chosen)
-        if ship == len(places):
-            if not uncovered:
-                yield tuple(masks[other][placement] for other, placement in enumerate(chosen))
+        ship = len(fleet)
+        if ship == len(indices):
+            if not hits_left:
+                yield tuple(masks[other][placement] for other, placement in enumerate(fleet))
             return
-        if uncovered.bit_count() > sum(self.lengths[ship:]):
+        if hits_left.bit_count() > sum(self.lengths[ship:]):
             return
-        previous = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
-        rows = [self.compatible[other][ship][placement] for other, placement in enumerate(chosen)]
-        for placement in places[ship]:
-            if placement > previous and all(row[placement] for row in rows):
+        previous = fleet[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
+        compatible_rows = [
+            self.compatible[other][ship][placement] for other, placement in enumerate(fleet)
+        ]
+        for placement in indices[ship]:
+            if placement > previous and all(row[placement] for row in compatible_rows):
                 yield from self._fleets(
-                    places, masks, uncovered & ~masks[ship][placement], (*chosen, placement)
+                    indices, masks, hits_left & ~masks[ship][placement], (*fleet, placement)
                 )
 
 
 @lru_cache(maxsize=64)
-def waters(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> Waters:
+def fleet_placements(
+    rows: int, columns: int, lengths: tuple[int, ...], touch: bool
+) -> FleetPlacements:
     """Return the placements of a fleet, from a cache."""
-    return Waters(rows, columns, lengths, touch)
+    return FleetPlacements(rows, columns, lengths, touch)

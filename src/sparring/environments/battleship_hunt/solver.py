@@ -14,7 +14,14 @@ from sparring.core.errors import OracleError
 from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.battleship_hunt import Sea, fleet_of
-from sparring.environments.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
+from sparring.environments.battleship_hunt.fleets import (
+    Flags,
+    FleetPlacements,
+    Floats,
+    Masks,
+    Tally,
+    fleet_placements,
+)
 
 Fleet = tuple[int, ...]  # each ship's cells as a bit mask
 
@@ -24,15 +31,16 @@ class LongBattleshipSearchError(Exception):
 
 
 class BattleshipSearch:
-    """Best play against equally likely fleets (repeats allowed), by dynamic programming on beliefs.
+    """Best play against equally likely fleets, by dynamic programming on beliefs.
 
-    A belief is a set of fleets, as bits, with the cells shot at. A value is a sum over its fleets:
-    the fleets sunk in time or, with ``share``, the cells that are still hit. All fleets have the
-    same number of cells, so all fleets of a belief have the same number of cells afloat.
+    A fleet may occur several times. A belief is a set of fleets, as a bit mask, with the cells shot
+    at. A value is a sum over the fleets of a belief: the number of fleets sunk in time or, with
+    ``share``, the number of later hits. All fleets have the same number of cells, so all fleets of
+    a belief have the same number of cells afloat.
     """
 
-    def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
-        self.share, self.limit = share, beliefs
+    def __init__(self, fleets: list[Fleet], cells: int, share: bool, max_beliefs: int) -> None:
+        self.share, self.limit = share, max_beliefs
         self.fleets_at: list[int] = [0] * cells  # the fleets with a ship in each cell
         # the ships in each cell, each with its fleets
         self.ships_at: list[dict[int, int]] = [{} for _ in range(cells)]
@@ -43,63 +51,67 @@ class BattleshipSearch:
                     self.ships_at[cell][ship] = self.ships_at[cell].get(ship, 0) | 1 << number
         self._values: dict[tuple[int, int, int], int] = {}
 
-    def bound(self, fleets: int, afloat: int, shots: int) -> int:
-        """Return the most that shots get of ``afloat`` cells if the fleet is known."""
-        return fleets * min(afloat, shots) if self.share else fleets * (afloat <= shots)
+    def bound(self, num_fleets: int, afloat: int, shots_left: int) -> int:
+        """Return an upper bound on the value: the value if the player knew the fleet."""
+        return num_fleets * (min(afloat, shots_left) if self.share else afloat <= shots_left)
 
-    def shot_value(self, alive: int, shot: int, afloat: int, shots: int, cell: int) -> int:
-        """Return the value of a shot then best play; ``alive`` are the possible fleets."""
-        hit, all_shots = alive & self.fleets_at[cell], shot | 1 << cell
-        sunk = 0
-        for ship, fleets in self.ships_at[cell].items():
-            if not ship & ~all_shots:
-                sunk |= fleets
-        total = self.value(alive & ~hit, all_shots, afloat, shots - 1)
-        total += self.value(hit & sunk, all_shots, afloat - 1, shots - 1) + self.value(
-            hit & ~sunk, all_shots, afloat - 1, shots - 1
-        )
-        return total + hit.bit_count() if self.share else total
+    def shot_value(
+        self, fleets: int, earlier_shots: int, afloat: int, shots_left: int, cell: int
+    ) -> int:
+        """Return the value of a shot and best play after it."""
+        hit_fleets, shots = fleets & self.fleets_at[cell], earlier_shots | 1 << cell
+        sunk_fleets, shots_left = 0, shots_left - 1
+        for ship, ship_fleets in self.ships_at[cell].items():
+            if not ship & ~shots:
+                sunk_fleets |= ship_fleets
+        total = self.value(fleets & ~hit_fleets, shots, afloat, shots_left)
+        total += self.value(hit_fleets & sunk_fleets, shots, afloat - 1, shots_left)
+        total += self.value(hit_fleets & ~sunk_fleets, shots, afloat - 1, shots_left)
+        return total + hit_fleets.bit_count() if self.share else total
 
-    def value(self, alive: int, shot: int, afloat: int, shots: int) -> int:
+    def value(self, fleets: int, shots: int, afloat: int, shots_left: int) -> int:
         """Return the value of best play.
 
         Raises:
             LongBattleshipSearchError: the search needs more beliefs than its limit.
         """
-        upper_bound = self.bound(alive.bit_count(), afloat, shots)
+        upper_bound = self.bound(fleets.bit_count(), afloat, shots_left)
         if not upper_bound:
             return 0
-        hits = [alive & fleets for fleets in self.fleets_at]
-        options = [
-            (cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1
+        hit_fleets = [fleets & cell_fleets for cell_fleets in self.fleets_at]
+        cells = [
+            (cell, hit.bit_count())
+            for cell, hit in enumerate(hit_fleets)
+            if hit and not shots >> cell & 1
         ]
-        if len(options) == afloat:  # one fleet is left, up to the division into ships
+        if len(cells) == afloat:  # all fleets of the belief have the same cells
             return upper_bound
-        belief = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), shots
+        possible_cells = sum(1 << cell for cell, hit in enumerate(hit_fleets) if hit)
+        belief = fleets, shots & possible_cells, shots_left
         total = self._values.get(belief)
         if total is None:
             if len(self._values) >= self.limit:
                 raise LongBattleshipSearchError
-            self._values[belief] = 0  # counts towards the limit; no belief recurs below itself
-            self._values[belief] = total = self._best(alive, shot, afloat, shots, options)
+            self._values[belief] = 0  # counts towards the limit; no later belief equals this one
+            self._values[belief] = total = self._best(fleets, shots, afloat, shots_left, cells)
         return total
 
     def _best(
-        self, alive: int, shot: int, afloat: int, shots: int, options: list[tuple[int, int]]
+        self, fleets: int, shots: int, afloat: int, shots_left: int, cells: list[tuple[int, int]]
     ) -> int:
-        num_fleets, best = alive.bit_count(), 0
+        num_fleets, best = fleets.bit_count(), 0
         ranked = []
-        for cell, hit in options:
+        for cell, num_hit in cells:
             bound = (
-                self.share * hit
-                + self.bound(hit, afloat - 1, shots - 1)
-                + self.bound(num_fleets - hit, afloat, shots - 1)
+                self.share * num_hit
+                + self.bound(num_hit, afloat - 1, shots_left - 1)
+                + self.bound(num_fleets - num_hit, afloat, shots_left - 1)
             )
-            ranked.append((-bound, -hit, cell))
+            ranked.append((-bound, -num_hit, cell))
         for bound, _, cell in sorted(ranked):
             if -bound <= best:
                 break
-            best = max(best, self.shot_value(alive, shot, afloat, shots, cell))
+            best = max(best, self.shot_value(fleets, shots, afloat, shots_left, cell))
         return best
 
 
@@ -111,40 +123,40 @@ GREEDY = 0.5  # certainty of a judgement by the hit probability
 class ShotAnswers(NamedTuple):
     """The answers to all shots so far, as bit masks of cells."""
 
-    shot: int
-    hits: int  # the sinking ones too
-    # the cell of each answer "sunk", and the hits up to it: the ship is among them
+    shot_cells: int
+    hits: int  # all hits, also those that sank a ship
+    # (cell, hits so far) of each answer "sunk"; these hits contain the sunk ship
     sinkings: tuple[tuple[int, int], ...]
 
     def allows(self, masks: Masks) -> Flags:
-        """Return which placements of a ship agree with the answers in the ship's cells.
+        """Return for each placement of a ship whether it agrees with the answers in its cells.
 
-        All shots at a ship afloat were hits. A sunk ship was sunk by the last shot at it only.
+        All shots at a ship afloat were hits. Only the last shot at a sunk ship had answer "sunk".
         """
-        sinking = np.uint64(sum(cell for cell, _ in self.sinkings))
-        untouched = masks & np.uint64(self.shot & ~self.hits) == 0
-        complete = np.zeros(len(masks), dtype=bool)
+        sinking_cells = np.uint64(sum(cell for cell, _ in self.sinkings))
+        has_no_miss = masks & np.uint64(self.shot_cells & ~self.hits) == 0
+        is_sunk = np.zeros(len(masks), dtype=bool)
         for cell, hits in self.sinkings:
-            complete |= (masks & sinking == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
-        afloat = (masks & sinking == 0) & (masks & ~np.uint64(self.hits) != 0)
-        allowed: Flags = untouched & (complete | afloat)
+            is_sunk |= (masks & sinking_cells == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
+        is_afloat = (masks & sinking_cells == 0) & (masks & ~np.uint64(self.hits) != 0)
+        allowed: Flags = has_no_miss & (is_sunk | is_afloat)
         return allowed
 
 
 def shot_answers(table: Sea) -> ShotAnswers:
     """Return the answers that the hunter has seen."""
-    shot = hits = 0
+    shot_cells = hits = 0
     sinkings = []
     for move, answer in zip(table.moves, table.answers, strict=True):
-        shot |= 1 << move
+        shot_cells |= 1 << move
         hits |= (answer > 0) << move
         if answer == 2:
             sinkings.append((1 << move, hits))
-    return ShotAnswers(shot, hits, tuple(sinkings))
+    return ShotAnswers(shot_cells, hits, tuple(sinkings))
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the visible board, and the hits up to each that sank a ship."""
+    """Return the visible board, and for each sunk ship the hits until it sank."""
     return f"{state.table.view(0)} {sorted(shot_answers(state.table).sinkings)}"
 
 
@@ -159,24 +171,24 @@ class Posterior(NamedTuple):
     """The distribution over layouts that agree with the answers."""
 
     chances: Floats  # probability of a ship in each cell, [cells]
-    fleets: int  # number of layouts; with prior "bank", repeats in the bank count
+    num_layouts: int  # with prior "bank", equal layouts of the bank count separately
     entropy: float
-    layouts: list[Fleet]  # all layouts if their number is within the limit, else empty
+    layouts: list[Fleet]  # all layouts, or [] if they are more than the limit
 
 
-def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -> Posterior:
-    """Return the posterior given the answers; it lists the layouts if there are at most ``most``.
+def posterior_of(table: Sea, prior: Literal["uniform", "bank"], max_layouts: int = 0) -> Posterior:
+    """Return the posterior given the answers, with all layouts if at most ``max_layouts`` agree.
 
     Raises:
         OracleError: no layout agrees with the answers.
     """
     answers = shot_answers(table)
-    water = waters(table.rows, table.columns, table.lengths, table.touch)
-    usable = [answers.allows(masks) for masks in water.masks]
+    placements = fleet_placements(table.rows, table.columns, table.lengths, table.touch)
+    usable = [answers.allows(masks) for masks in placements.masks]
     posterior = (
-        _posterior_of_bank(table, water, usable, answers, most)
+        _posterior_of_bank(table, placements, usable, answers, max_layouts)
         if prior == "bank"
-        else _posterior_by_counting(water, usable, answers, most)
+        else _posterior_by_counting(placements, usable, answers, max_layouts)
     )
     if posterior is None:
         raise OracleError(
@@ -187,26 +199,29 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
 
 
 def _posterior_by_counting(
-    water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
+    placements: FleetPlacements, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
-    tally: Tally = water.tally(usable, answers.hits)
-    if not tally.fleets:
+    tally: Tally = placements.tally(usable, answers.hits)
+    number = tally.num_fleets
+    if not number:
         return None
-    fleets = list(water.fleets(tally, answers.hits)) if tally.fleets <= limit else []
-    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), fleets)
+    layouts = list(placements.fleets(tally, answers.hits)) if number <= limit else []
+    return Posterior(tally.chances(placements), number, log(number), layouts)
 
 
 def _posterior_of_bank(
-    table: Sea, water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
+    table: Sea, placements: FleetPlacements, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
-    places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
+    allowed_ships = [
+        set(masks[flags].tolist()) for masks, flags in zip(placements.masks, usable, strict=True)
+    ]
     layouts = _bank(
         table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts
     )
     fleets = [
         fleet
         for fleet in layouts
-        if all(ship in ships for ship, ships in zip(fleet, places, strict=True))
+        if all(ship in ships for ship, ships in zip(fleet, allowed_ships, strict=True))
         and not answers.hits & ~sum(fleet)
     ]
     if not fleets:
@@ -234,25 +249,26 @@ def battleship_hunt(
     What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, the
     value of a shot is exactly the return of best play after it. Else the value is the probability
     that the shot hits, in units of the game. With ``pay`` "sunk" this is the probability itself;
-    with "share" it is the share of the ships' cells that are hit with this shot if nothing is hit
-    later. The best shots are those of the largest value.
+    with "share" it is the expected share of the ships' cells that are hit if no later shot hits.
+    The best shots are those with the largest value.
     When to use: through oracle ``posterior``, on game ``battleship_hunt``.
     Mathematics: a layout agrees if each ship agrees with the answers in its cells and the ships
     cover all hits. All shots at a ship afloat are hits. The last shot at a sunk ship has the answer
     "sunk". n layouts agree, n_c of them with a ship in cell c:
         P(ship in c | answers) = n_c / n
-    by ``environments.battleship_hunt.fleets``, in integers. Best play with k shots left is
+    by ``environments.battleship_hunt.fleets``, in integers. The value of best play
+    with k shots left, summed over the layouts in B and the answers a, is
         V(B, k) = max_c [hits(B, c) + sum_a V(B_c=a, k - 1)]
-    summed over the layouts in B and the answers a. The search skips cells that no layout of B has,
-    and cells whose value, if the layout were known, is not above the best so far.
+    The search skips cells that are empty in all layouts of B, and cells whose upper bound (the
+    value if the player knew the layout) is not above the best value so far.
         entropy = log n
-    For a bank that has a layout more than once, entropy = -sum P log P over different layouts.
+    If the bank has a layout several times, entropy = -sum P log P over different layouts.
     Pitfalls: the likeliest hit is not always the best shot: a miss can give more information, and
     "sunk" can matter more than a hit. If the hit probability replaces the value, the certainty is
     0.5, which marks an approximation and is not a probability. ``bound`` is then the largest
     possible error, mostly wide (0 for the last shot). When too few shots are left to sink all,
     every shot is worth exactly 0 with ``pay`` "sunk", and all are best. Four ships on 8 x 8 take
-    0.1 s, fewer 0.01 s; a search that fails adds up to 0.2 s.
+    0.1 s, fewer ships 0.01 s; a search that fails adds up to 0.2 s.
     Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
     1998; Fiat and Shamir, 1989.
     Verified by: tests/environments/battleship_hunt/test_solver.py,
@@ -263,8 +279,8 @@ def battleship_hunt(
             model of the game without its bank. "bank": only the layouts of the bank are possible,
             as for a player who has memorised the bank.
         worlds: largest number of possible layouts for which best play is computed; 0: never.
-        beliefs: number of beliefs after which the search returns the hit probability, at
-            least 0. The count restarts with every state, so a judgement depends only on the state.
+        beliefs: number of beliefs, at least 0, after which the search gives up and the value is the
+            hit probability. Each state has its own count, so earlier states have no effect on it.
     """
     table: Sea = state.table
     posterior = posterior_of(table, prior, worlds)
@@ -283,34 +299,35 @@ def battleship_hunt(
 
 def _hit_values(table: Sea, chances: list[float]) -> tuple[list[float], float]:
     """Return hit probabilities in the game's units, and a bound on their distance to best play."""
-    total, shots, gain = sum(table.lengths), table.shots_left - 1, 0.0
+    total, later_shots, bound = sum(table.lengths), table.shots_left - 1, 0.0
     afloat = total - table.hits
     if table.pay == "share":
-        if shots:  # an upper bound: play with a known layout
-            gain = max(
-                chance * min(afloat - 1, shots) + (1.0 - chance) * min(afloat, shots)
+        if later_shots:  # an upper bound: play with a known layout
+            bound = max(
+                chance * min(afloat - 1, later_shots) + (1.0 - chance) * min(afloat, later_shots)
                 for chance in chances
             )
-        return [(table.hits + chance) / total for chance in chances], gain / total
-    if shots:  # a miss loses if every shot is needed
-        gain = max(max(chance, 1.0 - chance if shots >= afloat else 0.0) for chance in chances)
-    return chances, gain
+        return [(table.hits + chance) / total for chance in chances], bound / total
+    if later_shots:  # a miss loses if every shot is needed
+        bound = max(
+            max(chance, 1.0 - chance if later_shots >= afloat else 0.0) for chance in chances
+        )
+    return chances, bound
 
 
 def _best_play(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
-    """Return the value of best play after each legal shot, None if the search is too long."""
-    search, shot = (
-        BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
-        sum(1 << move for move in table.moves),
-    )
-    alive, total = (1 << len(fleets)) - 1, sum(table.lengths)
+    """Return the value of best play after each legal shot; None: the search is too long."""
+    search = BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs)
+    shot_cells = sum(1 << move for move in table.moves)
+    all_fleets, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
-        sums = [
-            search.shot_value(alive, shot, afloat, table.shots_left, cell) for cell in table.legal()
+        values = [
+            search.shot_value(all_fleets, shot_cells, afloat, table.shots_left, cell)
+            for cell in table.legal()
         ]
     except LongBattleshipSearchError:
         return None
     return [
-        (table.hits + gain / len(fleets)) / total if table.pay == "share" else gain / len(fleets)
-        for gain in sums
+        (table.hits + value / len(fleets)) / total if table.pay == "share" else value / len(fleets)
+        for value in values
     ]

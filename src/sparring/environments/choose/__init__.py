@@ -74,14 +74,14 @@ class ChooseEnvironment(CombinedEnvironment):
         pairs = list(zip(numerals(len(candidates)), candidates, strict=True))
         key = f"{earlier_key}{observation.key} {candidates_key(candidates)}"
         if self.brief:
-            choices = " ".join(f"{number} {action}" for number, action in pairs)
+            choices_text = " ".join(f"{number} {action}" for number, action in pairs)
             ask = ""
         else:
             lines = (f"{number}. {' '.join(action.split()) or NOTHING}" for number, action in pairs)
-            choices = "Your choices:\n" + "\n".join(lines)
+            choices_text = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
-        view = join_texts([observation.view, choices], self.brief) if observation.view else ""
-        prompt = join_texts([observation.prompt, choices], self.brief)
+        view = join_texts([observation.view, choices_text], self.brief) if observation.view else ""
+        prompt = join_texts([observation.prompt, choices_text], self.brief)
         return observation._replace(prompt=prompt, ask=ask, key=key, view=view)
 
 
@@ -89,17 +89,17 @@ class ChoosePlay(CombinedPlay):
     """A play in which a seat sees candidates and replies with a number.
 
     Attributes:
-        draws: candidates of each seat that acts next, in the order of the draws.
-        candidates: the same candidates of each seat, in the order of their numbers.
-        chosen: the last candidates of each seat, and the one that it chose.
+        draws: seat that acts next -> its candidates, in the order of the draws.
+        candidates: seat that acts next -> its candidates, in the order of their numbers.
+        choices: seat -> its last candidates, and the candidate that it chose.
     """
 
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
         super().__init__(rules, play)
         self.stream = stream
         self.num_choices = (0,) * rules.num_seats
-        self.keys = ("",) * rules.num_seats  # the earlier candidates of each seat as text
-        self.chosen: dict[int, tuple[tuple[str, ...], str]] = {}
+        self.keys = ("",) * rules.num_seats  # the earlier candidates of each seat, as text
+        self.choices: dict[int, tuple[tuple[str, ...], str]] = {}
         self.draws: dict[int, tuple[str, ...]] = {}
         self.candidates: dict[int, tuple[str, ...]] = {}
         try:
@@ -159,7 +159,7 @@ class ChoosePlay(CombinedPlay):
         actions = dict(replies)
         for seat, candidates in self.candidates.items():
             actions[seat] = candidates[int(replies[seat]) - 1]
-            self.chosen = {**self.chosen, seat: (candidates, actions[seat])}
+            self.choices = {**self.choices, seat: (candidates, actions[seat])}
             self.keys = tuple(
                 f"{key}{candidates_key(candidates)}" if player == seat else key
                 for player, key in enumerate(self.keys)
@@ -177,33 +177,35 @@ class ChoosePlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for line in self._candidate_lines(seat):
-            heading(canvas, line[0])
-            printed_lines(canvas, line[1])
+        for title, lines in self._candidate_lines(seat):
+            heading(canvas, title)
+            printed_lines(canvas, lines)
 
     def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return (heading, numbered candidates) of a seat, or of all seats for seat None."""
-        lines, roles = list[tuple[str, list[str]]](), self.rules.roles
+        sections, roles = list[tuple[str, list[str]]](), self.rules.roles
         for player in range(self.rules.num_seats):
             if seat not in (None, player):
                 continue
             if player in self.candidates:
-                lines.append(
+                sections.append(
                     (f"Candidates of {roles[player]}", _numbered_lines(self.candidates[player]))
                 )
-            elif player in self.chosen:
-                candidates, action = self.chosen[player]
-                lines.append((f"{roles[player]} chose among", _numbered_lines(candidates, action)))
-        return lines
+            elif player in self.choices:
+                candidates, action = self.choices[player]
+                sections.append(
+                    (f"{roles[player]} chose among", _numbered_lines(candidates, action))
+                )
+        return sections
 
     def described(self, seat: int | None) -> str:
         parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
         return " ".join([super().described(seat), *parts])
 
 
-def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> list[str]:
+def _numbered_lines(candidates: Sequence[str], choice: str | None = None) -> list[str]:
     return [
-        f"{number} {action}{' (chosen)' if action == chosen else ''}"
+        f"{number} {action}{' (chosen)' if action == choice else ''}"
         for number, action in zip(numerals(len(candidates)), candidates, strict=True)
     ]
 
@@ -216,7 +218,7 @@ ASK_OTHER = "Propose another action."
 
 
 class ChooseWithProposerSeats(ChooseEnvironment):
-    """Rules in which every seat has a proposer: another seat in the same team."""
+    """Rules in which every seat has a proposer, which is another seat of its team."""
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__(inner, proposer, choosers)
@@ -275,7 +277,7 @@ class ProposerSeatsPlay(ChoosePlay):
         return tuple(self.play.returns) * 2
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the figures of the wrapped environment; a proposer has those of its chooser."""
+        """Return the figures of the wrapped environment; a proposer gets its chooser's figures."""
         return {name: tuple(values) * 2 for name, values in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
@@ -289,11 +291,11 @@ class ProposerSeatsPlay(ChoosePlay):
         if not self._is_proposer(seat):
             return super().legal(seat)
         chooser = self.inner_seat(seat)
-        excluded = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
+        earlier_proposals = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
         legal = self.play.legal(chooser)
-        return (
-            None if legal is None else tuple(action for action in legal if action not in excluded)
-        )
+        if legal is None:
+            return None
+        return tuple(action for action in legal if action not in earlier_proposals)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number or the proposed action in a reply."""
@@ -342,9 +344,9 @@ class ProposerSeatsPlay(ChoosePlay):
         proposals, choosers = self.proposals, tuple(self.candidates)
         super().step(replies)
         for seat in choosers:
-            proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
-            start, end = (CHOSEN_PREFIX, "") if self.rules.brief else ("What was chosen:", ".")
-            self.news[proposer] = f"{start} {action}{end}"
+            proposer, action = seat + self.rules.inner.num_seats, self.choices[seat][1]
+            prefix, suffix = (CHOSEN_PREFIX, "") if self.rules.brief else ("What was chosen:", ".")
+            self.news[proposer] = f"{prefix} {action}{suffix}"
             self.keys = tuple(
                 f"{key}{join_actions((*proposals[seat], action))}|" if player == proposer else key
                 for player, key in enumerate(self.keys)
@@ -362,7 +364,7 @@ class ProposerSeatsPlay(ChoosePlay):
         return ending_of(self.play, self.inner_seat(seat))
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat at the end; a proposer sees the same as its chooser."""
+        """Return the information revealed at the end; a proposer gets its chooser's information."""
         return shown_of(self.play, self.inner_seat(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -379,12 +381,12 @@ class ProposerSeatsPlay(ChoosePlay):
     def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
         """Return the candidates that a seat sees, and the proposals that a proposer made."""
         choosers = self._seats_without_candidates()
-        proposal_lines = [
+        sections = [
             (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
             for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._candidate_lines(seat), *proposal_lines]
+        return [*super()._candidate_lines(seat), *sections]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]
@@ -433,9 +435,9 @@ def choose(
         proposer: "weights" (default): the environment draws the candidates. "seat": each seat has
             a proposer, the role ROLE_proposer of its team, which acts ``count`` times before the
             seat. A frozen policy or any player can have this role. "seat" has no exact figures.
-        count: number of candidates of a decision, 1 to 26; fewer if there are fewer proposals.
+        count: largest number of candidates of a decision, 1 to 26.
         proposals: weights of the actions that the proposer knows, {rock: 0.6, paper: 0.4}; other
-            actions are never proposed if one of these is legal. null (default): equal weights of
+            actions are proposed only if all of these are illegal. null (default): equal weights of
             all legal actions.
         diverse: whether candidates are drawn until ``count`` are different.
         shuffle: whether candidates are shown in random order; otherwise in the order of the legal
@@ -457,15 +459,15 @@ def choose(
     inner = inner_of("choose", environment)
     _check_words(proposals or {}, inner)
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
-    drawer = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
+    source = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return ChooseEnvironment(inner, drawer, seats)
+        return ChooseEnvironment(inner, source, seats)
     if proposals is not None:
         raise ConfigError(
-            "environments 'choose': 'proposals' need proposer: weights; leave them out, and let "
-            "the player in the seat ROLE_proposer propose."
+            "environments 'choose': 'proposals' need proposer: weights; write that, or leave them "
+            "out: the player in the seat ROLE_proposer proposes."
         )
-    return ChooseWithProposerSeats(inner, drawer, seats)
+    return ChooseWithProposerSeats(inner, source, seats)
 
 
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The proposer of ``choose``: draws, chances and order of candidates."""
+"""The proposer of ``choose``: draws, probabilities and order of candidates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Proposer:
     Args:
         count: largest number of candidates.
         weights: weight of each action to propose; {}: all legal actions have equal weights.
-        diverse: whether to draw until ``count`` candidates are different.
+        diverse: whether to draw without replacement.
         shuffle: whether to show candidates in random order.
     """
 
@@ -123,7 +123,7 @@ def candidates_key(candidates: Sequence[str]) -> str:
 
 
 def join_actions(actions: Sequence[str]) -> str:
-    """Return actions as one line, different for different actions."""
+    """Return actions as one line; different actions give different lines."""
     texts = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
     return "/".join(texts)
 

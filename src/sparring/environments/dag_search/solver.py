@@ -11,16 +11,16 @@ ORACLE = "planning"  # the oracle that calls this solver
 
 
 def dag_search(state: Situation) -> SolverResult | None:
-    """Exact value of every width of the next wave, where workers have no faults.
+    """Exact value of every width of the next wave, if workers make no mistakes.
 
     What: the value of a width is the largest share of all sub-tasks that can be finished after it
-    in the critical steps left. A worker's decisions are not judged.
+    in the critical steps left. The solver does not judge a worker's decisions.
     When to use: through oracle ``planning``, on ``dag_search``.
     Mathematics: with S the finished sub-tasks, l the steps left, n the number of sub-tasks and
     F(S, w) the first w that are ready:
         V(S, l) = max over w of V(S', l'),  V(S, 0) = |S| / n,  V(all, l) = 1
         l' = max(l - 1 - handout w - max over i in F(S, w) of d_i, 0)
-        S' = S + those of F(S, w) with d_i <= l - 1 - handout w
+        S' = S + all i in F(S, w) with d_i <= l - 1 - handout w
     Pitfalls: with enough steps left all widths have the value 1. The number of reachable sets grows
     with the sub-tasks that are ready at once. With 12 sub-tasks it is small, because the first
     ready ones are always handed out first.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, on
-from sparring.environments.drawing.words import visible, width_of
+from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, text_hue
+from sparring.environments.drawing.words import visible_text, width_of
 
 INSIDE = WIDTH - 2 * EDGE
 
@@ -15,7 +15,7 @@ class BoardCell(NamedTuple):
     """A cell of a board.
 
     Attributes:
-        text: a sign or a short word.
+        text: a character or a short word.
         fill: colour of the cell.
         shape: "disc", "ring", "square", a small "dot", or "" for no shape.
         colour: colour of the shape or of the text.
@@ -48,15 +48,15 @@ def grid(
         cells: row by row.
         rows: names of the rows, at the left.
         columns: names of the columns.
-        boxes: rows and columns between thick lines; 0: no thick lines.
+        boxes: numbers of rows and of columns between thick lines; 0: no thick lines.
         most: largest side of a square, in units.
         below: whether the names of the columns are below the board.
     """
-    wide, high = len(cells[0]), len(cells)
-    side = min(most, (INSIDE - 40) / wide)
-    left = (WIDTH - side * wide) / 2
-    head = 20.0 if columns else 0.0
-    top = canvas.reserve(head + side * high) + (0 if below else head)
+    num_columns, num_rows = len(cells[0]), len(cells)
+    side = min(most, (INSIDE - 40) / num_columns)
+    left = (WIDTH - side * num_columns) / 2
+    names_height = 20.0 if columns else 0.0
+    top = canvas.reserve(names_height + side * num_rows) + (0 if below else names_height)
     for r, row in enumerate(cells):
         if rows:
             canvas.text(
@@ -71,10 +71,10 @@ def grid(
         for c, cell in enumerate(row):
             _cell(canvas, cell, left + side * c, top + side * r, side)
     for c, name in enumerate(columns):
-        y = top + side * high + 16 if below else top - 6
+        y = top + side * num_rows + 16 if below else top - 6
         x = left + side * (c + 0.5)
         canvas.text(x, y, name, size=14, colour="dim", anchor="middle", width=side)
-    _lines(canvas, (left, top), (wide, high), side, boxes)
+    _lines(canvas, (left, top), (num_columns, num_rows), side, boxes)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if cell.marked:
@@ -97,7 +97,7 @@ def _cell(canvas: Canvas, cell: BoardCell, x: float, y: float, side: float) -> N
         canvas.disc(*middle, side * 0.12, fill=cell.colour)
     if cell.text:
         size = min(side * (0.5 if len(cell.text) < 3 else 0.3), 30)
-        colour = on(cell.colour) if cell.shape == "disc" else cell.colour
+        colour = text_hue(cell.colour) if cell.shape == "disc" else cell.colour
         canvas.text(
             middle[0],
             middle[1] + size * 0.36,
@@ -117,30 +117,30 @@ def _lines(
     side: float,
     boxes: tuple[int, int],
 ) -> None:
-    (left, top), (wide, high) = corner, size
-    for r in range(high + 1):
-        is_thick = r in (0, high) or (boxes[0] and r % boxes[0] == 0)
+    (left, top), (num_columns, num_rows) = corner, size
+    for r in range(num_rows + 1):
+        is_thick = r in (0, num_rows) or (boxes[0] and r % boxes[0] == 0)
         canvas.line(
             left,
             top + side * r,
-            left + side * wide,
+            left + side * num_columns,
             top + side * r,
             colour="dim" if is_thick else "rule",
             thick=2 if is_thick else 1,
         )
-    for c in range(wide + 1):
-        is_thick = c in (0, wide) or (boxes[1] and c % boxes[1] == 0)
+    for c in range(num_columns + 1):
+        is_thick = c in (0, num_columns) or (boxes[1] and c % boxes[1] == 0)
         canvas.line(
             left + side * c,
             top,
             left + side * c,
-            top + side * high,
+            top + side * num_rows,
             colour="dim" if is_thick else "rule",
             thick=2 if is_thick else 1,
         )
 
 
-LABEL = 112.0  # width of the label before a row, in units
+LABEL_WIDTH = 112.0  # width of the label before a row, in units
 PIPS = {  # offsets of the pips of a die from its middle
     1: ((0, 0),),
     2: ((-1, -1), (1, 1)),
@@ -171,13 +171,13 @@ def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
         return EDGE
     if colour != "none":
         canvas.box(EDGE, y - 13, 8, 18, fill=colour, corner=2)
-    begin = EDGE + (14 if colour != "none" else 0)
-    canvas.text(begin, y, label, size=14, width=LABEL - 18)
-    return EDGE + LABEL
+    start = EDGE + (14 if colour != "none" else 0)
+    canvas.text(start, y, label, size=14, width=LABEL_WIDTH - 18)
+    return EDGE + LABEL_WIDTH
 
 
 def cards(
-    canvas: Canvas, label: str, hand: Sequence[Card], *, colour: str = "none", high: float = 58
+    canvas: Canvas, label: str, hand: Sequence[Card], *, colour: str = "none", height: float = 58
 ) -> None:
     """Draw a row of cards after a label.
 
@@ -186,38 +186,38 @@ def cards(
         label: words before the cards.
         hand: the cards.
         colour: colour of a mark before the label, such as a seat's.
-        high: height of a card.
+        height: height of a card, in units.
     """
-    notes = 16 if any(card.note for card in hand) else 0
-    top = canvas.reserve(high + notes)
-    left = _label_row(canvas, label, top + high / 2 + 5, colour)
-    wide = min(high * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
+    note_height = 16 if any(card.note for card in hand) else 0
+    top = canvas.reserve(height + note_height)
+    left = _label_row(canvas, label, top + height / 2 + 5, colour)
+    width = min(height * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
     for number, card in enumerate(hand):
-        x = left + (wide + 6) * number
+        x = left + (width + 6) * number
         is_hidden = not card.face
-        size = min(22.0, (wide - 6) / max(1.0, BOLD * width_of(visible(card.face), 1)))
-        _tile(canvas, (x, top, wide, high), is_hidden, corner=5)
+        size = min(22.0, (width - 6) / max(1.0, BOLD * width_of(visible_text(card.face), 1)))
+        _tile(canvas, (x, top, width, height), is_hidden, corner=5)
         canvas.text(
-            x + wide / 2,
-            top + high / 2 + 8,
+            x + width / 2,
+            top + height / 2 + 8,
             card.face or "?",
             size=size,
             bold=not is_hidden,
             colour="dim" if is_hidden else "ink",
             anchor="middle",
-            width=wide,
+            width=width,
         )
         if card.colour != "ink":
-            canvas.box(x + 4, top + 4, wide - 8, 7, fill=card.colour, corner=2)
+            canvas.box(x + 4, top + 4, width - 8, 7, fill=card.colour, corner=2)
         if card.note:
             canvas.text(
-                x + wide / 2,
-                top + high + 14,
+                x + width / 2,
+                top + height + 14,
                 card.note,
                 size=13,
                 colour="dim",
                 anchor="middle",
-                width=wide + 4,
+                width=width + 4,
             )
 
 
@@ -256,34 +256,34 @@ def discs(
     after: str = "",
     radius: float = 14,
 ) -> None:
-    """Draw a row of discs after a label, each with a sign and a colour.
+    """Draw a row of discs after a label, each with a character and a colour.
 
     Args:
         canvas: the canvas.
         label: words before the row.
-        row: (sign, colour) per disc; the colour "none" is an empty disc.
+        row: (character, colour) per disc; the colour "none" is an empty disc.
         colour: colour of a mark before the label.
-        after: words after the row.
+        after: words at the right of the row.
         radius: largest radius of a disc; many discs are smaller.
     """
-    left = EDGE + LABEL if label else EDGE
-    room = WIDTH - EDGE - left - (110 if after else 0)
-    radius = min(radius, (room / max(1, len(row)) - 4) / 2)
-    high = max(2 * radius, 18)
-    top = canvas.reserve(high)
-    _label_row(canvas, label, top + high / 2 + 5, colour)
-    for number, (sign, fill) in enumerate(row):
-        x, y = left + radius + (2 * radius + 4) * number, top + high / 2
+    left = EDGE + LABEL_WIDTH if label else EDGE
+    free_width = WIDTH - EDGE - left - (110 if after else 0)
+    radius = min(radius, (free_width / max(1, len(row)) - 4) / 2)
+    height = max(2 * radius, 18)
+    top = canvas.reserve(height)
+    _label_row(canvas, label, top + height / 2 + 5, colour)
+    for number, (character, fill) in enumerate(row):
+        x, y = left + radius + (2 * radius + 4) * number, top + height / 2
         canvas.disc(x, y, radius, fill=fill, edge="dim" if fill in ("none", "white") else "none")
         canvas.text(
             x,
             y + radius * 0.36,
-            sign,
+            character,
             size=max(radius, 8),
             anchor="middle",
             bold=True,
-            colour="ink" if fill == "none" else "black" if fill == "white" else on(fill),
+            colour="ink" if fill == "none" else "black" if fill == "white" else text_hue(fill),
             width=2 * radius,
         )
     if after:
-        canvas.text(WIDTH - EDGE, top + high / 2 + 5, after, size=14, anchor="end", width=108)
+        canvas.text(WIDTH - EDGE, top + height / 2 + 5, after, size=14, anchor="end", width=108)

@@ -14,11 +14,11 @@ from typing import Literal, get_args
 
 from sparring.core.errors import UnknownNameError
 from sparring.environments.base import Theme as Theme
-from sparring.environments.drawing.words import as_printed, shorten, visible
+from sparring.environments.drawing.words import line_with_blanks, shorten, visible_text
 
 WIDTH = 400.0  # width in units, shown at 320 to 480 pixels
 EDGE = 12.0  # margin on each side, in units
-GAP = 8.0  # distance between two pieces, in units
+GAP = 8.0  # distance between two parts, in units
 BOLD = 1.12  # relative width of bold letters
 SEATS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
 
@@ -61,8 +61,8 @@ THEMES: Mapping[Theme, Mapping[str, str]] = {
 _ROOT = re.compile(r'<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>(?:<title>[^<]*</title>)?')
 
 
-def on(hue: str) -> str:
-    """Return the best colour for text on a filled shape."""
+def text_hue(hue: str) -> str:
+    """Return the best colour for text on a shape of colour ``hue``."""
     return "white" if hue == "blue" else "black" if hue in HUES else "ink"
 
 
@@ -72,7 +72,7 @@ def seat_colour(seat: int) -> str:
 
 
 class Canvas:
-    """A growing drawing; ``y`` is the top of the next piece.
+    """A drawing that grows downwards; ``y`` is the top of the next part.
 
     Args:
         theme: "light" or "dark".
@@ -88,7 +88,7 @@ class Canvas:
         self._parts: list[str] = []
 
     def reserve(self, height: float) -> float:
-        """Reserve this height for the next part, and return its top."""
+        """Reserve a height for the next part, and return the part's top."""
         top, self.y = self.y, self.y + height + GAP
         return top
 
@@ -109,7 +109,7 @@ class Canvas:
         Args:
             x: position of the start, middle or end of the line, by ``anchor``.
             y: position of the base line.
-            words: any text, cut to ``width``.
+            words: any text; it is shortened to ``width``.
             size: size of the letters, in units.
             colour: name of a colour of the theme.
             anchor: the point of the line at ``x``.
@@ -126,10 +126,10 @@ class Canvas:
             f'fill="{self.colours[colour]}">{escaped}</text>'
         )
 
-    def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
+    def monospaced(self, x: float, y: float, words: str, *, size: float = 14) -> None:
         """Write one line in a monospaced font; blanks are kept, as in a text board."""
         num_letters = int((WIDTH - x - EDGE) / (0.61 * size))
-        escaped = as_printed(words)
+        escaped = line_with_blanks(words)
         shortened = f"{escaped[: num_letters - 1]}…"
         escaped = html.escape(escaped if len(escaped) <= num_letters else shortened)
         self._parts.append(
@@ -199,7 +199,7 @@ class Canvas:
         self._parts.append(f'{open_tag} fill="{self.colours[fill]}"{stroke}/>')
 
     def inset(self, svg: str) -> None:
-        """Put a picture, scaled to this width, below the other parts.
+        """Put a picture, scaled to the width of the canvas, below the other parts.
 
         The picture must be an ``svg`` with a ``viewBox`` from 0 0, as a canvas makes it; otherwise
         a note replaces it.
@@ -222,7 +222,7 @@ class Canvas:
         Args:
             sentence: description of the picture in words.
         """
-        sentence = html.escape(visible(sentence))
+        sentence = html.escape(visible_text(sentence))
         height = _fmt(max(self.y - GAP + EDGE, 2 * EDGE))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_fmt(WIDTH)} {height}" '

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Theme, on, seat_colour
-from sparring.environments.drawing.words import shorten, visible, width_of, wrap_text
+from sparring.environments.drawing.canvas import (
+    BOLD,
+    EDGE,
+    WIDTH,
+    Canvas,
+    Theme,
+    seat_colour,
+    text_hue,
+)
+from sparring.environments.drawing.words import shorten, visible_text, width_of, wrap_text
 
 INSIDE = WIDTH - 2 * EDGE
 MAX_MESSAGES = 10  # number of the latest messages that a timeline shows
@@ -18,13 +26,13 @@ class TimelineMessage(NamedTuple):
     """A message of a timeline.
 
     Attributes:
-        who: name of the sender.
+        sender: name of the sender.
         text: any text.
         colour: colour of the sender.
         note: a word about the message, such as its effect.
     """
 
-    who: str
+    sender: str
     text: str
     colour: str = "dim"
     note: str = ""
@@ -59,7 +67,7 @@ def printed_lines(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> No
         return
     top = canvas.reserve(18 * min(len(lines), most))
     for number, line in enumerate(lines[:most]):
-        canvas.printed(EDGE, top + 14 + 18 * number, line)
+        canvas.monospaced(EDGE, top + 14 + 18 * number, line)
 
 
 def seats(
@@ -76,8 +84,8 @@ def seats(
         canvas: the canvas.
         roles: name of each seat.
         due: the seats that are due.
-        notes: a word by seat.
-        colours: a colour per seat; (): the usual colours.
+        notes: seat -> a word at the right of its name.
+        colours: a colour per seat; (): the default colours.
     """
     notes = notes or {}
     columns = 1 if len(roles) == 1 else 2
@@ -103,38 +111,38 @@ def seats(
             canvas.polygon(((start, y + 9), (start + 9, y + 15), (start, y + 21)), fill="ink")
             start += 15
         note = notes.get(seat, "")
-        free = width - (start - x) - 8
-        note_width = min(width_of(visible(note), 14), free * 0.6) if note else 0.0
-        canvas.text(start, y + 20, role, bold=seat in due, width=free - note_width - 6)
+        space = width - (start - x) - 8
+        note_width = min(width_of(visible_text(note), 14), space * 0.6) if note else 0.0
+        canvas.text(start, y + 20, role, bold=seat in due, width=space - note_width - 6)
         if note:
             canvas.text(
-                x + width - 8, y + 20, note, size=14, colour="dim", anchor="end", width=free * 0.6
+                x + width - 8, y + 20, note, size=14, colour="dim", anchor="end", width=note_width
             )
 
 
 def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14) -> None:
-    """Draw moves one after the other, the last one outlined.
+    """Draw moves one after another; the last move is outlined.
 
     Args:
         canvas: the canvas.
         moves: (word, name of a colour) per move.
         size: size of the letters.
     """
-    hidden = max(0, len(moves) - MAX_MOVES)
-    items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
-    x, y, high = EDGE, canvas.y, size + 10
+    num_hidden = max(0, len(moves) - MAX_MOVES)
+    items = [*([(f"{num_hidden} before", "dim")] if num_hidden else []), *moves[num_hidden:]]
+    x, y, height = EDGE, canvas.y, size + 10
     for number, (word, colour) in enumerate(items):
         word = shorten(word, size, INSIDE - 18)
-        wide = width_of(word, size) * BOLD + 20
-        if x + wide > WIDTH - EDGE and x > EDGE:
-            x, y = EDGE, y + high + 5
+        width = width_of(word, size) * BOLD + 20
+        if x + width > WIDTH - EDGE and x > EDGE:
+            x, y = EDGE, y + height + 5
         is_last = number == len(items) - 1
-        canvas.box(x, y, wide, high, fill="panel", edge="ink" if is_last else "none", corner=4)
-        canvas.box(x, y, 5, high, fill=colour, corner=2)
-        canvas.text(x + 11, y + high - 8, word, size=size, bold=is_last, width=INSIDE)
-        x += wide + 5
+        canvas.box(x, y, width, height, fill="panel", edge="ink" if is_last else "none", corner=4)
+        canvas.box(x, y, 5, height, fill=colour, corner=2)
+        canvas.text(x + 11, y + height - 8, word, size=size, bold=is_last, width=INSIDE)
+        x += width + 5
     if items:
-        canvas.reserve(y + high - canvas.y)
+        canvas.reserve(y + height - canvas.y)
 
 
 def table(
@@ -160,26 +168,26 @@ def table(
     """
     colours = colours or {}
     columns = max(map(len, rows))
-    first_width = max((width_of(visible(row[0]), size) for row in rows if row), default=0.0) + 14
+    first_width = 14 + max((width_of(visible_text(row[0]), size) for row in rows if row), default=0)
     first_width = min(max(first_width, 24.0), INSIDE * 0.4)
     shares = shares or (1.0,) * (columns - 1)
     widths = [first_width, *((INSIDE - first_width) * share / sum(shares) for share in shares)]
     left_edges = [EDGE, *(EDGE + width for width in accumulate(widths))]
-    high = size + 12
-    top = canvas.reserve(high * len(rows))
+    row_height = size + 12
+    top = canvas.reserve(row_height * len(rows))
     for r, row in enumerate(rows):
         if r:
-            canvas.line(EDGE, top + high * r, WIDTH - EDGE, top + high * r)
+            canvas.line(EDGE, top + row_height * r, WIDTH - EDGE, top + row_height * r)
         for c, words in enumerate(row):
-            x, wide = left_edges[c], widths[c]
+            x, cell_width = left_edges[c], widths[c]
             fill = colours.get((r, c), "none")
             if fill != "none" or (r, c) in marked:
                 edge = "ink" if (r, c) in marked else "none"
                 canvas.box(
                     x + 1,
-                    top + high * r + 2,
-                    wide - 2,
-                    high - 4,
+                    top + row_height * r + 2,
+                    cell_width - 2,
+                    row_height - 4,
                     fill=fill,
                     edge=edge,
                     thick=2,
@@ -187,14 +195,14 @@ def table(
                 )
             is_dim = not r or not c or (r, c) in faint
             canvas.text(
-                x + (2 if not c else wide / 2),
-                top + high * r + size + 4,
+                x + (2 if not c else cell_width / 2),
+                top + row_height * r + size + 4,
                 words,
                 size=size,
                 anchor="start" if not c else "middle",
-                colour=on(fill) if fill != "none" else "dim" if is_dim else "ink",
+                colour=text_hue(fill) if fill != "none" else "dim" if is_dim else "ink",
                 bold=(r, c) in marked,
-                width=wide - 4,
+                width=cell_width - 4,
             )
 
 
@@ -209,20 +217,20 @@ def timeline(
         most: largest number of messages to show.
         lines: largest number of lines of a message.
     """
-    hidden = len(messages) - most
-    if hidden > 0:
-        paragraph(canvas, f"{hidden} before", colour="dim", size=14)
+    num_hidden = len(messages) - most
+    if num_hidden > 0:
+        paragraph(canvas, f"{num_hidden} before", colour="dim", size=14)
     for message in messages[-most:]:
         text_lines = wrap_text(message.text, 15, INSIDE - 16, lines)
         height = 20 + 19 * len(text_lines)
         top = canvas.reserve(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
         canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
-        name = shorten(message.who, 13, INSIDE * 0.6)
+        name = shorten(message.sender, 13, INSIDE * 0.6)
         canvas.text(EDGE + 13, top + 15, name, size=13, bold=True, colour="dim")
         if message.note:
-            room = INSIDE - 34 - width_of(name, 13)
-            canvas.text(WIDTH - EDGE - 8, top + 15, message.note, size=13, anchor="end", width=room)
+            space, x = INSIDE - 34 - width_of(name, 13), WIDTH - EDGE - 8
+            canvas.text(x, top + 15, message.note, size=13, anchor="end", width=space)
         for number, line in enumerate(text_lines):
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
 
@@ -252,7 +260,7 @@ def draw_play(
         roles: name of each seat.
         seat: the seat that looks; None: nothing is hidden.
         theme: "light" or "dark".
-        past: earlier turns of all seats; a seat sees only its own.
+        past: earlier turns of all seats; the picture for a seat has only its own turns.
     """
     if hasattr(play, "draw"):
         picture: str = play.draw(seat, theme)
@@ -260,16 +268,16 @@ def draw_play(
     canvas, due = Canvas(theme), tuple(play.due())
     notes = {}
     if seat is None:
-        notes = {number: f"{value:+g}" for number, value in enumerate(play.returns)}
+        notes = {player: f"{value:+g}" for player, value in enumerate(play.returns)}
     seats(canvas, roles, due, notes)
     messages: list[TimelineMessage] = []
     for turn in past:
         if seat in (None, turn.seat):
             messages += _prompt_messages(roles, turn.seat, turn.prompt)
             messages.append(TimelineMessage(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
-    for number in due:
-        if seat in (None, number):
-            messages += _prompt_messages(roles, number, play.observe(number).text)
+    for player in due:
+        if seat in (None, player):
+            messages += _prompt_messages(roles, player, play.observe(player).text)
     timeline(canvas, messages, lines=LINES)
     if not messages:
         paragraph(canvas, _due_text(roles, due), colour="dim")
@@ -284,7 +292,7 @@ def describe_play(
         text: str = play.described(seat)
         return text
     due = tuple(play.due())
-    due_seats = [number for number in due if seat in (None, number)]
+    due_seats = [player for player in due if seat in (None, player)]
     if due_seats:
         (line,) = wrap_text(play.observe(due_seats[0]).text, 1, 80, 1)
         return f"{_due_text(roles, due)} {roles[due_seats[0]]} is told: {line}"
@@ -296,15 +304,15 @@ def describe_play(
 
 
 def _prompt_messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
-    return [TimelineMessage(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
+    return [TimelineMessage(f"told to {roles[seat]}", prompt)] if visible_text(prompt) else []
 
 
 def _due_text(roles: Sequence[str], due: Sequence[int]) -> str:
-    return due_sentence([roles[number] for number in due])
+    return due_sentence([roles[seat] for seat in due])
 
 
 def due_sentence(names: Sequence[str]) -> str:
-    """Return the sentence about the seats to act; without names the play is over."""
+    """Return a sentence about the seats to act; without names, that the play is over."""
     if not names:
         return "The play is over."
     if len(names) == 1:
@@ -322,11 +330,11 @@ def finished_plays(
         roles: name of each seat.
         seat: the seat that looks; None: nothing is hidden.
         word: name for a play.
-        most: number of latest plays in words; earlier plays are empty messages.
+        most: number of the latest plays with a text; earlier plays are empty messages.
     """
-    hidden = max(0, len(plays) - most)
-    messages = [TimelineMessage("", "")] * hidden
-    for number, play in enumerate(plays[hidden:], start=hidden + 1):
+    num_hidden = max(0, len(plays) - most)
+    messages = [TimelineMessage("", "")] * num_hidden
+    for number, play in enumerate(plays[num_hidden:], start=num_hidden + 1):
         text = describe_play(play, roles, seat).removeprefix("The play is over.").strip()
         returns = play.returns if seat is None else play.returns[seat : seat + 1]
         note = " and ".join(f"{value:+g}" for value in returns)

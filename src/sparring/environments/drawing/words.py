@@ -16,13 +16,13 @@ NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
 BROAD = frozenset("mwMW@%—…")
 
 
-def visible(text: str) -> str:
-    """Return a text on one line, with characters without a shape as numbers, such as [U+202E]."""
+def visible_text(text: str) -> str:
+    """Return a text on one line; characters without a shape become numbers, such as [U+202E]."""
     return " ".join("".join(_visible_characters(text[:MAX_CHARACTERS])).split())
 
 
-def as_printed(text: str) -> str:
-    """Return a line with its blanks, and with characters without a shape as numbers."""
+def line_with_blanks(text: str) -> str:
+    """Return a line with all its blanks; characters without a shape become numbers."""
     return "".join(_visible_characters(text.rstrip()[:MAX_CHARACTERS])).replace(" ", "\u00a0")
 
 
@@ -59,7 +59,7 @@ def _em(character: str) -> float:
 
 def shorten(text: str, size: float, width: float) -> str:
     """Return a text on one line, shortened to ``width``."""
-    text = visible(text)
+    text = visible_text(text)
     return text if width_of(text, size) <= width else _prefix(text, size, width - size) + "…"
 
 
@@ -83,7 +83,7 @@ def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
     """
     lines: list[str] = []
     for line_text in text[:MAX_CHARACTERS].splitlines() or [""]:
-        lines += _break_line(visible(line_text), size, width)
+        lines += _break_line(visible_text(line_text), size, width)
         if len(lines) > most:
             break
     is_shortened = len(lines) > most or len(text) > MAX_CHARACTERS
@@ -97,13 +97,13 @@ def _break_line(text: str, size: float, width: float) -> list[str]:
     """Return a line broken between words, or within a word that is wider than the line."""
     lines = [""]
     for word in text.split():
-        joined = f"{lines[-1]} {word}".strip()
-        if width_of(joined, size) <= width:
-            lines[-1] = joined
+        longer_line = f"{lines[-1]} {word}".strip()
+        if width_of(longer_line, size) <= width:
+            lines[-1] = longer_line
             continue
         while width_of(word, size) > width:
-            fitting = _prefix(word, size, width) or word[:1]
-            lines.append(fitting)
-            word = word[len(fitting) :]
+            prefix = _prefix(word, size, width) or word[:1]
+            lines.append(prefix)
+            word = word[len(prefix) :]
         lines.append(word)
     return [line for line in lines if line] or [""]

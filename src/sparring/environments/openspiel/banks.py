@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.bank import BANKS, OTHER_BANK_SIZE
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import Game, State
 
@@ -32,7 +32,7 @@ class BankGame(Game):
     """
 
     size_option: str  # name of the option with the number of initial states in the bank
-    other_size: int = OTHERS  # number of initial states in the other bank
+    other_size: int = OTHER_BANK_SIZE  # number of initial states in the other bank
     # whether prompts leave out the initial state if the bank has only one, so a model learns it
     omits_only_start: bool = False
 

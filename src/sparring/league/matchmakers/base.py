@@ -15,7 +15,7 @@ from sparring.core.errors import PluginError, nearest
 from sparring.core.records import LEARNER as LEARNER
 from sparring.core.records import MAIN, EnvironmentSpec, PlayerRef, ref, refs
 from sparring.core.rng import Stream
-from sparring.environments.base import filled_together
+from sparring.environments.base import seats_by_player
 from sparring.league.payoffs import Payoffs, Results
 from sparring.play.players.mixture import Mixture
 
@@ -78,7 +78,7 @@ class MatchRequest:
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
         """The seats of each player: the seats of a team, or single seats if all are one team."""
-        return filled_together(tuple(self.teams))
+        return seats_by_player(tuple(self.teams))
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:

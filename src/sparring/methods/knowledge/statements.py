@@ -64,7 +64,7 @@ def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Abstra
     gist = play.gist(seat) if gists else None
     if gist is None:
         return AbstractState(f"{seat} {play.observe(seat).key}", legal, legal)
-    meanings = legal if gist.means is None else tuple(map(gist.means, legal))
+    meanings = legal if gist.meaning_of is None else tuple(map(gist.meaning_of, legal))
     return AbstractState(gist.key, legal, _replace_names(meanings, tuple(gist.labels.items())))
 
 

@@ -65,15 +65,15 @@ class Scheduler(TextAgent):
     def _best_width(play: Dag) -> int:
         """Return the number of workers that finishes most sub-tasks in the fewest steps."""
         schedule, finished, steps_left = play.schedule, play.finished, play.steps_left
-        widths = range(1, min(play.rules.workers, len(play.ready())) + 1)
+        widths = range(1, min(play.rules.workers, len(play.ready_tasks())) + 1)
         values = schedule.values(finished, steps_left, widths)
 
         def critical_steps(width: int) -> int:
             """Return the steps until all sub-tasks are finished, even beyond the limit."""
-            tasks = play.ready()[:width]
+            tasks = play.ready_tasks()[:width]
             remainder = schedule.best(finished | sum(1 << task for task in tasks))
-            slowest = max(schedule.steps[task] for task in tasks)
-            return schedule.lead(width) + slowest + remainder.steps
+            slowest = max(schedule.turns[task] for task in tasks)
+            return schedule.lead_steps(width) + slowest + remainder.steps
 
         return min(widths, key=lambda width: (-values[width - 1], critical_steps(width), width))
 

@@ -88,7 +88,7 @@ def test_equilibrium_policy_matches_the_closed_form(stake):
     arrays = walk(tree_of(make_game("bluff", options={"stake": stake})))
     widths = np.array([len(legal) for legal in arrays.legal])
     policy = average_strategies(arrays.tree, arrays.seats, widths, 3000)
-    probabilities = {key: row for (_, key), row in zip(arrays.number, policy, strict=True)}
+    probabilities = {key: row for (_, key), row in zip(arrays.index_of, policy, strict=True)}
     assert probabilities["0 speaker card high"][0] == pytest.approx(1.0, abs=0.01)
     assert probabilities["0 speaker card low"][0] == pytest.approx(stake / (2 + stake), abs=0.02)
     assert probabilities["1 listener heard high"][1] == pytest.approx(2 / (2 + stake), abs=0.02)

@@ -58,7 +58,7 @@ def test_values_of_average_policies_and_best_responses():
     table = average_policy(KUHN_GAME, "cfr_plus", 200)
     values = [best_response_value(KUHN_GAME, seat, table) for seat in (0, 1)]
     assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
-    never_bets = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN_GAME).number})
+    never_bets = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN_GAME).index_of})
     assert best_response_value(KUHN_GAME, 0, never_bets) == pytest.approx(1.0)  # each bet wins the pot
 
 
@@ -72,7 +72,7 @@ def test_tree_search_finds_the_winning_move():
 def test_a_tree_outside_openspiel_can_be_walked():
     assert (has_at_most_histories(Coin(), 7), has_at_most_histories(Coin(), 6)) == (True, False)
     arrays = walk(Coin())
-    assert list(arrays.number) == [(0, "guess")] and arrays.legal == ((0, 1),)
+    assert list(arrays.index_of) == [(0, "guess")] and arrays.legal == ((0, 1),)
     guess_values = policy_values(arrays.tree, arrays.seats, [np.array([0.5, 0.5])])
     assert guess_values.returns.tolist() == [0.5] and guess_values.action[0].tolist() == [0.25, 0.75]
 

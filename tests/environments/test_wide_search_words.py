@@ -198,7 +198,7 @@ def test_notes_are_parsed_and_truncated():
         asked="whose",
     )
     play = WideSearchPlay(wide_search(**FREE_TEXT), world)
-    play.calls = {1: SearchCall((0, 1, 2), 3, open=0)}
+    play.calls = {1: SearchCall((0, 1, 2), 3, open_page=0)}
     for reply, action in (
         ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
         ("note guinea | area | 1", "note Guinea | area | 1"),
@@ -375,7 +375,7 @@ def test_keys_of_the_lead_differ_by_earlier_actions_when_it_writes_at_the_limit(
         return play
 
     first_play, second_play = play_after("search ardan", "open 1"), play_after("search bemir", "open 1")
-    assert first_play.writing and second_play.writing and first_play.observe(0).key != second_play.observe(0).key
+    assert first_play.must_write and second_play.must_write and first_play.observe(0).key != second_play.observe(0).key
 
 
 @pytest.mark.parametrize(

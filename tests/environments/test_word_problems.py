@@ -101,7 +101,7 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, answer):
     problem = Problem(word_problems(style="full"), make_story())
     assert problem.read(0, reply) == answer
     if answer is None:
-        with pytest.raises(GameError, match="not an answer that is due"):
+        with pytest.raises(GameError, match="is no answer, or the episode is over"):
             problem.step({0: reply})
     else:
         problem.step({0: reply})

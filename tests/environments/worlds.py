@@ -201,8 +201,8 @@ def brute_force_judgement(state):
     total_weight = sum(weight for _, weight in histories)
     hidden_probabilities = {}
     for spiel, weight in histories:
-        hidden_probabilities[spiel.table.hidden] = (
-            hidden_probabilities.get(spiel.table.hidden, 0.0) + weight / total_weight
+        hidden_probabilities[spiel.table.secret] = (
+            hidden_probabilities.get(spiel.table.secret, 0.0) + weight / total_weight
         )
     return [value / total_weight for value in action_values(histories)], -sum(
         share * log(share) for share in hidden_probabilities.values() if share

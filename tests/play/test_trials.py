@@ -29,7 +29,7 @@ def attempt_returns(game, episode, deal):
     for moment in moments:
         turns_of_moment = [turn for turn in episode.turns if turn.moment == moment]
         attempt = trial.attempt
-        if trial.reflecting:
+        if trial.is_reflecting:
             notes.add(moment)
         trial.step({turn.seat: turn.action for turn in turns_of_moment})
         if moment not in notes:

@@ -67,7 +67,7 @@ class ConnectFour(Game):
             if column
         )
         discs = f"From the bottom up, {'; '.join(lines)}." if state.trail else "The board is empty."
-        parts = (self.whose(state), self.last_move(state), discs, self.payoff_line(state, seat))
+        parts = (self.due_text(state), self.last_move(state), discs, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

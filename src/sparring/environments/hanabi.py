@@ -311,7 +311,7 @@ class Hanabi(Game):
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
         text = " ".join(hands)
-        parts = (self.whose(state), self.last_move(state), text, self.payoff_line(state, seat))
+        parts = (self.due_text(state), self.last_move(state), text, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

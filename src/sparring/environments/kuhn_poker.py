@@ -105,7 +105,7 @@ class KuhnPoker(Game):
         ]
         return " ".join(
             [
-                self.whose(state),
+                self.due_text(state),
                 *hands,
                 self.on_table(state, seat or 0),
                 self.payoff_line(state, seat),

@@ -333,7 +333,7 @@ class KuhnRounds(Game):
                 f"{roles[0]} has won {position.chips:+d} chips so far.",
             ]
         )
-        return f"{self.whose(state)} {summary} {self.payoff_line(state, seat)}".strip()
+        return f"{self.due_text(state)} {summary} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's chips in the round's pot; 1 if chips are not the outcome."""

@@ -95,7 +95,7 @@ class LiarsDice(Game):
             if seat in (None, player)
         ]
         return " ".join(
-            [self.whose(state), *dice, self.on_table(state, 0), self.payoff_line(state, seat)]
+            [self.due_text(state), *dice, self.on_table(state, 0), self.payoff_line(state, seat)]
         ).strip()
 
     def revealed(self, state: State) -> str:

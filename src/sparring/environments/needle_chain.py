@@ -20,7 +20,7 @@ NAME = "needle_chain"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue")
 STOP = "stop"
 HUES = {"red": "red", "green": "green", "blue": "blue"}  # colours in pictures
-RIGHT = 1  # the action id that pays at the deciding step, the needle: green
+RIGHT = 1  # the action id that pays at the needle, the deciding step: green
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class ChainTable(ChainOptions, Table):
 
 
 def rules(options: ChainOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the numbers of actions and steps of the game, and its first table."""
     return Rules(
         opening=ChainTable(**asdict(options)),
         actions=options.actions + options.stop,
@@ -92,7 +92,7 @@ class NeedleChain(Game):
     """Needle chain for 1 seat: a walk of several decisions, of which exactly one matters.
 
     One step is the needle: if the seat chooses green there, the return at the end is 1, else 0. The
-    true credit of all other decisions is 0. Nothing is random. The walker remembers its walk, so
+    true credit of all other decisions is 0. Nothing is random. The seat remembers its walk, so
     there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
 
     Args:
@@ -113,17 +113,19 @@ class NeedleChain(Game):
         needle, length = options.needle, options.length
         if needle > length:
             raise ConfigError(
-                f"needle_chain: needle={needle} lies beyond the last step; write needle={length} "
+                f"needle_chain: needle={needle} is after the last step; write needle={length} "
                 f"or less, or length={needle}."
             )
         spiel, colours = load(NAME, asdict(options)), COLOURS[: options.actions]
         words = (*colours, *([STOP] if options.stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
         self.length = options.length
-        stops = " You may also choose 'stop', which ends the walk at once." if options.stop else ""
+        stop_text = (
+            " You may also choose 'stop', which ends the walk at once." if options.stop else ""
+        )
         self.rules = (
             f"You walk a chain of {self.length} step(s). At every step you choose one "
-            f"colour: {', '.join(colours)}.{stops} Exactly one step matters, always the "
+            f"colour: {', '.join(colours)}.{stop_text} Exactly one step matters, always the "
             "same one, and there exactly one colour is right. At the end of the walk you get 1 "
             "point if you chose the right colour at that step, and 0 otherwise. Nothing else that "
             "you choose changes your result."
@@ -154,9 +156,9 @@ class NeedleChain(Game):
         paragraph(canvas, ", ".join(path) or "Nothing chosen yet.", colour="dim")
 
     def describe(self, state: State, seat: int | None) -> str:
-        parts = (self.whose(state), self.position(state, 0), self.on_table(state, 0))
-        hidden = (self.revealed(state), self.payoff_line(state, seat)) if seat is None else ()
-        return " ".join(part for part in (*parts, *hidden) if part)
+        parts = (self.due_text(state), self.position(state, 0), self.on_table(state, 0))
+        results = (self.revealed(state), self.payoff_line(state, seat)) if seat is None else ()
+        return " ".join(part for part in (*parts, *results) if part)
 
     def revealed(self, state: State) -> str:
         return f"Step {state.table.needle} mattered, and {COLOURS[RIGHT]} was right."

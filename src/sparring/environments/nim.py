@@ -21,20 +21,21 @@ class Nim(Game):
 
     The options are those of OpenSpiel. In brief style the title is "nim" in normal play and
     "misere" in misere play, and the first prompt lists the piles: "misere first 1 3 5 7". An action
-    names a pile and the number of stones to take from it: "b2". A pile must have that many stones.
+    names a pile and the number of stones to take from it: "b2". The pile must have these stones.
 
     The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
     "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". The seat to act loses
-    normal play if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"). The same holds in misere
-    play if some pile has more than one stone; otherwise an odd number of piles loses.
+    normal play if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"). This also holds in
+    misere play if some pile has more than one stone; otherwise an odd number of piles loses.
 
     Args:
-        pile_sizes: stones of each pile at the start, separated by ";": 1 to 8 piles of 1 to 20.
-        is_misere: whether the seat that takes the last stone loses; else it wins.
+        pile_sizes: stones of each pile at the start, separated by ";": 1 to 8 piles of 1 to 20
+            stones.
+        is_misere: whether the seat that takes the last stone loses; otherwise this seat wins.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: ``pile_sizes`` is not such a list.
+        ConfigError: ``pile_sizes`` has another form.
 
     Reference: Bouton, "Nim, a game with a complete mathematical theory", 1901.
     """
@@ -44,8 +45,8 @@ class Nim(Game):
     style: Style = "brief"
 
     def __post_init__(self) -> None:
-        sizes, misere = _parse_sizes(self.pile_sizes), self.is_misere
-        spiel = load("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
+        sizes, is_misere = _parse_sizes(self.pile_sizes), self.is_misere
+        spiel = load("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": is_misere})
         words = tuple(
             f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
             for index in range(len(sizes) * max(sizes))
@@ -53,9 +54,9 @@ class Nim(Game):
         super().__init__(
             spiel, name="nim", roles=("first", "second"), words=words, style=self.style
         )
-        self.title = "misere" if misere else "nim"
+        self.title = "misere" if is_misere else "nim"
         self.sizes = sizes
-        self.rules = _rules(misere)
+        self.rules = _rules(is_misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
         """Return the current number of stones of each pile."""
@@ -91,7 +92,7 @@ class Nim(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         piles = f"The piles now: {_piles_in_words(self.piles(state))}."
-        parts = (self.whose(state), self.last_move(state), piles, self.payoff_line(state, seat))
+        parts = (self.due_text(state), self.last_move(state), piles, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
@@ -102,12 +103,12 @@ def _piles_in_words(sizes: tuple[int, ...]) -> str:
     return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
 
 
-def _rules(misere: bool) -> str:
-    end = "loses" if misere else "wins"
+def _rules(is_misere: bool) -> str:
+    result = "loses" if is_misere else "wins"
     return (
         "We play nim. There are piles of stones, named by letters. The players take turns; on "
         "your turn you take one stone or more from one pile, as many as you like: b2 takes 2 "
-        f"stones from pile b. Whoever takes the last stone of all {end}."
+        f"stones from pile b. Whoever takes the last stone of all {result}."
     )
 
 

@@ -55,7 +55,7 @@ def check_range(where: str, value: float, low: float, high: float = float("inf")
 
 
 def seats_of(
-    environment: str, option: str, names: Sequence[str], roles: Sequence[str], of: str = ""
+    environment: str, option: str, names: Sequence[str], roles: Sequence[str], owner: str = ""
 ) -> tuple[int, ...]:
     """Return the seats of the roles that an option names.
 
@@ -64,7 +64,7 @@ def seats_of(
         option: name of the option, for errors.
         names: the roles in the option.
         roles: all roles, by seat.
-        of: name of the environment with the roles, for errors; "": the same environment.
+        owner: name of the environment that has the roles, for errors; "": ``environment``.
 
     Raises:
         ConfigError: a role is named twice.
@@ -72,7 +72,7 @@ def seats_of(
     """
     for name in names:
         if name not in roles:
-            raise UnknownNameError(f"role of {of or environment}", name, roles)
+            raise UnknownNameError(f"role of {owner or environment}", name, roles)
     if len(set(names)) != len(names):
         raise ConfigError(
             f"environments {environment!r}: {option}={quoted(names)} names a role twice."

@@ -40,8 +40,8 @@ def divide_items(
     """
     items: tuple[list[float], ...] = ([], [])
     for count, claim_0, claim_1 in zip(counts, *claims, strict=True):
-        num_claimed = claim_0 + claim_1
-        factor = 1.0 if num_claimed <= count else count / num_claimed if over == "share" else 0.0
+        sum_claims = claim_0 + claim_1
+        factor = 1.0 if sum_claims <= count else count / sum_claims if over == "share" else 0.0
         items[0].append(claim_0 * factor)
         items[1].append(claim_1 * factor)
     return items
@@ -70,10 +70,10 @@ def are_opposed(values_0: Counts, values_1: Counts) -> bool:
 class PoolSplit(Bank):
     """Pool split for 2 seats with private values: both claim items of a pool at once.
 
-    What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
-    to each seat. Each seat knows only its own values and claims a number per kind, such as "2 0 1".
-    No seat has to accept: each gets its claim. If the claims to a kind exceed its items, the seats
-    share this kind in proportion to their claims.
+    What: a pool of books, hats and balls is worth ``total`` to each seat, as in ``bargain``. Each
+    seat knows only its own values and claims a number per kind, such as "2 0 1". No seat has to
+    accept: each gets its claim. If the claims to a kind exceed its items, the seats share this kind
+    in proportion to their claims.
     When to use: to study mixed motives in text. If each seat leaves the items that it values
     little, the pool is worth more to both. With ``over: share`` a seat never loses by claiming
     everything in a single play. In ``repeated`` the seats meet again and can reciprocate; in
@@ -83,29 +83,31 @@ class PoolSplit(Bank):
         a                 if a + b <= n
         n a / (a + b)     otherwise, with over=share;   0 with over=nothing
 
-    return of a seat = worth of its items, at its own values, / total.
+    The return of a seat is the worth of its items at its own values, divided by ``total``.
     With ``values: opposed`` each seat can infer from its own values what the other seat wants most.
-    With ``over: share`` each seat has a dilemma: claim everything, or only what it values most.
-    Pitfalls: with ``over: share`` claiming everything is dominant in a single play, and if both do
-    so each gets half of the pool's worth. No seat sees the other's values, even at the end.
+    With ``over: share`` each seat has a dilemma: claim everything, or only the kind it values most.
+    Pitfalls: with ``over: share`` claiming everything is dominant in a single play. If both seats
+    claim everything, each gets half of the pool's worth. No seat sees the other's values, even at
+    the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
     pools of Lewis et al., 2017. Wording and values differ from the authors' code.
     Verified by: tests/environments/test_pool_split.py.
 
     Args:
-        kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: largest number of items of one kind, 1 to 5; the number is drawn from 1 to ``most``.
+        kinds: number of kinds of items, 2 to 4: books, hats, balls, pens.
+        most: largest number of items of one kind, 1 to 5; a pool has 1 to ``most`` of each kind.
         total: worth of the whole pool to each seat, 2 to 20.
         over: rule for a kind whose claims exceed its items: "share" (default), the seats share it
             in proportion to their claims; "nothing", no seat gets it.
-        values: "any" (default): both seats' values are drawn independently. "opposed": of any two
-            kinds one seat values the first more and the other the second, without ties.
+        values: "any" (default): both seats' values are drawn independently. "opposed": the seats
+            rank the kinds in opposite order, without ties.
         scenarios: number of pools with values in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31; another bank has other scenarios.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
-        ConfigError: no pool can be worth ``total`` to both seats, or none with opposed values.
+        ConfigError: no pool can be worth ``total`` to both seats, or no such pool has opposed
+        values.
     """
 
     kinds: Annotated[int, Field(ge=2, le=4)] = 3
@@ -137,7 +139,7 @@ class PoolSplit(Bank):
         self.brief = self.style == "brief"
 
     def start(self, number: int) -> Scenario:
-        """Return scenario ``number``; with opposed values the first such one of n + 100,000 k."""
+        """Return scenario ``number``, or the first opposed one of ``number`` + 100,000 k."""
         scenarios = map(self.source.scenario, itertools.count(number, MAX_SCENARIOS))
         return next(
             scenario
@@ -225,9 +227,9 @@ class SplitPlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return the other seat's claim, and in full style the payoff."""
-        other = " ".join(map(str, self.claims[1 - seat]))
+        other_claim = " ".join(map(str, self.claims[1 - seat]))
         if self.rules.brief:
-            return f"other took {other}"
+            return f"other took {other_claim}"
         claims = zip(self.claims[1 - seat], self.rules.items, strict=True)
         claim_text = ", ".join(f"{count} {kind}" for count, kind in claims)
         return f"The other player named {claim_text}. You got {self.returns[seat]:g}."

@@ -44,9 +44,9 @@ class RepeatedEnvironment(CombinedEnvironment):
         environment: the environment to repeat, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
         rounds: number of plays, 1 to 1000.
-        recall: false (default): the view is that of the current play, so with ``context: markov`` a
+        recall: false (default): the view has only the current play, so with ``context: markov`` a
             seat knows nothing of earlier plays. true: the view begins with the end of the previous
-            play; earlier plays are not in it.
+            play, but has no earlier plays.
 
     Raises:
         ConfigError: the option ``environment`` names no environment.
@@ -61,8 +61,8 @@ class RepeatedEnvironment(CombinedEnvironment):
         inner, rounds = self.inner, self.rounds
         self.max_turns = rounds * inner.max_turns
         self.min_utility, self.max_utility = rounds * inner.min_utility, rounds * inner.max_utility
-        total = inner.utility_sum
-        self.utility_sum = None if total is None else rounds * total
+        inner_sum = inner.utility_sum
+        self.utility_sum = None if inner_sum is None else rounds * inner_sum
 
     def words(self) -> tuple[str, ...]:
         """Return the words for results."""
@@ -134,9 +134,9 @@ class RepeatedPlay(CombinedPlay):
             if seat in (None, player)
         ]
         payoffs = ", ".join(f"{role} {value:+g}" for role, value in results)
-        earlier = f" From the plays before: {payoffs}." if self.earlier_plays else ""
+        earlier_text = f" From the plays before: {payoffs}." if self.earlier_plays else ""
         title = f"Play {self.number + 1} of {self.rules.rounds}."
-        return f"{title} {super().described(seat)}{earlier}"
+        return f"{title} {super().described(seat)}{earlier_text}"
 
 
 def result_text(play: Play, seat: int, payoff: float, brief: bool, reveal: bool = False) -> str:

@@ -39,13 +39,13 @@ class DilemmaOptions:
 class DilemmaTable(Table):
     """A position: the action ids so far; in every round seat 0's id comes first."""
 
-    total: int  # number of rounds
+    num_rounds: int
     payoffs: tuple[tuple[float, float], tuple[float, float]]  # [own action][other seat's action]
     moves: tuple[int, ...] = ()
 
     @property
     def player(self) -> int:
-        return TERMINAL if len(self.moves) == 2 * self.total else len(self.moves) % 2
+        return TERMINAL if len(self.moves) == 2 * self.num_rounds else len(self.moves) % 2
 
     def finished_rounds(self) -> list[Choices]:
         """Return the choices of seats 0 and 1 in every round that has ended."""
@@ -63,12 +63,12 @@ class DilemmaTable(Table):
         return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return the payoffs of the finished rounds."""
+        """Return the sums of the payoffs of the finished rounds."""
         payoffs = [self.pay(choices) for choices in self.finished_rounds()]
         return [float(sum(pair[seat] for pair in payoffs)) for seat in (0, 1)]
 
     def rewards(self) -> list[float]:
-        """Return the payoffs of the last round if the last choice ended it, else zeros."""
+        """Return the payoffs of a round after its second choice, else zeros."""
         return (
             list(self.pay(self.finished_rounds()[-1]))
             if self.moves and len(self.moves) % 2 == 0
@@ -102,7 +102,7 @@ def _choice_letters(choices: tuple[int, ...]) -> str:
 
 
 def rules(options: DilemmaOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the payoffs and the number of turns of the game, and its first table."""
     cooperate_payoffs = (options.reward, options.sucker)
     defect_payoffs = (options.temptation, options.punishment)
     return Rules(
@@ -125,16 +125,16 @@ class RepeatedDilemma(Game):
 
     Choices of a round are simultaneous: seat 1 acts after seat 0 but sees seat 0's choice only when
     the round ends. Each round pays at its end, so a turn's reward is the payoff of its round, and
-    the return is the sum. With a known number of rounds, in every equilibrium both seats always
-    defect on the path of play.
+    the return is the sum. With a known number of rounds, both seats always defect on the path of
+    play of every equilibrium.
 
     With ``told: false`` no prompt gives the number of rounds, and the view (for the context
     strategy ``markov``) shows only the last round, without its number. A policy that reads the
     whole conversation (context ``full``) can still count rounds, and learn when episodes end.
 
     Args:
-        rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
-            2 * (4^rounds - 1) / 3 information states, too many for exact figures of many rounds.
+        rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``. There are
+            2 * (4^rounds - 1) / 3 information states, so exact figures need few rounds.
         temptation: payoff for defecting while the other seat cooperates.
         reward: payoff of each seat if both cooperate.
         punishment: payoff of each seat if both defect.
@@ -156,11 +156,11 @@ class RepeatedDilemma(Game):
     ) -> None:
         check_range("repeated_dilemma: rounds", options.rounds, 1, 6 if told else 100)
         payoffs = list(asdict(options).items())[1:]
-        for (higher, high), (lower, low) in itertools.pairwise(payoffs):
-            if not high > low:
+        for (name, payoff), (next_name, next_payoff) in itertools.pairwise(payoffs):
+            if not payoff > next_payoff:
                 raise ConfigError(
-                    f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
-                    f"write {higher}={low + 1:g}."
+                    f"repeated_dilemma: {name}={payoff:g} must exceed {next_name}={next_payoff:g}; "
+                    f"write {name}={next_payoff + 1:g}."
                 )
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
@@ -192,30 +192,32 @@ class RepeatedDilemma(Game):
     def _round_texts(
         self, table: DilemmaTable, index: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
-        own_action, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        own_action, other_action = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
-            return [other] if since else [own_action, other]
+            return [other_action] if since else [own_action, other_action]
         pay = table.pay(choices)
-        sentence = f"Round {index + 1}: you chose {own_action} and the other player chose {other}."
-        return [f"{sentence} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
+        actions = f"you chose {own_action} and the other player chose {other_action}"
+        points = f"You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."
+        return [f"Round {index + 1}: {actions}. {points}"]
 
     def view(self, state: State, seat: int) -> str:
         """Return the seat's view, without the number of the round if ``told`` is false."""
         if self.shows_num_rounds:
             return super().view(state, seat)
-        role, ended = self.roles[seat], state.table.finished_rounds()
-        last = [ACTIONS[ended[-1][player]] for player in (seat, 1 - seat)] if ended else []
+        role, rounds = self.roles[seat], state.table.finished_rounds()
+        actions = [ACTIONS[rounds[-1][player]] for player in (seat, 1 - seat)] if rounds else []
         if self.brief:
-            return " ".join([self.title, role, *last])
+            return " ".join([self.title, role, *actions])
         template = "In the last round you chose {} and the other player chose {}."
-        text = template.format(*last) if last else "No round has ended."
+        text = template.format(*actions) if actions else "No round has ended."
         return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
-        own_return, other = state.returns[seat], state.returns[1 - seat]
+        own_points, other_points = state.returns[seat], state.returns[1 - seat]
         total_text = f" of {self.rounds}" if self.shows_num_rounds else ""
         round_text = "" if state.done else f"This is round {state.plies // 2 + 1}{total_text}. "
-        return f"{round_text}Points so far: {own_return:g} for you, {other:g} for the other player."
+        points = f"{own_points:g} for you, {other_points:g} for the other player"
+        return f"{round_text}Points so far: {points}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}
@@ -226,8 +228,8 @@ class RepeatedDilemma(Game):
             pairs = (state.table.pay((action, other)) for other in (0, 1))
             rows.append((name, *(f"{first:g}, {second:g}" for first, second in pairs)))
         heading(canvas, "Payoffs", "row (rows), column (columns)")
-        last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
-        table(canvas, rows, marked=last)
+        last_cell = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
+        table(canvas, rows, marked=last_cell)
         total_text = f" of {self.rounds}" if self.shows_num_rounds or seat is None else ""
         heading(canvas, "Rounds", f"{len(rounds)}{total_text} ended")
         round_rows = [("", *self.roles, "points")]
@@ -255,7 +257,7 @@ class RepeatedDilemma(Game):
             f"{role} {value:g}" for role, value in zip(self.roles, state.returns, strict=True)
         )
         parts = (
-            self.whose(state),
+            self.due_text(state),
             f"Choices of row and column: {round_rows}." if round_rows else "No round has ended.",
             self._open_choice(state, seat),
             f"Points: {points}.",

@@ -56,53 +56,53 @@ class ReplyParser:
     A reply that is an action word is that action. In a reply with answer marks ("Final answer:
     bet", "my move is bet", "<answer>bet", "boxed{bet}") only the word after the last mark counts; a
     few words such as "I play" may stand between. Without a mark the last bracketed or emphasised
-    action word counts ("[bet]", "**bet**", "action bet"), and else the last action word. "abet"
+    action word counts ("[bet]", "**bet**", "action bet"), otherwise the last action word. "abet"
     does not contain "bet". Time is linear in the length of the reply, as every repetition in the
     patterns matches in one way only.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         self._exact = frozenset(words)
-        lowered = Counter(word.lower() for word in self._exact)
-        self._lower = {word.lower(): word for word in self._exact if lowered[word.lower()] == 1}
+        counts = Counter(word.lower() for word in self._exact)
+        self._by_lower = {word.lower(): word for word in self._exact if counts[word.lower()] == 1}
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
         """Patterns for a word after a mark, a bracketed word, and any word."""
-        choice = "|".join(
+        words = "|".join(
             re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
         )
-        # for speed: a look at the first letter rules out most positions
-        first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
-        choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
-        pattern = f"{_BEFORE}{choice}{_AFTER}"
-        marked, hinted, anywhere = (
+        # for speed: the first letter excludes most positions
+        letters = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
+        word = f"(?=[{letters}])({words})" if letters and "" not in self._exact else f"({words})"
+        pattern = f"{_BEFORE}{word}{_AFTER}"
+        after_mark, in_brackets, any_word = (
             re.compile(prefix + pattern, re.IGNORECASE) for prefix in (_LEAD, _HINT, "")
         )
-        return marked, hinted, anywhere
+        return after_mark, in_brackets, any_word
 
     def knows(self, word: str) -> bool:
-        """Return whether ``word`` is an action word, in the same upper and lower case."""
+        """Return whether ``word`` is an action word, with equal upper and lower case."""
         return word in self._exact
 
     def word(self, reply: str) -> str | None:
         """Return the action word that equals ``reply`` in upper or lower case, or None."""
         text = reply.strip()
-        return text if text in self._exact else self._lower.get(text.lower())
+        return text if text in self._exact else self._by_lower.get(text.lower())
 
     def find(self, reply: str) -> str | None:
         """Return the action word that ``reply`` means, or None."""
         text, word = reply.strip(), self.word(reply)
         if word is not None or not self._exact:
             return word
-        marked, *others = self._patterns
+        after_mark, *other_patterns = self._patterns
         end = -1
         for mark in _MARK.finditer(text):
             end = mark.end()
         if end >= 0:
-            match = marked.match(text, end)
+            match = after_mark.match(text, end)
             return self._canonical(match[1]) if match else None
-        for pattern in others:
+        for pattern in other_patterns:
             matches = [self._canonical(match) for match in pattern.findall(text)]
             words = [word for word in matches if word is not None]
             if words:
@@ -110,15 +110,15 @@ class ReplyParser:
         return None
 
     def _canonical(self, text: str) -> str | None:
-        return text if text in self._exact else self._lower.get(text.lower())
+        return text if text in self._exact else self._by_lower.get(text.lower())
 
 
 def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:
     """Return the action of a list that a reply means; None: unparsable.
 
     Args:
-        words: the list.
-        reply: its text.
+        words: the actions.
+        reply: the text of the reply.
         exact: whether the reply must be the action and nothing else.
     """
     parser = _parser_of(tuple(words))
@@ -131,7 +131,7 @@ def _parser_of(words: tuple[str, ...]) -> ReplyParser:
 
 
 def actions_meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Return for each legal reply of a seat the action that it means.
+    """Return the action that each legal reply of a seat means.
 
     A reply is the action itself, except in ``choose``, where it is the number of a candidate.
 

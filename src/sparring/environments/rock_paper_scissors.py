@@ -25,7 +25,7 @@ class RockPaperScissors(SimultaneousChoice):
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
-    name, payoffs = "rock_paper_scissors", "Payoffs"
+    name, payoff_heading = "rock_paper_scissors", "Payoffs"
     beats: ClassVar = {"rock": ("scissors",), "paper": ("rock",), "scissors": ("paper",)}
     moves = tuple(beats)
     rules = (

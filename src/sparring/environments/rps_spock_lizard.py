@@ -39,7 +39,7 @@ class RpsSpockLizard(SimultaneousChoice):
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
-    name, beats, moves, payoffs = "rps_spock_lizard", BEATS, MOVES, "What left gets"
+    name, beats, moves, payoff_heading = "rps_spock_lizard", BEATS, MOVES, "What left gets"
     rules = (
         "We play rock, paper, scissors, Spock, lizard. Both players choose at once. Rock beats "
         "scissors and lizard, paper beats rock and Spock, scissors beat paper and lizard, Spock "

@@ -21,8 +21,8 @@ Values = tuple[int, ...]
 class SealedAuction(Bank):
     """A sealed auction of one thing with private values; all seats bid at once.
 
-    What: each seat knows only its own value v and bids a whole number. The largest bid wins;
-    between equal largest bids the winner is random.
+    What: each seat knows only its own value v and bids a whole number. The largest bid wins; if
+    several seats bid it, the winner is random.
     When to use: simultaneous moves with private knowledge, any number of seats, general sum.
     Mathematics:
         return of the winner = v - price,  of the other seats = 0
@@ -30,13 +30,13 @@ class SealedAuction(Bank):
     uniform on [0, V] and n bidders, the equilibrium bid is
         v (n - 1) / n
     Pitfalls: in first-price auctions uniformly random bids lose money, as they exceed the value,
-    and a constant bid of 0 is better. ``max_utility`` is reached only at price 0.
+    and the constant bid 0 is better. ``max_utility`` is reached only at price 0.
     Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
     Verified by: tests/environments/test_sealed_auction.py.
 
     Args:
         seats: number of bidders, 2 to 10.
-        largest: the largest value and the largest bid, 1 to 100.
+        largest: the largest value, and the largest bid, 1 to 100.
         price: price for the winner: "first" (default), its own bid; "second", the second largest.
         deals: number of value tuples in the bank, 1 to 100,000.
         bank: number of the bank, below 2^31. Another bank has other deals from the same
@@ -96,7 +96,7 @@ class Auction(PaintedPlay):
 
     @property
     def winner(self) -> int:
-        """The seat of the largest bid, drawn at random if several seats have it."""
+        """The seat with the largest bid; a random one if several seats bid it."""
         leaders = [seat for seat, bid in enumerate(self.bids) if bid == max(self.bids)]
         return leaders[self.stream.child("lot").integer(0, len(leaders))]
 
@@ -105,8 +105,8 @@ class Auction(PaintedPlay):
         """The winner's value minus the price; 0 for the other seats."""
         if not self.bids:
             return (0.0,) * self.rules.num_seats
-        ordered, winner = sorted(self.bids), self.winner
-        price = ordered[-1] if self.rules.price == "first" else ordered[-2]
+        sorted_bids, winner = sorted(self.bids), self.winner
+        price = sorted_bids[-1 if self.rules.price == "first" else -2]
         return tuple(
             float(value - price) if seat == winner else 0.0 for seat, value in enumerate(self.start)
         )
@@ -161,8 +161,10 @@ class Auction(PaintedPlay):
         paragraph(canvas, f"The winner pays {price_text}.", colour="dim")
 
     def _visible_winner(self, seat: int | None) -> int | None:
-        public = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
-        return self.winner if public else None
+        has_one_leader = self.done and self.bids.count(max(self.bids)) == 1
+        return (
+            self.winner if has_one_leader or (self.done and seat in (None, self.winner)) else None
+        )
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles

@@ -35,7 +35,7 @@ class SignallingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignallingTable(SignallingOptions, Table):
-    """A position: the type, -1 before the draw, and the action ids so far."""
+    """A position: the colour, -1 before the draw, and the action ids so far."""
 
     colour: int = -1
     moves: tuple[int, ...] = ()  # an id is a signal, a guess (after all signals) or "ask" (last)
@@ -68,11 +68,9 @@ class SignallingTable(SignallingOptions, Table):
         return range(self.types)
 
     def after(self, index: int) -> SignallingTable:
-        return (
-            replace(self, colour=index)
-            if self.colour < 0
-            else replace(self, moves=(*self.moves, index))
-        )
+        if self.colour < 0:
+            return replace(self, colour=index)
+        return replace(self, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
         """Return 1 for a right guess, minus the cost of questions, plus the signal's bonus."""
@@ -83,34 +81,33 @@ class SignallingTable(SignallingOptions, Table):
         return [is_right - self.cost * self.num_asked + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
-        return (
-            TYPES[index]
-            if player < 0
-            else (*SIGNALS[: self.signals], *TYPES[: self.types], ASK)[index]
-        )
+        if player < 0:
+            return TYPES[index]
+        words: tuple[str, ...] = (*SIGNALS[: self.signals], *TYPES[: self.types], ASK)
+        return words[index]
 
     def key(self, seat: int) -> str:
-        """Return all actions, and the type if the seat is the sender."""
-        return f"{seat}{self._type_name() if seat == SENDER else ''}:" + "".join(
+        """Return all actions, and the colour if the seat is the sender."""
+        return f"{seat}{self._colour_name() if seat == SENDER else ''}:" + "".join(
             f" {self.name_of(0, move)}" for move in self.moves
         )
 
     def view(self, seat: int) -> str:
-        """Return the number of questions; for the sender the type, else the last signal."""
+        """Return the number of questions; for the sender the colour, else the last signal."""
         signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
-        name = self._type_name() if seat == SENDER else "".join(signals[-1:])
-        return f"{name} asked {self.num_asked}"
+        word = self._colour_name() if seat == SENDER else "".join(signals[-1:])
+        return f"{word} asked {self.num_asked}"
 
-    def _type_name(self) -> str:
+    def _colour_name(self) -> str:
         return TYPES[self.colour] if self.colour >= 0 else ""
 
     def __str__(self) -> str:
-        """Return the type and all actions."""
+        """Return the colour and all actions."""
         return self.key(SENDER)
 
 
 def rules(options: SignallingOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the payoffs and the number of turns of the game, and its first table."""
     return Rules(
         opening=SignallingTable(**asdict(options)),
         actions=options.signals + options.types + 1,
@@ -130,9 +127,9 @@ class Signalling(Game):
     """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
     Both seats get the same payoff. The receiver can ask for another signal, so episodes differ in
-    length. A type is a colour. With as many signals as types an optimal team never asks and earns
-    1. With 3 types, 2 signals, one round and a cost of 0.1 an optimal team uses one signal for one
-    type, asks after the other signal, and earns 1 - 0.2 / 3.
+    length. With as many signals as colours an optimal team never asks and earns 1. With 3 colours,
+    2 signals, one round and a cost of 0.1 an optimal team uses one signal for one colour, asks
+    after the other signal, and earns 1 - 0.2 / 3.
 
     Args:
         types: number of colours, all equally likely.
@@ -140,8 +137,8 @@ class Signalling(Game):
         rounds: largest number of questions of the receiver, 0 to 4.
         cost: cost of a question for both seats, 0 to 1, paid at the end.
         bonus: added to both payoffs if the first signal is the colour's own signal, 0 to 1: ping
-            for red, pong for green, pang for blue. 0 (default): signals have no given meaning, and
-            a sender gets no learning signal while the receiver ignores it.
+            for red, pong for green, pang for blue. 0 (default): signals have no meaning at
+            the start, and a sender cannot learn while the receiver ignores the signals.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -179,7 +176,7 @@ class Signalling(Game):
         return self.types
 
     def private(self, state: State, seat: int) -> str:
-        """Return the type for the sender, "" for the receiver."""
+        """Return the colour for the sender, "" for the receiver."""
         if seat != SENDER or not state.trail:
             return ""
         colour = TYPES[state.trail[0].action]
@@ -204,8 +201,8 @@ class Signalling(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         colour = f"The colour is {TYPES[state.table.colour]}." if seat in (None, SENDER) else ""
-        parts = (self.whose(state), colour, self.on_table(state, 0), self.payoff_line(state, seat))
-        return " ".join(part for part in parts if part)
+        texts = (colour, self.on_table(state, 0), self.payoff_line(state, seat))
+        return " ".join(text for text in (self.due_text(state), *texts) if text)
 
     def revealed(self, state: State) -> str:
         return f"The colour was {TYPES[state.trail[0].action]}."

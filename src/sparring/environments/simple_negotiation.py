@@ -20,7 +20,7 @@ RESOURCES = ("wood", "gold")
 UNITS = 10  # units of each resource that each seat holds at the start
 VALUES = ((5, 15), (10, 10), (15, 5))  # possible worth of one wood and of one gold to a seat
 FIXED_VALUES = (0, 2)  # with values="fixed", the indices in VALUES of seat 0 and seat 1
-# the two seats' goods are worth 400 to a seat, its own 200, and the other keeps at least one unit
+# all goods are worth 400 to a seat, its own goods 200, and the other seat keeps at least one unit
 MAX_GAIN = 195.0
 ACCEPT, DENY = 0, 1
 
@@ -51,13 +51,13 @@ def offers(largest: int) -> tuple[Offer, ...]:
 
 @lru_cache(maxsize=4096)
 def feasible_offers(
-    largest: int, own_goods: tuple[int, int], other: tuple[int, int]
+    largest: int, own_goods: tuple[int, int], other_goods: tuple[int, int]
 ) -> tuple[int, ...]:
-    """Return the action ids of the offers that both seats have the goods for."""
+    """Return the action ids of the offers for which both seats have the goods."""
     return tuple(
         index
         for index, offer in enumerate(offers(largest), DENY + 1)
-        if offer.give <= own_goods[offer.resource] and offer.ask <= other[1 - offer.resource]
+        if offer.give <= own_goods[offer.resource] and offer.ask <= other_goods[1 - offer.resource]
     )
 
 
@@ -134,9 +134,9 @@ class NegotiationTable(Table):
             (wood + change[0], gold + change[1]),
             (other_wood - change[0], other_gold - change[1]),
         )
-        traded = replace(self, holdings=holdings, offer=None, actions=actions)
-        old, new = self.gains(), traded.gains()
-        return replace(traded, last_payment=(new[0] - old[0], new[1] - old[1]))
+        table = replace(self, holdings=holdings, offer=None, actions=actions)
+        payments = [new - old for old, new in zip(self.gains(), table.gains(), strict=True)]
+        return replace(table, last_payment=(payments[0], payments[1]))
 
     def returns(self) -> list[float]:
         """Return the gains so far; for outcome "sign" 0, and at the end 1, 0 or -1."""
@@ -150,27 +150,20 @@ class NegotiationTable(Table):
 
     def rewards(self) -> list[float]:
         """Return the payoffs of the last action."""
-        return (
-            [float(payment) for payment in self.last_payment]
-            if self.outcome == "gain"
-            else self.returns()
-        )
+        payments = [float(payment) for payment in self.last_payment]
+        return payments if self.outcome == "gain" else self.returns()
 
     def name_of(self, player: int, index: int) -> str:
         if player < 0:
             return _goods_text(VALUES[index])
-        return (
-            ("accept", "deny")[index]
-            if index <= DENY
-            else offers(self.largest)[index - DENY - 1].word
-        )
+        if index <= DENY:
+            return ("accept", "deny")[index]
+        return offers(self.largest)[index - DENY - 1].word
 
     def key(self, seat: int) -> str:
         """Return the seat's information state: its own values and all actions."""
         values = _goods_text(VALUES[self.values[seat]]) if len(self.values) > seat else ""
-        return f"{seat} {values}:" + "".join(
-            f" {self.name_of(0, action)}" for action in self.actions
-        )
+        return f"{seat} {values}:" + "".join(f" {self.name_of(0, move)}" for move in self.actions)
 
     def __str__(self) -> str:
         """Return the position with nothing hidden."""
@@ -182,7 +175,7 @@ class NegotiationTable(Table):
 
 
 def rules(options: NegotiationOptions) -> Rules:
-    """Return the facts of the game; with fixed values nothing is hidden."""
+    """Return the payoffs and the number of turns of the game, and its first table."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
     is_sign, is_drawn = outcome == "sign", options.values == "drawn"
     bound = 1.0 if is_sign else MAX_GAIN
@@ -248,7 +241,7 @@ class SimpleNegotiation(Game):
             spiel, name="simple_negotiation", roles=("seat0", "seat1"), words=words, style=style
         )
         self.turns, self.outcome = turns, options.outcome
-        self.drawn = options.values == "drawn"
+        self.draws_values = options.values == "drawn"
         example = Offer(0, min(largest, 3), min(largest, 2))
         self.rules = (
             f"We play a trading game with 2 players and {turns} turns in all, taken one after the "
@@ -263,7 +256,7 @@ class SimpleNegotiation(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED_VALUES]
+        pairs = VALUES if self.draws_values else [VALUES[entry] for entry in FIXED_VALUES]
         return tuple(word for pair in pairs for word in _price_words(pair))
 
     def private(self, state: State, seat: int) -> str:
@@ -347,7 +340,7 @@ class SimpleNegotiation(Game):
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer_text(position.offer)}.")
         text = " ".join(parts)
-        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
+        return f"{self.due_text(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0; 1 if the outcome is "sign"."""

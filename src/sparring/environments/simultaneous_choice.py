@@ -21,13 +21,13 @@ class SimultaneousChoice(Environment):
         moves: all words.
         rules: the rules in sentences.
         ask: the question in a sentence.
-        payoffs: heading of the payoff table in the picture.
+        payoff_heading: heading of the payoff table in the picture.
     """
 
     name = ""
     beats: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     moves: ClassVar[tuple[str, ...]] = ()
-    rules, ask, payoffs = "", "", ""
+    rules, ask, payoff_heading = "", "", ""
     roles = ("left", "right")
     max_turns = 2
     min_utility, max_utility, utility_sum, zero_sum = -1.0, 1.0, 0.0, True
@@ -100,15 +100,15 @@ class SimultaneousChoicePlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return both choices."""
-        own_move, other = self.moves[seat], self.moves[1 - seat]
+        own_move, other_move = self.moves[seat], self.moves[1 - seat]
         if self.rules.brief:
-            return f"you {own_move} they {other}"
-        return f"You chose {own_move}, the other player chose {other}."
+            return f"you {own_move} they {other_move}"
+        return f"You chose {own_move}, the other player chose {other_move}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, words = self.rules, self.rules.moves
         seats(canvas, rules.roles, self.due(), dict(enumerate(self.moves)))
-        heading(canvas, rules.payoffs, "left (rows), right (columns)")
+        heading(canvas, rules.payoff_heading, "left (rows), right (columns)")
         rows: list[tuple[str, ...]] = [("", *words)]
         rows += [(word, *(rules.payoff_text(word, other) for other in words)) for word in words]
         indices = [words.index(word) + 1 for word in self.moves]

@@ -23,9 +23,11 @@ from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
-SAY, SAYS = "say", "says"  # the request for a message, and the word before one, in brief style
+SAY, SAYS = "say", "says"  # in brief style: asks for a message; stands before a message
 WORDS = ("yes", "no")
-ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
+MESSAGE_QUESTION = (
+    "Before you act, say something to the other players, in your own words. Do not act yet."
+)
 
 
 class Talk(CombinedEnvironment):
@@ -79,27 +81,27 @@ class TalkPlay(CombinedPlay):
     """A play in which every turn has two halves: messages, then actions.
 
     Attributes:
-        talking: whether messages are due now.
+        is_talking: whether messages are due now, not actions.
         messages: (seat, text) of the messages so far.
     """
 
     def __init__(self, rules: Talk, play: Play) -> None:
         super().__init__(rules, play)
-        self.talking = True
+        self.is_talking = True
         self.messages: tuple[tuple[int, str], ...] = ()
         self.keys = ("",) * rules.num_seats  # the messages that each seat has read
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the legal actions of a seat; None: any message."""
-        return None if self.talking else super().legal(seat)
+        return None if self.is_talking else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply, or a message unchanged."""
-        return reply if self.talking else super().read(seat, reply, exact)
+        return reply if self.is_talking else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random action, or a message of one random word."""
-        if not self.talking:
+        if not self.is_talking:
             return super().sample(seat, stream)
         words = self.rules.message_words
         return str(words[stream.integer(0, len(words))])
@@ -109,11 +111,11 @@ class TalkPlay(CombinedPlay):
         rules = self.rules
         observation: Observation = self.play.observe(seat)
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
-        if self.talking:
+        if self.is_talking:
             prompt = (
                 join_texts([observation.prompt, SAY], True) if rules.brief else observation.prompt
             )
-            ask = "" if rules.brief else ASK
+            ask = "" if rules.brief else MESSAGE_QUESTION
             observation = observation._replace(prompt=prompt, ask=ask, key=f"{key}|{SAY}")
             return with_news(observation, news, rules.brief)
         no_news = "." if rules.brief else "Nobody else has said anything."
@@ -122,11 +124,11 @@ class TalkPlay(CombinedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:
             self.news.pop(seat, None)
-        if not self.talking:
+        if not self.is_talking:
             self.play.step(replies)
-            self.talking = True
+            self.is_talking = True
             return
-        self.talking = False
+        self.is_talking = False
         for seat, text in sorted(replies.items()):
             message = " ".join(text[: self.rules.limit].split())
             self.messages = (*self.messages, (seat, message))
@@ -148,7 +150,7 @@ class TalkPlay(CombinedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        note = "" if self.done else "messages are due" if self.talking else "actions are due"
+        note = "" if self.done else "messages are due" if self.is_talking else "actions are due"
         heading(canvas, "Messages", note)
         roles = self.rules.roles
         messages = [
@@ -160,7 +162,7 @@ class TalkPlay(CombinedPlay):
     def described(self, seat: int | None) -> str:
         parts = [super().described(seat)]
         if not self.done:
-            parts.append("Messages are due first." if self.talking else "Actions are due.")
+            parts.append("Messages are due first." if self.is_talking else "Actions are due.")
         if self.messages:
             sender, text = self.messages[-1]
             parts.append(f"{self.rules.roles[sender]} said last: {wrap_text(text, 1, 60, 1)[0]}")

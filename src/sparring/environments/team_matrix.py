@@ -41,11 +41,11 @@ class TeamPayoffs(ABC):
 
     @abstractmethod
     def summary_of(self, choices: Choices) -> Hashable:
-        """Return what the payoff depends on: a summary of a team's choices."""
+        """Return a summary of a team's choices; the payoff depends only on summaries."""
 
     @abstractmethod
-    def payoff(self, own_choice: Any, other: Any) -> float:
-        """Return a team's payoff from both summaries; the other team's payoff is its negative."""
+    def payoff(self, own_summary: Any, other_summary: Any) -> float:
+        """Return a team's payoff, given both summaries; the other team gets the negative."""
 
     @abstractmethod
     def summary_text(self, summary: Any) -> str:
@@ -58,7 +58,7 @@ class TeamPayoffs(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperExample(TeamPayoffs):
-    """The paper's example: only all zeros is a team equilibrium, but all ones is a local one.
+    """The paper's example: all zeros is the only team equilibrium; all ones is a local one.
 
     If k members of this team and l members of the other team choose one, this team gets
         k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
@@ -86,16 +86,16 @@ class PaperExample(TeamPayoffs):
         """Return the number of members that chose one."""
         return sum(choices)
 
-    def payoff(self, own_choice: int, other: int) -> float:
+    def payoff(self, own_summary: int, other_summary: int) -> float:
         """Return a team's payoff."""
-        if (own_choice and other) or own_choice == other:
-            return float(own_choice - other)
-        num_ones = other or own_choice  # number of ones in the team that is not all zeros
+        if (own_summary and other_summary) or own_summary == other_summary:
+            return float(own_summary - other_summary)
+        num_ones = other_summary or own_summary  # number of ones in the team that is not all zeros
         payoff = self.prize if num_ones == self.members else self.eps * num_ones
-        return payoff if own_choice == 0 else -payoff
+        return payoff if own_summary == 0 else -payoff
 
     def summary_text(self, summary: int) -> str:
-        """Return how many chose one."""
+        """Return the number of members that chose one, as text."""
         return f"{summary} of {self.members} one"
 
     def text(self) -> str:
@@ -110,7 +110,7 @@ class PaperExample(TeamPayoffs):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeamRockPaperScissors(TeamPayoffs):
-    """Rock, paper, scissors of teams: members choose rock or scissors; if they differ, paper."""
+    """Rock, paper, scissors of teams: a team with choices of rock and of scissors is paper."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -126,10 +126,11 @@ class TeamRockPaperScissors(TeamPayoffs):
         """Return the shape that the team shows."""
         return self.words[choices[0]] if len(set(choices)) == 1 else "paper"
 
-    def payoff(self, own_choice: str, other: str) -> float:
+    def payoff(self, own_summary: str, other_summary: str) -> float:
         """Return a team's payoff."""
-        beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
-        return float((own_choice, other) in beats) - float((other, own_choice) in beats)
+        wins = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
+        pair = (own_summary, other_summary)
+        return float(pair in wins) - float(pair[::-1] in wins)
 
     def summary_text(self, summary: str) -> str:
         """Return the shape that the team shows."""
@@ -148,8 +149,8 @@ class TeamCount(NamedTuple):
     """Summary of a team's choices in seek, attack, defend."""
 
     gain: float
-    attackers: int
-    defended: bool
+    attackers: int  # number of attackers
+    is_defended: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,27 +184,28 @@ class SeekAttackDefend(TeamPayoffs):
         """Return the team's gain, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
         levels = sorted(choice for choice in choices if choice < attack)
-        lowest = levels[0] if levels and levels[-1] - levels[0] <= 1 else 0
-        gain = sum(1 + (level / self.levels) ** 2 for level in levels if 0 < level <= lowest + 1)
+        base = levels[0] if levels and levels[-1] - levels[0] <= 1 else 0
+        gain = sum(1 + (level / self.levels) ** 2 for level in levels if 0 < level <= base + 1)
         return TeamCount(float(gain), choices.count(attack), defend in choices)
 
-    def payoff(self, own_choice: TeamCount, other: TeamCount) -> float:
+    def payoff(self, own_summary: TeamCount, other_summary: TeamCount) -> float:
         """Return a team's payoff."""
-        return self._net_gain(own_choice, other) - self._net_gain(other, own_choice)
+        own_gain = self._net_gain(own_summary, other_summary)
+        return own_gain - self._net_gain(other_summary, own_summary)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
         """Return a team's gain after the other team's attack, minus the cost of its attackers."""
-        is_wiped_out = other.attackers >= self.force and not team.defended
-        return (0.0 if is_wiped_out else team.gain) - self.cost * team.attackers
+        loses_gain = other.attackers >= self.force and not team.is_defended
+        return (0.0 if loses_gain else team.gain) - self.cost * team.attackers
 
     def summary_text(self, summary: TeamCount) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
         parts = [f"gains {summary.gain:.3g}"]
         parts += [f"{summary.attackers} attack"] if summary.attackers else []
-        return ", ".join([*parts, *(["defended"] if summary.defended else [])])
+        return ", ".join([*parts, *(["defended"] if summary.is_defended else [])])
 
     def text(self) -> str:
-        cost = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
+        cost_text = f" Each attacker costs its own team {self.cost:g}." if self.cost else ""
         return (
             f"Each player seeks at a level, a whole number from 0 to {self.levels}, or chooses "
             "attack or defend. A player who seeks at level n above 0 can earn "
@@ -211,7 +213,7 @@ class SeekAttackDefend(TeamPayoffs):
             "team are at one level, or at two levels that differ by 1, all of them earn. Otherwise "
             "only those at level 1 earn. If a team has "
             f"{self.force} or more attackers and nobody of the other team defends, the other team "
-            f"earns nothing.{cost} A team gets what it earns minus what the other team earns."
+            f"earns nothing.{cost_text} A team gets what it earns minus what the other team earns."
         )
 
 
@@ -224,8 +226,8 @@ class TeamMatrix(Environment):
     What: one round. All seats of a team get the same payoff, and the payoffs of the teams sum to
     zero. There are three games: ``example``, ``rock_paper_scissors`` (of teams) and
     ``seek_attack_defend``.
-    When to use: to see where self-play of teams stops at a local equilibrium: no member can gain
-    alone, but the team can gain if several members change together.
+    When to use: to see where self-play of teams stops at a local equilibrium: no single member can
+    gain, but the team can gain if several members change together.
     Mathematics:
         example, if k players of this team and l players of the other team choose one:
             k - l  if k, l > 0
@@ -234,7 +236,7 @@ class TeamMatrix(Environment):
         rock_paper_scissors: a team is rock if all choose rock, scissors if all choose scissors,
             else paper; 1 for a win
         seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if n is
-            at most base + 1. The base is the lowest level of the team's seekers, or 0 if their
+            at most base + 1. The base is the lowest level of the team's seekers, or 0 if the
             highest level is more than one above the lowest. If the other team has force attackers,
             a team without a defender earns 0. net = earnings - cost * attackers; a team gets its
             net minus the other team's net.
@@ -247,13 +249,14 @@ class TeamMatrix(Environment):
     Verified by: tests/environments/team_matrix/.
 
     Args:
-        game: one of the three games. Options of the other games have no effect.
+        game: one of the three games; options of the other games have no effect.
         members: number of seats of a team, 2 to 8.
         eps: example: payoff of a team of zeros for each one of the other team, 0 to 1.
         prize: example: payoff of a team of zeros if all of the other team choose one, 0 to 10; the
             paper's C.
         levels: seek_attack_defend: the highest level, 1 to 20; the paper's A.
-        force: seek_attack_defend: attackers that remove a team's earnings, 1 to ``members``.
+        force: seek_attack_defend: number of attackers that remove a team's earnings, 1 to
+            ``members``.
         cost: seek_attack_defend: cost of an attacker for its team, 0 to 10.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
@@ -307,24 +310,23 @@ class TeamMatrixPlay(PaintedPlay):
     """One episode of a team matrix game.
 
     Attributes:
-        chosen: the choices of team a and of team b; empty before the choices.
+        choices: the choices of team a and of team b; empty before the choices.
     """
 
     def __init__(self, rules: TeamMatrix, choices: tuple[Choices, ...] = ()) -> None:
-        self.rules, self.chosen = rules, choices
+        self.rules, self.choices = rules, choices
 
     @property
     def done(self) -> bool:
-        return bool(self.chosen)
+        return bool(self.choices)
 
     @property
     def returns(self) -> tuple[float, ...]:
         """The payoff of each seat's team."""
         rules = self.rules
-        if not self.chosen:
+        if not self.choices:
             return (0.0,) * rules.num_seats
-        own_summary, other = map(rules.payoffs.summary_of, self.chosen)
-        payoff = rules.payoffs.payoff(own_summary, other)
+        payoff = rules.payoffs.payoff(*map(rules.payoffs.summary_of, self.choices))
         return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
@@ -338,14 +340,14 @@ class TeamMatrixPlay(PaintedPlay):
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(prompt=f"{role} choose", key=role)
-        own_names, other = (self._names(team) for team in _team_and_opponent(rules, seat))
+        own_names, other_names = (self._names(team) for team in _team_and_opponent(rules, seat))
         mates = " and ".join(name for name in own_names if name != role)
         prompt = (
             f"Two teams play one round: {_join_names(self._names(0))} against "
             f"{_join_names(self._names(1))}. All players choose at once, and nobody sees what "
             f"another player chooses, of either team. {rules.payoffs.text()} All players of a "
             "team get what their team gets, and what one team gets the other team loses."
-            f"\n\nYou are {role}. You play with {mates}, against {_join_names(other)}."
+            f"\n\nYou are {role}. You play with {mates}, against {_join_names(other_names)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
         return Observation(prompt=prompt, ask=ask, key=role)
@@ -357,19 +359,20 @@ class TeamMatrixPlay(PaintedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         words, size = self.rules.words, self.rules.payoffs.members
         choices = tuple(words.index(replies[seat]) for seat in range(2 * size))
-        self.chosen = (choices[:size], choices[size:])
+        self.choices = (choices[:size], choices[size:])
 
     def _words(self, team: int) -> tuple[str, ...]:
-        return tuple(self.rules.words[choice] for choice in self.chosen[team])
+        return tuple(self.rules.words[choice] for choice in self.choices[team])
 
     def ending(self, seat: int) -> str:
         """Return all choices."""
-        own_team, other = _team_and_opponent(self.rules, seat)
+        own_team, other_team = _team_and_opponent(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._words(own_team))} they {' '.join(self._words(other))}"
+            own_words, other_words = (" ".join(self._words(t)) for t in (own_team, other_team))
+            return f"we {own_words} they {other_words}"
         parts = (
             f"{role} chose {word}"
-            for team in (own_team, other)
+            for team in (own_team, other_team)
             for role, word in zip(self._names(team), self._words(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
@@ -388,7 +391,7 @@ class TeamMatrixPlay(PaintedPlay):
         if self.done:
             summaries = [
                 rules.payoffs.summary_text(rules.payoffs.summary_of(choices))
-                for choices in self.chosen
+                for choices in self.choices
             ]
             payoffs = (f"{self.returns[size * team]:+g}" for team in (0, 1))
             rows = [("team", "counts as", "gets"), *zip(TEAMS, summaries, payoffs, strict=True)]
@@ -407,7 +410,7 @@ class TeamMatrixPlay(PaintedPlay):
         return " ".join(("The play is over.", *parts))
 
     def clone(self) -> TeamMatrixPlay:
-        return TeamMatrixPlay(self.rules, self.chosen)
+        return TeamMatrixPlay(self.rules, self.choices)
 
 
 def _team_and_opponent(rules: TeamMatrix, seat: int) -> tuple[int, int]:

@@ -80,7 +80,7 @@ class TicTacToe(Game):
         for role in self.roles:
             cells = [cell for cell, mark in zip(CELLS, marks, strict=True) if mark == role]
             lines.append(f"{role} has {', '.join(cells) or 'no cell'}.")
-        parts = (self.whose(state), self.last_move(state), *lines, self.payoff_line(state, seat))
+        parts = (self.due_text(state), self.last_move(state), *lines, self.payoff_line(state, seat))
         return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:

@@ -79,7 +79,8 @@ class TinyHanabi(Game):
         hands = zip(self.roles, self._visible_cards(state, seat), strict=True)
         cards = [f"{role} holds {card}." for role, card in hands if card]
         choices = f"Choices so far: {self.actions_so_far(state)}."
-        return " ".join([self.whose(state), *cards, choices, self.payoff_line(state, seat)]).strip()
+        texts = [self.due_text(state), *cards, choices, self.payoff_line(state, seat)]
+        return " ".join(texts).strip()
 
     def revealed(self, state: State) -> str:
         deal = zip(self.roles, state.trail, strict=False)

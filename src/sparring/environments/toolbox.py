@@ -38,7 +38,8 @@ class ToolError(Exception):
 def calculate(expression: str) -> str:
     """Return the value of an expression of numbers, + - * / and parentheses.
 
-    The computation uses exact fractions. Results that are not whole are rounded to 6 places.
+    The computation uses exact fractions. Results that are not whole are rounded to 6 decimal
+    places.
 
         sum = product (("+" | "-") product)*
         product = factor (("*" | "/") factor)*
@@ -54,7 +55,7 @@ def calculate(expression: str) -> str:
     """
     reader = _Reader(_tokens(expression))
     value = reader.sum(0)
-    if reader.next is not None:
+    if reader.next_token is not None:
         raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
     if value.denominator == 1:
         return str(value.numerator)
@@ -84,29 +85,29 @@ class _Reader:
         self.tokens, self.position = tokens, 0
 
     @property
-    def next(self) -> str | None:
+    def next_token(self) -> str | None:
         """The next token; None at the end."""
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     def take(self) -> str | None:
         """Return the next token and move past it."""
-        token = self.next
+        token = self.next_token
         self.position += 1
         return token
 
     def sum(self, depth: int) -> Fraction:
-        """Parse products with + and - between."""
+        """Parse products that + and - join."""
         value = self.product(depth)
-        while self.next in ("+", "-"):
+        while self.next_token in ("+", "-"):
             sign = self.take()
             operand = self.product(depth)
             value = _check_bounds(value + operand if sign == "+" else value - operand)
         return value
 
     def product(self, depth: int) -> Fraction:
-        """Parse factors with * and / between."""
+        """Parse factors that * and / join."""
         value = self.factor(depth)
-        while self.next in ("*", "/"):
+        while self.next_token in ("*", "/"):
             sign = self.take()
             operand = self.factor(depth)
             if sign == "/" and not operand:
@@ -194,7 +195,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
 
 
 def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return the first tool call in a reply as (tool, argument); "" if its tag is not closed."""
+    """Return (tool, argument) of the first call in a reply; argument "" if its tag is open."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")

@@ -35,23 +35,23 @@ class ToolEnvironment(CombinedEnvironment):
     """An environment in which seats may search and calculate before each move.
 
     A reply is a call of a tool, or a move in the wrapped environment. After a call the same seat
-    acts again, and only this seat sees the result. Seats that move at once wait for each other's
-    calls. Each call is a turn. In full style the calls are ``<search>words</search>`` and
-    ``<calculate>2*(3+4)</calculate>``; only the first call in a reply counts. In brief style a call
-    is the whole reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the
-    calculator then returns whole numbers from 0 to 99, and "none" for other results. A reply that
-    is neither a call nor a move uses up a call and gets an error notice. After the last call only a
-    move is legal.
+    acts again, and only this seat sees the result. If several seats move at once, a seat that has
+    moved waits for the calls of the others. Each call is a turn. In full style the calls are
+    ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; only the first call in a
+    reply counts. In brief style a call is the whole reply: ``search ada box``, ``add 3 4``,
+    ``subtract``, ``multiply``, ``divide``; the calculator then returns whole numbers from 0 to 99,
+    and "none" for other results. A reply that is neither a call nor a move uses up a call and gets
+    an error notice. After the last call only a move is legal.
 
     The search finds documents in ``play.library(seat)``, if the play has this method, as in the
     environment ``lookups``.
 
     Mathematics:
         turns <= (calls + 1) * turns of the environment
-        return = return of the environment - cost * calls made
+        return = return of the environment - cost * number of calls
 
-    Pitfalls: moves with words that begin like a call ("add ...") are impossible while calls remain.
-    The rules are not searchable, so there are no exact figures, oracles or solvers.
+    Pitfalls: moves that begin with the word of a call ("add ...") are impossible while calls
+    remain. The rules are not searchable, so there are no exact figures, oracles or solvers.
 
     Args:
         environment: the environment to wrap, {name: ..., options: {...}}. null (default):
@@ -59,8 +59,8 @@ class ToolEnvironment(CombinedEnvironment):
         calls: largest number of calls of a seat before each of its moves, 1 to 50.
         results: largest number of documents that a search returns, 1 to 20.
         cost: cost of a call for the seat that makes it, 0 to 1.
-        style: wording of the wrapped environment if its options do not say it, "brief" for tiny
-            models, "full" for language models. The tools have the wording of the environment.
+        style: wording of the wrapped environment if its options have no style: "brief" for tiny
+            models, "full" for language models. The tools use the environment's style.
 
     Raises:
         ConfigError: a number out of range, or the option ``environment`` names no environment.
@@ -89,21 +89,21 @@ class ToolEnvironment(CombinedEnvironment):
         if cost:
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
 
-    numbers = MAX_BRIEF_NUMBER
+    max_number = MAX_BRIEF_NUMBER
 
     def reset(self, stream: Stream) -> ToolPlay:
         return ToolPlay(self, self.inner.reset(stream))
 
     def words(self) -> tuple[str, ...]:
         """Return the words of calls and results in brief style."""
-        return ("search", NO_RESULT, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
+        return ("search", NO_RESULT, "spent", ";", *SIGNS, *map(str, range(self.max_number + 1)))
 
-    def forms(self, library: bool) -> str:
+    def describe_tools(self, has_library: bool) -> str:
         """Return the description of the tools in full style."""
-        search_text = f"<search>words</search> finds up to {self.results} notes in a library; "
+        search = f"<search>words</search> finds up to {self.results} notes in a library; "
         return (
             f"Before each move you may use tools, {self.calls} calls at most, one a reply: "
-            f"{search_text if library else ''}<calculate>2*(3+4)</calculate> computes. The result "
+            f"{search if has_library else ''}<calculate>2*(3+4)</calculate> computes. The result "
             "of a call is told to you alone."
         )
 
@@ -117,8 +117,8 @@ class ToolPlay(CombinedPlay):
         super().__init__(rules, play)
         # a change replaces the object of a field, so a copy of the play may share it
         self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
-        self.waiting_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
-        self.described_to: tuple[int, ...] = ()  # seats that have seen the description of the tools
+        self.pending_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
+        self.informed_seats: tuple[int, ...] = ()  # seats that have seen the tools' description
         # (call, result) before earlier moves, one tuple per move
         self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
         self.num_calls = (0,) * rules.num_seats
@@ -139,7 +139,7 @@ class ToolPlay(CombinedPlay):
         )
 
     def due(self) -> tuple[int, ...]:
-        return tuple(seat for seat in super().due() if seat not in self.waiting_moves)
+        return tuple(seat for seat in super().due() if seat not in self.pending_moves)
 
     def legal(self, seat: int) -> None:
         """Return None: any text is legal, as calls are text."""
@@ -162,20 +162,20 @@ class ToolPlay(CombinedPlay):
         key = f"{observation.key} | {calls}" if any(calls) else observation.key
         if not calls_now:
             prompt = observation.prompt
-            if not self.rules.brief and seat not in self.described_to:
-                forms = self.rules.forms(bool(self.library(seat)))
-                prompt = f"{prompt}\n\n{forms}" if prompt else forms
+            if not self.rules.brief and seat not in self.informed_seats:
+                text = self.rules.describe_tools(bool(self.library(seat)))
+                prompt = f"{prompt}\n\n{text}" if prompt else text
             return observation._replace(prompt=prompt, key=key)
-        answer, ask, calls_left = calls_now[-1][1], observation.ask, self.calls_left(seat)
+        result, ask, calls_left = calls_now[-1][1], observation.ask, self.calls_left(seat)
         if self.rules.brief:
             return observation._replace(
-                prompt=answer if calls_left else f"{answer} spent",
+                prompt=result if calls_left else f"{result} spent",
                 key=key,
-                view=answer,
+                view=result,
                 fresh=False,
             )
         ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
-        return observation._replace(prompt=answer, ask=ask, key=key, view=answer, fresh=False)
+        return observation._replace(prompt=result, ask=ask, key=key, view=result, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the call or the move in a reply; else ``UNPARSED`` if calls remain, or None."""
@@ -190,7 +190,7 @@ class ToolPlay(CombinedPlay):
         return UNPARSED if calls_left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        self.open_calls, self.waiting_moves = dict(self.open_calls), dict(self.waiting_moves)
+        self.open_calls, self.pending_moves = dict(self.open_calls), dict(self.pending_moves)
         for seat, reply in replies.items():
             if seat not in self.due():
                 raise GameError(f"{self.rules.name}: seat {seat} is not due.")
@@ -199,30 +199,32 @@ class ToolPlay(CombinedPlay):
             if action is None:
                 raise GameError(f"{self.rules.name}: {quoted(reply)} has no move of seat {seat}.")
             if call is None and action != UNPARSED:
-                self.waiting_moves[seat] = action
+                self.pending_moves[seat] = action
                 continue
-            answer = self._answer(seat, call)
-            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (action, answer))
+            result = self._result(seat, call)
+            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (action, result))
             num_calls = list(self.num_calls)
             num_calls[seat] += 1
             self.num_calls = tuple(num_calls)
-        if self.waiting_moves and not self.due():
-            past_calls, moves = list(self.past_calls), self.waiting_moves
+        if self.pending_moves and not self.due():
+            past_calls, moves = list(self.past_calls), self.pending_moves
             for seat in moves:
                 past_calls[seat] = (*past_calls[seat], self.open_calls.get(seat, ()))
-            self.described_to = tuple(sorted({*self.described_to, *moves}))
-            self.past_calls, self.open_calls, self.waiting_moves = tuple(past_calls), {}, {}
+            self.informed_seats = tuple(sorted({*self.informed_seats, *moves}))
+            self.past_calls, self.open_calls, self.pending_moves = tuple(past_calls), {}, {}
             super().step(moves)
 
-    def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
+    def _result(self, seat: int, call: tuple[str, str] | None) -> str:
         """Return the result of a call; None: the reply was neither a call nor a move."""
         rules, library = self.rules, self.library(seat)
         if call is None:
-            error = f"Your reply holds neither a call nor a move. {rules.forms(bool(library))}"
+            error = (
+                f"Your reply holds neither a call nor a move. {rules.describe_tools(bool(library))}"
+            )
             return NO_RESULT if rules.brief else error
         if call[0] == "search":
             return search_result(library, call[1], limit=rules.results, brief=rules.brief)
-        return calculator_result(*call, max_result=rules.numbers if rules.brief else None)
+        return calculator_result(*call, max_result=rules.max_number if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
         """Return all calls of a seat so far with their results."""
@@ -240,8 +242,8 @@ class ToolPlay(CombinedPlay):
             note = f"{self.calls_left(player)} calls left" if player in self.due() else ""
             heading(canvas, f"Calls of {role}", note)
             messages = [
-                TimelineMessage(_call_text(call), answer, seat_colour(player))
-                for call, answer in self.calls_of(player)
+                TimelineMessage(_call_text(call), result, seat_colour(player))
+                for call, result in self.calls_of(player)
             ]
             timeline(canvas, messages, most=8, lines=3)
 
@@ -250,9 +252,9 @@ class ToolPlay(CombinedPlay):
         for player, role in enumerate(self.rules.roles):
             calls = self.calls_of(player) if seat in (None, player) else []
             if calls:
-                call, answer = calls[-1]
-                last = wrap_text(f"{_call_text(call)} and was told {answer}", 1, 90, 1)[0]
-                parts.append(f"{role} called {last}")
+                call, result = calls[-1]
+                text = wrap_text(f"{_call_text(call)} and was told {result}", 1, 90, 1)[0]
+                parts.append(f"{role} called {text}")
         return " ".join(parts)
 
     def sample(self, seat: int, stream: Stream) -> str:

@@ -15,23 +15,23 @@ from sparring.ops.game_tree import GameTree
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TreeArrays:
-    """Every history of a game, with I information states."""
+    """All histories and the I information states of a game."""
 
     tree: GameTree
     seats: IntArray  # [I] the seat that acts
     legal: tuple[tuple[int, ...], ...]  # [I] legal action ids
-    number: dict[tuple[int, str], int]  # (seat, information state) -> index in [I]
+    index_of: dict[tuple[int, str], int]  # (seat, information state) -> index in [I]
     examples: tuple[Node, ...]  # [I] a node of each information state
 
 
 @dataclass(kw_only=True, slots=True)
 class TreeBuilder:
-    """The lists of a ``TreeArrays`` in the making, which ``walk`` fills."""
+    """Collects the lists for a ``TreeArrays``, while ``walk`` visits the histories."""
 
-    number: dict[tuple[int, str], int] = field(default_factory=dict)
+    index_of: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
     examples: list[Node] = field(default_factory=list)
-    # parent, information state and choice there (-1: chance), and probability of each history
+    # of each history: parent, information state and choice of the parent (-1: chance), probability
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
@@ -53,8 +53,8 @@ class TreeBuilder:
                 if chance > 0
             ]
         seat = node.current_player()
-        state = self.number.setdefault(
-            (seat, node.information_state_string(seat)), len(self.number)
+        state = self.index_of.setdefault(
+            (seat, node.information_state_string(seat)), len(self.index_of)
         )
         if state == len(self.legal):
             self.legal.append(tuple(node.legal_actions()))
@@ -65,39 +65,39 @@ class TreeBuilder:
         ]
 
 
-def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
+def walk(game: GameRules, *, max_histories: float = math.inf) -> TreeArrays:
     """Walk over every history of a game with information states, and return them as arrays.
 
     Args:
         game: the game.
-        most: largest number of histories.
+        max_histories: largest number of histories.
 
     Raises:
         TooLargeError: the game has more histories.
     """
-    lists = TreeBuilder()
+    builder = TreeBuilder()
     stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
-        if len(lists.edges) >= most:
+        if len(builder.edges) >= max_histories:
             raise TooLargeError(
-                f"{game.name}: its tree has more than {most:,} histories; write fewer rounds, "
-                "seats or words."
+                f"{game.name}: its tree has more than {max_histories:,} histories; write fewer "
+                "rounds, seats or words."
             )
-        stack += reversed(lists.visit(*stack.pop()))
-    parent, info_state, choice, chance = zip(*lists.edges, strict=True)
+        stack += reversed(builder.visit(*stack.pop()))
+    parent, info_state, choice, chance = zip(*builder.edges, strict=True)
     tree = GameTree(
         parent=np.array(parent, dtype=np.int64),
         info_state=np.array(info_state, dtype=np.int64),
         choice=np.array(choice, dtype=np.int64),
         chance=np.array(chance, dtype=np.float64),
-        terminal=np.array(lists.terminal, dtype=np.int64),
-        returns=np.array(lists.returns, dtype=np.float64).reshape(-1, game.num_seats),
+        terminal=np.array(builder.terminal, dtype=np.int64),
+        returns=np.array(builder.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )
-    seats = np.array([seat for seat, _ in lists.number], dtype=np.int64)
+    seats = np.array([seat for seat, _ in builder.index_of], dtype=np.int64)
     return TreeArrays(
         tree=tree,
         seats=seats,
-        legal=tuple(lists.legal),
-        number=lists.number,
-        examples=tuple(lists.examples),
+        legal=tuple(builder.legal),
+        index_of=builder.index_of,
+        examples=tuple(builder.examples),
     )

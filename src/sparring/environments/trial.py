@@ -32,29 +32,29 @@ from sparring.environments.options import seats_of
 from sparring.environments.repeated import MAX_DRAWN, RESULTS, result_text
 
 REFLECT = "reflect"  # the question between attempts, in brief style
-OVER = "The attempt is over."
-AGAIN = "A new attempt begins, by the same rules."
+OVER_TEXT = "The attempt is over."
+NEXT_ATTEMPT_TEXT = "A new attempt begins, by the same rules."
 NOTE = "note"  # begins a reflection, in brief style
-ASK = (
+NOTE_QUESTION = (
     "Before the next attempt, write a short note to yourself: what you have learned, and what you "
     "will do differently."
 )
 
 
 class TrialPlay(CombinedPlay):
-    """Attempts, one after the other.
+    """An episode of several attempts, one after the other.
 
     Attributes:
         attempt: number of the current attempt, from 0.
         past_returns: sum of the returns of earlier attempts, [num_seats].
-        reflecting: whether the carried seats must write their notes now; see ``Trial``.
-        notes: the notes of each seat.
+        is_reflecting: whether the carried seats must write their notes now; see ``Trial``.
+        notes: the notes of each seat so far.
         earlier_plays: the attempts that are over.
     """
 
     def __init__(self, rules: Any, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
-        self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
+        self.stream, self.attempt, self.is_reflecting, self.is_over = stream, 0, False, False
         self.past_returns = (0.0,) * rules.num_seats
         self.notes: dict[int, tuple[str, ...]] = {}
         self.earlier_plays: tuple[Any, ...] = ()
@@ -64,7 +64,7 @@ class TrialPlay(CombinedPlay):
 
     @property
     def done(self) -> bool:
-        return self.ended
+        return self.is_over
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -72,21 +72,21 @@ class TrialPlay(CombinedPlay):
         return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def due(self) -> tuple[int, ...]:
-        if self.ended:
+        if self.is_over:
             return ()
-        return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
+        return tuple(sorted(self.rules.carried)) if self.is_reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the legal actions of the attempt; None if any text is legal, as for a note."""
-        return None if self.reflecting else super().legal(seat)
+        return None if self.is_reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the action in a reply, or a note unchanged."""
-        return reply if self.reflecting else super().read(seat, reply, exact)
+        return reply if self.is_reflecting else super().read(seat, reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a random action, or a note that repeats the news (brief style: a fixed word)."""
-        if not self.reflecting:
+        """Return a random action, or a note with the text of the news (brief style: a word)."""
+        if not self.is_reflecting:
             return super().sample(seat, stream)
         news = "" if self.rules.brief else " ".join(self.news.get(seat, "").split())
         return news[: self.rules.note_limit] or NOTE
@@ -94,8 +94,8 @@ class TrialPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the observation of the attempt, or the question for a note."""
         rules, news = self.rules, self.news.get(seat, "")
-        if self.reflecting:
-            ask = "" if rules.brief else ASK
+        if self.is_reflecting:
+            ask = "" if rules.brief else NOTE_QUESTION
             prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last_turns.get(seat, '')}{news}|{REFLECT}"
             return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
@@ -104,7 +104,7 @@ class TrialPlay(CombinedPlay):
         observation = self.play.observe(seat)
         if is_new_attempt and keeps_conversation and rules.omitted_rules:
             text = observation.prompt.removeprefix(rules.omitted_rules).strip()
-            observation = observation._replace(prompt=join_texts([AGAIN, text], False))
+            observation = observation._replace(prompt=join_texts([NEXT_ATTEMPT_TEXT, text], False))
         fresh = (is_new_attempt or observation.fresh) and not keeps_conversation
         observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key
@@ -118,7 +118,7 @@ class TrialPlay(CombinedPlay):
         return join_texts(["Your notes from earlier attempts:", *lines], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        if self.reflecting:
+        if self.is_reflecting:
             for seat, text in replies.items():
                 note = text[: self.rules.note_limit]
                 self.notes[seat] = (*self.notes.get(seat, ()), note)
@@ -155,14 +155,14 @@ class TrialPlay(CombinedPlay):
         """Record replies with the information states, and end the attempt if its play is over."""
         self.replied_seats |= set(key_parts)
         self.last_turns = {**self.last_turns, **key_parts}
-        while self.play.done and not self.ended and not self.reflecting:
+        while self.play.done and not self.is_over and not self.is_reflecting:
             self._end_attempt()
 
     def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
         has_won = any(results[seat] > 0 for seat in rules.carried)
         if self.attempt + 1 == rules.attempts or (rules.stop_on_win and has_won):
-            self.ended = True
+            self.is_over = True
             return
         for seat in rules.carried:
             text = result_text(self.play, seat, results[seat], rules.brief, rules.reveal)
@@ -170,14 +170,14 @@ class TrialPlay(CombinedPlay):
             if not rules.reflect:
                 self._add_to_key(seat, text)
         if rules.reflect:
-            self.reflecting = True
+            self.is_reflecting = True
         else:
             self._begin_attempt()
 
     def _begin_attempt(self) -> None:
         self.earlier_plays = (*self.earlier_plays, self.play)
         self.past_returns, self.attempt = self.returns, self.attempt + 1
-        self.reflecting, self.replied_seats, self.last_turns = False, frozenset(), {}
+        self.is_reflecting, self.replied_seats, self.last_turns = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
         self.begin_another(self.stream.child(number))
 
@@ -187,15 +187,15 @@ class TrialPlay(CombinedPlay):
         return copy
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, remembers = self.rules, seat is None or seat in self.rules.carried
-        if remembers:
-            note = "notes are due" if self.reflecting else ""
+        rules, sees_attempts = self.rules, seat is None or seat in self.rules.carried
+        if sees_attempts:
+            note = "notes are due" if self.is_reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
-        if not remembers and self.reflecting:
-            paragraph(canvas, OVER)  # only seats that remember attempts see the result
+        if not sees_attempts and self.is_reflecting:
+            paragraph(canvas, OVER_TEXT)  # only seats that remember attempts see the result
             return
         super().paint(canvas, seat)
-        if not remembers:
+        if not sees_attempts:
             return
         if self.earlier_plays:
             heading(canvas, "Attempts before")
@@ -213,9 +213,9 @@ class TrialPlay(CombinedPlay):
     def described(self, seat: int | None) -> str:
         rules, text = self.rules, super().described(seat)
         if seat is not None and seat not in rules.carried:
-            return OVER if self.reflecting else text
+            return OVER_TEXT if self.is_reflecting else text
         parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", text]
-        if self.reflecting:
+        if self.is_reflecting:
             parts.append("Notes are due.")
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
@@ -252,18 +252,18 @@ class Trial(CombinedEnvironment):
         attempts: number of attempts, 1 to 100.
         carry: roles that remember earlier attempts. Empty (default): only the first role.
         reflect: whether these roles write a note between attempts. true by default.
-        memory: what these roles remember: "all" (default), their whole conversation; "notes", only
+        memory: the memory of these roles: "all" (default), their whole conversation; "notes", only
             their notes, in a new conversation at every attempt.
-        redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
-            the chance outcomes of the first, as long as the actions are the same.
-        stop_on_win: whether an attempt with a positive return of a role in ``carry`` is the last.
+        redeal: "fresh" (default): every attempt draws new chance outcomes. "same": every attempt
+            has the chance outcomes of the first, as long as its actions are equal.
+        stop_on_win: whether the episode ends after a positive return of a role in ``carry``.
         note_limit: largest number of characters of a note, 1 to 100,000.
         reveal: whether roles in ``carry`` see at the end of an attempt what the rules reveal, such
             as the cards of a show-down in kuhn_poker (no card after a fold). false (default): only
             the actions and the result.
         retell: whether roles with ``memory: all`` see the rules at every attempt. true by default.
             false: only at the first attempt, which saves tokens; for an environment in full style
-            whose rules are one text.
+            with its rules as one text.
 
     Raises:
         ConfigError: the option ``environment`` names no environment, ``carry`` names a role twice,
@@ -284,20 +284,20 @@ class Trial(CombinedEnvironment):
 
     def __post_init__(self) -> None:
         super().__init__("trial", inner_of("trial", self.environment))
-        inner, attempts, reflect = self.inner, self.attempts, self.reflect
+        inner, attempts = self.inner, self.attempts
         self.carried = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
         self.omitted_rules = "" if self.retell else _rules_of(inner)
-        notes = (attempts - 1) * len(self.carried) if reflect else 0
-        self.notes = notes > 0 or inner.notes
-        self.max_turns = attempts * inner.max_turns + notes
+        num_notes = (attempts - 1) * len(self.carried) if self.reflect else 0
+        self.notes = num_notes > 0 or inner.notes
+        self.max_turns = attempts * inner.max_turns + num_notes
         bounds = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * bound for bound in bounds)
         if self.stop_on_win:  # the episode may end after a first attempt that is a win
             self.max_utility = max(self.max_utility, inner.max_utility)
             self.min_utility = min(self.min_utility, inner.min_utility)
-        total = inner.utility_sum
+        inner_sum = inner.utility_sum
         self.utility_sum = (
-            None if total is None or (self.stop_on_win and total) else attempts * total
+            None if inner_sum is None or (self.stop_on_win and inner_sum) else attempts * inner_sum
         )
 
     def words(self) -> tuple[str, ...]:

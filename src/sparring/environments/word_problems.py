@@ -31,7 +31,7 @@ _BRIEF = {
     BAGS: "{name} has {a} bags of {b} {things}",
     MORE: "{other} has {a} {things} {name} has {b} more than {other}",
 }
-_EVENT_SENTENCES = {  # wordings of each event, of which a story draws one; all name the things
+_EVENT_SENTENCES = {  # kind of event -> wordings, of which a story draws one; all name the things
     GETS: (
         "{name} buys {a} more {ones}.",
         "{name} finds {a} more {ones}.",
@@ -54,8 +54,8 @@ class Story:
         person: the main person.
         other: another person.
         things: the things to count.
-        opening: HAS, BAGS or MORE.
-        numbers: the two numbers of the opening; the second is 0 for HAS.
+        opening: the kind of the first sentence: HAS, BAGS or MORE.
+        numbers: the two numbers of the first sentence; the second is 0 for HAS.
         events: later events as (GETS, LOSES or DOUBLES, amount, index of the wording).
     """
 
@@ -82,8 +82,8 @@ class Story:
             names |= {"name": self.person.capitalize(), "other": self.other.capitalize()}
         first, second = self.numbers
         ones = self.things if first != 1 else self.things[:-1]
-        opening = (_BRIEF if brief else _FULL)[self.opening]
-        parts = [opening.format(**names, a=first, b=second, ones=ones)]
+        first_sentence = (_BRIEF if brief else _FULL)[self.opening]
+        parts = [first_sentence.format(**names, a=first, b=second, ones=ones)]
         for kind, number, wording in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
@@ -100,7 +100,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
     """Return a random story; no count in it is below 0.
 
     Args:
-        stream: source of the draws.
+        stream: source of random numbers.
         steps: number of operations to the answer, at least 1.
         largest: largest number in the story, at least 2.
     """
@@ -115,11 +115,11 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
     events: list[tuple[str, int, int]] = []
     for index in range(steps - (opening != HAS)):
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
-        choices = stream.child("events").child(index)
-        kind = kinds[choices.integer(0, len(kinds))]
+        event_draws = stream.child("events").child(index)
+        kind = kinds[event_draws.integer(0, len(kinds))]
         limit = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + choices.integer(1, limit)
-        events.append((kind, number, choices.integer(2, len(_EVENT_SENTENCES[kind]))))
+        number = 0 if kind == DOUBLES else 1 + event_draws.integer(1, limit)
+        events.append((kind, number, event_draws.integer(2, len(_EVENT_SENTENCES[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
         person=PEOPLE[person],
@@ -132,7 +132,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
 
 
 def max_answer(steps: int, largest: int) -> int:
-    """Return an upper bound of all answers: the largest opening, then doublings or additions."""
+    """Return an upper bound of all answers: the largest first number, then doubled or increased."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
         count = max(2 * count, count + largest)
@@ -148,13 +148,13 @@ MAX_DIGITS = 15  # largest number of digits of a number in a reply
 
 @dataclass(kw_only=True, eq=False)
 class WordProblems(Bank):
-    """A short story about a number of things, and one reply: the final number.
+    """A short story about a number of things; the seat replies once, with the final number.
 
     What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
-    Ada have now?" A story begins with a number, with bags of equal size, or with how many more than
-    another person has. Then things are bought, lost or doubled. Stories are drawn from a bank.
+    Ada have now?" A story begins with a number, with bags of equal size, or with a comparison with
+    another person. Then the person buys, loses or doubles things. Stories are drawn from a bank.
     When to use: to measure whether learning in games transfers to questions of another kind (as
-    SPIRAL, MARS and VPR claim), on problems that are in no training corpus.
+    SPIRAL, MARS and VPR claim), on problems that no training corpus contains.
     Mathematics:
 
         return = 1 if the last number of the reply is the answer, else 0
@@ -163,7 +163,7 @@ class WordProblems(Bank):
 
     Pitfalls: a reply without a number is illegal. A pretrained model may know how to solve such
     stories and still write another number last. Answers are small, so guesses score above 0: with
-    one step and numbers to 9 the most frequent answer is right in about 1 of 14 stories.
+    one step and numbers up to 9 the most frequent answer is right in about 1 of 14 stories.
     Reference: problems of the kind of GSM8K (arXiv 2110.14168), which is not used here.
     Verified by: tests/environments/test_word_problems.py.
 
@@ -232,8 +232,8 @@ class Problem(QuestionPlay):
         numbers = _NUMBERS.findall(reply)
         if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
-        last = numbers[-1].replace(",", "").replace("\u2212", "-")
-        integer_part, _, fraction = last.partition(".")
+        text = numbers[-1].replace(",", "").replace("\u2212", "-")
+        integer_part, _, fraction = text.partition(".")
         if len(integer_part) > MAX_DIGITS:
             return None
         number = str(int(integer_part))
@@ -242,7 +242,9 @@ class Problem(QuestionPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         number = self.read(0, replies[0])
         if self.done or number is None:
-            raise GameError(f"word_problems: {quoted(replies[0])} is not an answer that is due.")
+            raise GameError(
+                f"word_problems: {quoted(replies[0])} is no answer, or the episode is over."
+            )
         self.answer = number
 
     def sample(self, seat: int, stream: Stream) -> str:

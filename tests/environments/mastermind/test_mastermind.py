@@ -67,14 +67,14 @@ def test_words_codes_and_banks():
         "or",
     }
     assert sorted(bank_of(3, 3, 5)) == list(range(27))
-    assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
+    assert {start(game(codes=4, bank=5), seed).spiel.table.secret for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
     assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
 
 
 def test_prompts_hide_the_code_and_illegal_guesses_are_refused():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
-    first, second = (MastermindTable(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
+    first, second = (MastermindTable(pegs=2, colours=4, guesses=3, secret=code).after(0) for code in (5, 6))
     assert first.answers == second.answers and first.key(0) == second.key(0) and str(first) != str(second)
     state = start(game(), 1)
     apply_actions(state, "rrr", "rrr")
@@ -90,11 +90,11 @@ def test_episodes_match_an_independent_simulation(pay, data):
     pegs, colours, guesses = data.draw(st.integers(2, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
     environment = game(pegs=pegs, colours=colours, guesses=guesses, pay=pay)
     state = start(environment, data.draw(st.integers(0, 999)))
-    code = code_of(pegs, colours, state.spiel.table.hidden)
+    code = code_of(pegs, colours, state.spiel.table.secret)
     for number in range(guesses):
         assert state.legal_actions() == environment.words and not state.done and state.returns == (0.0,)
         guess = data.draw(
-            st.one_of(st.just(environment.words[state.spiel.table.hidden]), st.sampled_from(environment.words))
+            st.one_of(st.just(environment.words[state.spiel.table.secret]), st.sampled_from(environment.words))
         )
         state.apply(guess)
         words = state.observe(0, state.plies).text.split()
@@ -104,7 +104,7 @@ def test_episodes_match_an_independent_simulation(pay, data):
             assert state.returns == pytest.approx(((guesses - number) / guesses if pay == "left" else 1.0,))
             return
     assert state.done and state.returns == (0.0,)
-    assert words[2:] == ["lost", environment.words[state.spiel.table.hidden]]
+    assert words[2:] == ["lost", environment.words[state.spiel.table.secret]]
 
 
 def after_guesses(environment, code, *guesses):

@@ -145,7 +145,7 @@ def test_episodes_match_an_independent_simulation(data):
         else:
             new_cells, counts = opened_by_reveal(rows, columns, mined, cell)
             opened |= new_cells - flagged
-            assert {open_cell: table.number(open_cell) for open_cell in opened} == {
+            assert {open_cell: table.count(open_cell) for open_cell in opened} == {
                 open_cell: counts[open_cell] for open_cell in opened
             }
         assert table.opened == opened and table.mined == mined and len(mined) == mines

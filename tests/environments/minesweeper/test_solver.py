@@ -49,7 +49,7 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
                     for mined in all_layouts
                     if not mined & table.opened
                     and mined >= table.flagged
-                    and all(len(neighbours(table, cell) & mined) == int(table.sign(cell)) for cell in table.opened)
+                    and all(len(neighbours(table, cell) & mined) == int(table.symbol(cell)) for cell in table.opened)
                 ]
                 assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(consistent_layouts)), abs=1e-12)
             legal = state.legal_actions()
@@ -157,7 +157,7 @@ def test_values_match_recursion_over_all_layouts(prior, pay):
                     mined
                     for mined in layouts
                     if not mined & table.opened
-                    and all(len(NEIGHBOURS[open_cell] & mined) == table.number(open_cell) for open_cell in table.opened)
+                    and all(len(NEIGHBOURS[open_cell] & mined) == table.count(open_cell) for open_cell in table.opened)
                 ]
                 expected = value_of_reveal(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)

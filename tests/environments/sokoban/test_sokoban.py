@@ -16,7 +16,7 @@ from sparring.environments.sokoban.distances import (
     distances,
     goal_positions,
     mask_of,
-    positions,
+    max_positions,
 )
 from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start, state_after
 
@@ -128,8 +128,8 @@ def test_distances_match_a_forward_search_from_every_position(rows, columns, wal
             num_positions += 1
             expected = least_moves(free, targets, frozenset(box_cells), agent, num_boxes_on_goals)
             mask = mask_of([row * columns + column for row, column in box_cells])
-            assert moves_to_goal.of(agent[0] * columns + agent[1], mask) == expected
-    assert num_positions == positions(floor, boxes)
+            assert moves_to_goal.distance_of(agent[0] * columns + agent[1], mask) == expected
+    assert num_positions == max_positions(floor, boxes)
     assert (
         distances(floor, boxes, num_boxes_on_goals, num_positions - 1) is None
         and distances(floor, boxes, num_boxes_on_goals, num_positions) is not None
@@ -138,7 +138,7 @@ def test_distances_match_a_forward_search_from_every_position(rows, columns, wal
 
 def test_rooms_by_hand():
     floor = Floor(rows=1, columns=3, goals=0b100)
-    assert len(goal_positions(floor, 1, 1)) == 2 and len(goal_positions(floor, 1, 0)) == positions(floor, 1) == 6
+    assert len(goal_positions(floor, 1, 1)) == 2 and len(goal_positions(floor, 1, 0)) == max_positions(floor, 1) == 6
     state = state_after(game(room=CORRIDOR), "right", "right")
     assert not state.done and state.returns == (0.0,) and state.legal_actions() == ("left", "right")
     state.apply("right")

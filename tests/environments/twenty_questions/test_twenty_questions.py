@@ -28,7 +28,7 @@ def test_prompts_hide_the_object_and_questions_are_limited():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
     first, second = (
-        QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden)
+        QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), secret=hidden)
         for hidden in (0, 1)
     )
     assert (
@@ -50,7 +50,7 @@ def test_episodes_match_an_independent_simulation(data):
     environment = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
     state = start(environment, data.draw(st.integers(0, 999)))
     properties_of = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
-    hidden, num_asked = NOUNS[state.spiel.table.hidden], 0
+    hidden, num_asked = NOUNS[state.spiel.table.secret], 0
     askable = [value for _, attribute_values in ATTRIBUTES[:attributes] for value in attribute_values[:values]]
     assert (
         len(properties_of) == objects
@@ -77,7 +77,7 @@ def test_answers_are_wrong_independently_with_the_rate_of_the_noise():
         for _ in range(20):
             state.apply("red")
             table = state.spiel.table
-            is_wrong.append(table.answers[-1] != table.true_answer(table.hidden, 0))
+            is_wrong.append(table.answers[-1] != table.true_answer(table.secret, 0))
     assert stats.binomtest(sum(is_wrong), len(is_wrong), 0.2).pvalue > 0.005
     num_both_wrong = sum(a and b for a, b in zip(is_wrong[::2], is_wrong[1::2], strict=True))
     assert stats.binomtest(num_both_wrong, len(is_wrong) // 2, 0.04).pvalue > 0.005
@@ -93,7 +93,7 @@ def test_prompts_keys_and_returns():
     assert state.observe(0).text == f"twentyquestions guesser {sheet}"
     assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
     table = (
-        QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1)
+        QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), secret=1)
         .after(0)
         .after(1)
         .after(2)
@@ -106,7 +106,7 @@ def test_prompts_keys_and_returns():
     )
     full.apply("red")
     assert full.observe(0, 1).text.startswith(("You asked red: yes.", "You asked red: no."))
-    full.apply(NOUNS[full.spiel.table.hidden])
+    full.apply(NOUNS[full.spiel.table.secret])
     assert "right." in full.observe(0, 2).text and full.returns == (0.95,)
     assert "All answers are true" in start(game(style="full")).observe(0).text
 

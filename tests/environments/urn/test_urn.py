@@ -65,7 +65,7 @@ def test_draws_with_replacement_follow_the_shares_of_the_hidden_urn():
         table = state.spiel.table
         for _ in range(20):
             state.apply("draw")
-        counts_by_urn.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.balls_seen)
+        counts_by_urn.setdefault(table.contents[table.secret], Counter()).update(state.spiel.table.balls_seen)
     assert len(counts_by_urn) == 2
     for content, counts in counts_by_urn.items():
         num_drawn = sum(counts.values())
@@ -80,7 +80,7 @@ def test_episodes_match_an_independent_simulation(data):
     cost = data.draw(st.sampled_from([0.0, 0.1]))
     rules = game(urns=num_urns, draws=max_draws, cost=cost, apart=1)
     state, num_drawn = start(rules, data.draw(st.integers(0, 999))), 0
-    hidden = NAMES[state.spiel.table.hidden]
+    hidden = NAMES[state.spiel.table.secret]
     while not state.done:
         assert state.legal_actions() == (*(["draw"] if num_drawn < max_draws else []), *NAMES[:num_urns])
         action = data.draw(st.sampled_from(state.legal_actions()))
@@ -118,8 +118,8 @@ def test_prompts_keys_and_parsed_replies():
         full_state.observe(0, 1).text.startswith(f"You drew a {colour} ball.")
         and f"1 {colour}" in full_state.observe(0, 1).text
     )
-    full_state.apply(NAMES[full_state.spiel.table.hidden])
-    assert f"You declared {NAMES[full_state.spiel.table.hidden]}: right." in full_state.observe(
+    full_state.apply(NAMES[full_state.spiel.table.secret])
+    assert f"You declared {NAMES[full_state.spiel.table.secret]}: right." in full_state.observe(
         0
     ).text and full_state.returns == (0.98,)
 

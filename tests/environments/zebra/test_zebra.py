@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
 from sparring.environments.zebra.deduction import deduce_board
-from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
+from sparring.environments.zebra.puzzles import CLUE_KINDS, clues_text, puzzle_of
 from sparring.environments.zebra.solver import z3_solutions
 from tests.cases import every_case
 from tests.environments.worlds import check_contains, correct_actions, make_game_factory, start
@@ -23,7 +23,7 @@ game = make_game_factory("zebra")
 def test_puzzles_have_one_solution_and_no_redundant_clue(houses, attributes, kinds, level):
     for index in range(4):
         clues, solution = puzzle_of(houses, attributes, kinds, level, 3, index)
-        assert {kind for kind, _, _ in clues} <= set(OF_KIND[kinds])
+        assert {kind for kind, _, _ in clues} <= set(CLUE_KINDS[kinds])
         assert enumerate_boards(houses, attributes, clues) == {solution}
         for index_left_out in range(len(clues)):
             other_clues = clues[:index_left_out] + clues[index_left_out + 1 :]
@@ -46,7 +46,7 @@ def test_levels_need_the_deduction_that_they_promise(houses, attributes):
 @pytest.mark.parametrize("kinds", ["places", "links", "order"])
 def test_banks_have_clues_of_every_kind_and_few_of_kind_is(kinds):
     clue_kinds = [kind for index in range(64) for kind, _, _ in puzzle_of(3, 3, kinds, "any", 0, index)[0]]
-    assert set(clue_kinds) == set(OF_KIND[kinds])
+    assert set(clue_kinds) == set(CLUE_KINDS[kinds])
     assert kinds != "order" or clue_kinds.count("is") < len(clue_kinds) / 8
 
 
@@ -92,7 +92,7 @@ def test_clues_as_text_are_parsed_unchanged(size, kinds, index):
     houses, attributes = size
     clues, solution = puzzle_of(houses, attributes, kinds, "any", 0, index)
     table = game(houses=houses, attributes=attributes, puzzle=clues_text(houses, clues)).table
-    assert table.only == (clues, solution)
+    assert table.fixed_puzzle == (clues, solution)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_keys_views_and_prompts():
     )
     assert first.observe(0).view == second.observe(0).view
     reloaded = pyspiel.load_game(str(environment.spiel))  # the clues survive conversion to text
-    assert reloaded.opening == environment.table and environment.table.only is not None
+    assert reloaded.opening == environment.table and environment.table.fixed_puzzle is not None
     state = start(game(attributes=2, puzzle=PUZZLE))
     state.apply("h2=milk")
     assert state.observe(0, 1).text == "."

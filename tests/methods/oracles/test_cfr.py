@@ -54,7 +54,7 @@ def average_of(oracle, game):
 
 
 def pure_policies(seat):
-    keys = [key for player, key in walk(KUHN).number if player == seat]
+    keys = [key for player, key in walk(KUHN).index_of if player == seat]
     for choices in itertools.product((0, 1), repeat=len(keys)):
         table = dict(zip(keys, choices, strict=True))
         yield lambda seat, key, state, table=table: np.eye(2)[table[key]]
@@ -130,7 +130,7 @@ def test_against_best_responses_the_others_do_not_play_the_average():
     verdicts = oracle.judge(states)
     rows, history_tree = {}, walk(KUHN)
     response = make_oracle("best_response", iterations=5, variant="cfr")
-    for (seat, key), index in history_tree.number.items():
+    for (seat, key), index in history_tree.index_of.items():
         verdict = response.judge([KUHN.state_of(history_tree.examples[index])])[0]
         rows[seat, key] = np.eye(2)[int(np.argmax(verdict.values))]
 

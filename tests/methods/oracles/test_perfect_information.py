@@ -67,7 +67,7 @@ def test_finished_positions_count_against_the_budget():
     search = Search(trade, 2000)
     assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.is_incomplete
     max_children = 2 + len(trade.first_node().legal_actions())
-    assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * max_children
+    assert 2000 <= len(search.table) + search.num_finished <= 2000 + 10 * max_children
     large_enough = Search(TIC, 4520 + 2862)  # decision positions and the final positions after them
     assert large_enough.bounds(TIC.first_node()) == (0.0, 0.0) and not large_enough.is_incomplete
     too_small = Search(TIC, 7000)

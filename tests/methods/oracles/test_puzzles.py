@@ -144,7 +144,7 @@ def mine_layouts(table):
         mined
         for mined in map(set, itertools.combinations(covered_cells, table.mines))
         if table.flagged <= mined
-        and all(len(mined & neighbour_cells(table, cell)) == table.number(cell) for cell in table.opened)
+        and all(len(mined & neighbour_cells(table, cell)) == table.count(cell) for cell in table.opened)
     ]
 
 
@@ -259,7 +259,7 @@ def careful_states(game, number):
 
 
 def consistent_layouts(table, mine_layouts):
-    shows = {cell: int(table.sign(cell)) for cell in table.opened}
+    shows = {cell: int(table.symbol(cell)) for cell in table.opened}
     return [
         mined
         for mined in mine_layouts

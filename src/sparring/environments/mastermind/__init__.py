@@ -25,7 +25,7 @@ NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 
 Answer = tuple[int, int]
-"""(exact, misplaced): pegs that match, and further pegs whose colour the code has elsewhere."""
+"""(exact, misplaced): numbers of pegs that match, and of others whose colour is elsewhere."""
 
 
 @lru_cache(maxsize=32)
@@ -48,12 +48,12 @@ def code_of(pegs: int, colours: int, index: int) -> tuple[int, ...]:
 
 def answer_of(guess: tuple[int, ...], code: tuple[int, ...]) -> Answer:
     """Return the answer to a guess."""
-    exact = sum(peg == hidden for peg, hidden in zip(guess, code, strict=True))
+    exact = sum(peg == code_peg for peg, code_peg in zip(guess, code, strict=True))
     return exact, sum(min(guess.count(colour), code.count(colour)) for colour in set(guess)) - exact
 
 
 def word_of(pegs: int, colours: int, index: int) -> str:
-    """Return the word of a code: the first letters of its colours, as "rgb"."""
+    """Return the word of a code: the first letters of its colours, such as "rgb"."""
     return "".join(COLOURS[colour][0] for colour in code_of(pegs, colours, index))
 
 
@@ -71,16 +71,16 @@ class MastermindOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MastermindTable(MastermindOptions, Table):
-    """A position: the hidden code (-1 before the draw), the guessed codes, and their answers."""
+    """A position: the secret code (-1 before the draw), the guessed codes, and their answers."""
 
-    hidden: int = -1
+    secret: int = -1
     moves: tuple[int, ...] = ()
     answers: tuple[Answer, ...] = ()
 
     @property
-    def cracked(self) -> bool:
+    def is_cracked(self) -> bool:
         """Whether the last guess is the code."""
-        return bool(self.moves) and self.moves[-1] == self.hidden
+        return bool(self.moves) and self.moves[-1] == self.secret
 
     @property
     def guesses_left(self) -> int:
@@ -90,13 +90,13 @@ class MastermindTable(MastermindOptions, Table):
     @property
     def start(self) -> Hashable:
         """The code that was drawn from the bank."""
-        return (self.pegs, self.colours, self.hidden)
+        return (self.pegs, self.colours, self.secret)
 
     @property
     def player(self) -> int:
-        if self.hidden < 0:
+        if self.secret < 0:
             return CHANCE
-        return TERMINAL if self.cracked or not self.guesses_left else 0
+        return TERMINAL if self.is_cracked or not self.guesses_left else 0
 
     def legal(self) -> list[int]:
         """Return all codes, including those that cannot be the hidden one."""
@@ -106,16 +106,15 @@ class MastermindTable(MastermindOptions, Table):
         return range(self.codes or self.colours**self.pegs)
 
     def after(self, index: int) -> MastermindTable:
-        if self.hidden < 0:
-            return replace(self, hidden=bank_of(self.pegs, self.colours, self.bank)[index])
-        guess, code = (code_of(self.pegs, self.colours, number) for number in (index, self.hidden))
-        return replace(
-            self, moves=(*self.moves, index), answers=(*self.answers, answer_of(guess, code))
-        )
+        if self.secret < 0:
+            return replace(self, secret=bank_of(self.pegs, self.colours, self.bank)[index])
+        guess, code = (code_of(self.pegs, self.colours, number) for number in (index, self.secret))
+        answers = (*self.answers, answer_of(guess, code))
+        return replace(self, moves=(*self.moves, index), answers=answers)
 
     def returns(self) -> list[float]:
         """Return 1 or the share of guesses left (including the last) for a cracked code, else 0."""
-        if not self.cracked:
+        if not self.is_cracked:
             return [0.0]
         return [(self.guesses_left + 1) / self.guesses if self.pay == "left" else 1.0]
 
@@ -126,7 +125,7 @@ class MastermindTable(MastermindOptions, Table):
         """Return the words after guess ``number``: exact and misplaced pegs, and the ending."""
         words = [str(count) for count in self.answers[number]]
         if self.player == TERMINAL and number == len(self.moves) - 1:
-            words += ["cracked"] if self.cracked else ["lost", self.name_of(0, self.hidden)]
+            words += ["cracked"] if self.is_cracked else ["lost", self.name_of(0, self.secret)]
         return tuple(words)
 
     def key(self, seat: int) -> str:
@@ -139,17 +138,17 @@ class MastermindTable(MastermindOptions, Table):
 
     def __str__(self) -> str:
         """Return the guesses, the answers and the hidden code."""
-        return f"{self.key(0)} hidden {self.name_of(0, self.hidden) if self.hidden >= 0 else '?'}"
+        return f"{self.key(0)} hidden {self.name_of(0, self.secret) if self.secret >= 0 else '?'}"
 
 
 def rules(options: MastermindOptions) -> Rules:
-    """Return the facts of the game."""
-    opening = MastermindTable(**asdict(options))
+    """Return the numbers of actions and turns of the game, and its first table."""
+    table = MastermindTable(**asdict(options))
     return Rules(
-        opening=opening,
-        actions=opening.colours**opening.pegs,
-        outcomes=len(opening.draws()),
-        length=opening.guesses,
+        opening=table,
+        actions=table.colours**table.pegs,
+        outcomes=len(table.draws()),
+        length=table.guesses,
         least=0.0,
         most=1.0,
         utility="identical",
@@ -161,7 +160,7 @@ register(NAME, MastermindOptions, rules)
 
 
 MAX_LISTED = 81  # largest number of codes that full style lists at every turn
-HUES = {
+HUES = {  # colour of a peg -> colour in pictures
     "red": "red",
     "green": "green",
     "blue": "blue",
@@ -178,13 +177,14 @@ class Mastermind(BankGame):
 
     Chance draws one of the ``codes`` codes of the bank, all equally likely, at the start; nothing
     else is random. An action is a code as one word, the first letters of its colours: "rgb". Every
-    code is legal at any time, also an inconsistent or repeated one; only a word that is not a code
-    is illegal. In brief style the answer to a guess is two counts, "1 2".
+    code is legal at any time, even one that earlier answers exclude or that was guessed before.
+    Only a word that is not a code is illegal. In brief style the answer to a guess is two counts,
+    "1 2".
 
     Args:
-        pegs: 2 to 4.
-        colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
-            with 4 and 6, the commercial game.
+        pegs: number of pegs, 2 to 4.
+        colours: number of colours, 2 to 6. There are 9 codes with 2 pegs and 3 colours, 27 with 3
+            and 3, 64 with 3 and 4, and 1,296 with 4 and 6, as in the commercial game.
         guesses: largest number of guesses in one game, 1 to 12.
         pay: 1 for a cracked code, or with "left" the share of guesses left, including the last
             guess; else 0.
@@ -222,7 +222,7 @@ class Mastermind(BankGame):
         return (*map(str, range(self.pegs + 1)), "cracked", "lost")
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to guesses from ply ``since`` - 1 on; the opening repeats them."""
+        """Return the answers to guesses from ply ``since`` - 1 on; with ``since`` 0, to all."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
@@ -233,31 +233,25 @@ class Mastermind(BankGame):
         if self.brief:
             return [*([] if since else [word]), *feedback]
         ending = feedback[2:]
-        ending_text = (
-            ""
-            if not ending
-            else " You cracked the code."
-            if ending[0] == "cracked"
-            else f" No guess is left; the code was {ending[1]}."
-        )
+        ending_text = " You cracked the code." if ending else ""
+        if ending[:1] == ("lost",):
+            ending_text = f" No guess is left; the code was {ending[1]}."
         return [f"You guessed {word}: {feedback[0]} exact, {feedback[1]} misplaced.{ending_text}"]
 
     def position(self, state: State, seat: int) -> str:
         return "" if state.done else f"You have {state.table.guesses_left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines; above ``MAX_LISTED`` codes they describe the form of a code."""
-        words, text = ", ".join(self.words), super().call(state, seat)
+        """Return the last lines; if codes exceed ``MAX_LISTED``, with the form of a code."""
+        words_text, text = ", ".join(self.words), super().call(state, seat)
         letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
-        return (
-            text
-            if len(self.words) <= MAX_LISTED
-            else text.replace(words, f"every word of {self.pegs} letters out of {letters}", 1)
-        )
+        if len(self.words) <= MAX_LISTED:
+            return text
+        return text.replace(words_text, f"every word of {self.pegs} letters out of {letters}", 1)
 
     def paint_table(self, canvas: Canvas, table: MastermindTable, seat: int | None) -> None:
-        hidden = [("?", "none")] * table.pegs
-        code = _pegs(table, table.hidden) if _is_visible(table, seat) else hidden
+        unknown_pegs = [("?", "none")] * table.pegs
+        code = _pegs(table, table.secret) if _is_visible(table, seat) else unknown_pegs
         discs(canvas, "code", code)
         for number in range(table.guesses):
             if number < len(table.moves):
@@ -273,13 +267,15 @@ class Mastermind(BankGame):
             f"{table.name_of(0, move)}: {exact} exact, {misplaced} misplaced"
             for move, (exact, misplaced) in zip(table.moves, table.answers, strict=True)
         ]
-        code = f" The code is {table.name_of(0, table.hidden)}." if _is_visible(table, seat) else ""
+        code_text = (
+            f" The code is {table.name_of(0, table.secret)}." if _is_visible(table, seat) else ""
+        )
         text = f"Guesses: {'; '.join(guesses)}." if guesses else "No guess yet."
-        return f"{text} {table.guesses_left} guesses are left.{code}"
+        return f"{text} {table.guesses_left} guesses are left.{code_text}"
 
 
 def _is_visible(table: MastermindTable, seat: int | None) -> bool:
-    return seat is None or table.cracked or not table.guesses_left
+    return seat is None or table.is_cracked or not table.guesses_left
 
 
 def _pegs(table: MastermindTable, index: int) -> list[tuple[str, str]]:
@@ -289,11 +285,11 @@ def _pegs(table: MastermindTable, index: int) -> list[tuple[str, str]]:
 
 def _rules(table: MastermindTable) -> str:
     letters = ", ".join(f"{colour[0]} for {colour}" for colour in COLOURS[: table.colours])
-    first, second = (table.name_of(0, index) for index in (1, table.colours))
+    code_word, guess_word = (table.name_of(0, index) for index in (1, table.colours))
     exact, misplaced = answer_of(
         *(code_of(table.pegs, table.colours, index) for index in (1, table.colours))
     )
-    pay = (
+    pay_text = (
         (
             f"You get 1 point for the code at your first guess and {1 / table.guesses:.3g} less "
             "for every later guess"
@@ -308,8 +304,8 @@ def _rules(table: MastermindTable) -> str:
         "spaces; it need not agree with earlier answers. Each is answered by two counts: exact, "
         "the pegs of the right colour in the right place, and misplaced, further pegs whose "
         "colour the code has in another place, each peg of the code counted once. If the code "
-        f"were {first}, the guess {second} would be answered: {exact} exact, {misplaced} "
-        f"misplaced. {pay}, and 0 if you do not."
+        f"were {code_word}, the guess {guess_word} would be answered: {exact} exact, {misplaced} "
+        f"misplaced. {pay_text}, and 0 if you do not."
     )
 
 

@@ -19,8 +19,7 @@ ORACLE = "posterior"  # the oracle that calls this solver
 Array = np.ndarray[Any, np.dtype[Any]]
 ValueWork = tuple[int, int]  # a value, and the work to compute it with an empty cache
 
-# number of cached sets of codes at which the cache is cleared, which only costs time
-MAX_CACHED = 200_000  # largest number of cached values
+MAX_CACHED = 200_000  # largest number of cached values; a full cache is cleared
 BASE_WORK = 500  # work of one set of codes, added to its size times the number of guesses
 GREEDY = 0.5  # certainty of a judgement by one step of information gain
 
@@ -54,8 +53,8 @@ def answers(pegs: int, colours: int) -> Array:
 class Breaker:
     """Values of best play by the set of codes left and the number of guesses left, with a cache.
 
-    A value is an integer, a sum over codes: a cracked code counts 1 or, with ``early``, the guesses
-    left, including the guess that cracks the code.
+    A value is an integer, a sum over codes: a cracked code counts 1 or, with ``early``, the number
+    of guesses left, including the guess that cracks the code.
     """
 
     def __init__(self, pegs: int, colours: int, guesses: int, early: bool) -> None:
@@ -64,13 +63,10 @@ class Breaker:
         codes = len(self.answers)
         self._rows = np.arange(codes)[:, None] * self.num_answers
         branch = (pegs + 1) * (pegs + 2) // 2 - 2  # number of answers that do not end the game
-        # [guesses left, codes]
-        self.upper = np.array(
-            [_bound(codes, remaining, branch, early) for remaining in range(guesses + 1)]
-        )
-        self.lower = np.array(
-            [_bound(codes, remaining, 1, early) for remaining in range(guesses + 1)]
-        )
+        # bounds of the value, [guesses left, codes left]
+        counts = range(guesses + 1)
+        self.upper = np.array([_bound(codes, count, branch, early) for count in counts])
+        self.lower = np.array([_bound(codes, count, 1, early) for count in counts])
         self._cache: dict[tuple[int, bytes], ValueWork] = {}
 
     def worth(self, guesses: int) -> int:
@@ -105,7 +101,7 @@ class Breaker:
         counts = self.counts(codes)
         bounds = self.bounds(counts, guesses)
         bounds[counts.max(1) == len(codes)] = -1
-        if guesses == 2:  # then the bound is exact
+        if guesses == 2:  # the bound is exact
             return int(bounds.max()), work
         best = -1
         for guess in np.argsort(-bounds, kind="stable"):
@@ -119,9 +115,11 @@ class Breaker:
 
     def bounds(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
         """Return an upper bound on each guess's value, or a lower bound for table ``lower``."""
-        cracked = counts[:, self.crack]
+        num_cracked = counts[:, self.crack]
         bounds = (self.upper if table is None else table)[guesses - 1]
-        total: Array = bounds[counts].sum(1) - bounds[cracked] + cracked * self.worth(guesses)
+        total: Array = (
+            bounds[counts].sum(1) - bounds[num_cracked] + num_cracked * self.worth(guesses)
+        )
         return total
 
     def guess_value(self, codes: Array, guess: int, guesses: int, budget: int) -> ValueWork | None:
@@ -196,16 +194,16 @@ def mastermind(
     """Exact value of each guess in Mastermind if the search is short enough, else an estimate.
 
     What: the value of a guess is the return of best play after it: the probability to crack the
-    code with the guesses left, or the expected pay if the game pays by guesses left. A guess that
-    cannot be the code has a value too, and can be the best.
+    code with the guesses left, or the expected payoff with ``pay: left``. A guess that cannot be
+    the code also has a value, and can be the best.
     When to use: through oracle ``posterior``, on game ``mastermind``.
     Mathematics: S are the codes that agree with all answers and k guesses are left. w(k) = 1, or k
-    where the game pays by guesses left.
+    with ``pay: left``.
         V(S, k) = max_g [g in S] w(k) + sum_a V(S_a, k - 1)
-    S_a are the codes for which the answer to g is a. The value of a guess is its term / |S| (and /
-    the number of guesses where the game pays by them). All are integers, so exact. The search tries
-    guesses in the order of an upper bound, and stops where no other can be better. If the search
-    takes more than ``work``, the value of a guess is
+    S_a are the codes for which the answer to g is a. The value of a guess is its term / |S|, with
+    ``pay: left`` also / ``guesses``. Sums of integers make the result exact. The search tries
+    guesses in the order of an upper bound, and stops when no other guess can be better. If the
+    search takes more than ``work``, the value of a guess is
         L + (U - L) I / log(max(2, min(|S|, answers)))
         I = -sum (|S_a| / |S|) log(|S_a| / |S|)
     L is its value if later guesses try the codes left one by one. U is its value if every later
@@ -213,8 +211,8 @@ def mastermind(
     the largest possible error, and the certainty is 0.5.
         entropy = log |S|
     Pitfalls: with many guesses and pay only for a cracked code, nearly every guess is best; fewer
-    guesses, or pay by guesses left, separate them. The exact search of the first guess with
-    4 pegs and 6 colours takes longer than seconds; after two or three guesses it is quick. The
+    guesses, or ``pay: left``, separate them. The exact search of the first guess with
+    4 pegs and 6 colours takes many seconds; after two or three guesses it is quick. The
     certainty 0.5 marks an approximation and is not a probability.
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
@@ -224,7 +222,7 @@ def mastermind(
         prior: "uniform" (default): every code is equally likely; this is the model of the game
             without its bank. "bank": only the codes of the bank are possible, as for a player who
             has memorised the bank.
-        work: number of entries of answer tables that the search may read. The count assumes an
+        work: largest number of entries of answer tables that the search reads. The count assumes an
             empty cache, so a judgement depends only on the state.
     """
     table = state.table
@@ -235,18 +233,20 @@ def mastermind(
         )
     play = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
     codes = codes_left(table, play, prior)
-    number, guesses, scale = len(codes), table.guesses_left, len(codes) * play.worth(table.guesses)
-    values = play.all_guesses(codes, guesses, work) if number * len(play.answers) <= work else None
+    num_codes, guesses = len(codes), table.guesses_left
+    scale = num_codes * play.worth(table.guesses)
+    is_short = num_codes * len(play.answers) <= work
+    values = play.all_guesses(codes, guesses, work) if is_short else None
     if values is not None:
-        return SolverResult(values=[value / scale for value in values], entropy=log(number))
+        return SolverResult(values=[value / scale for value in values], entropy=log(num_codes))
     counts = play.counts(codes)
     lower = play.bounds(counts, guesses, play.lower) / scale
     upper = play.bounds(counts, guesses) / scale
-    share = counts / number
+    share = counts / num_codes
     information = -(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum(1)
-    most_information = log(max(2, min(number, int(counts.any(0).sum()))))
-    estimates = lower + (upper - lower) * information / most_information
+    max_information = log(max(2, min(num_codes, int(counts.any(0).sum()))))
+    estimates = lower + (upper - lower) * information / max_information
     bound = float(np.maximum(estimates - lower, upper - estimates).max())
     return SolverResult(
-        values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(number)
+        values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(num_codes)
     )

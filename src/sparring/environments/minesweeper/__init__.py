@@ -84,7 +84,7 @@ class Minefield(MinesweeperOptions, Table):
     opened_by_move: tuple[tuple[int, ...], ...] = ()
     opened: frozenset[int] = frozenset()
     flagged: frozenset[int] = frozenset()
-    lost: bool = False
+    is_lost: bool = False
 
     @property
     def cells(self) -> int:
@@ -98,7 +98,7 @@ class Minefield(MinesweeperOptions, Table):
 
     @property
     def start(self) -> Hashable:
-        """The cells that get mines, and the cell that replaces the first revealed among them."""
+        """The cells with mines, and the cell that gets the mine of the first cell revealed."""
         return (
             self.rows,
             self.columns,
@@ -110,7 +110,7 @@ class Minefield(MinesweeperOptions, Table):
     def player(self) -> int:
         if not self.order:
             return CHANCE
-        return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
+        return TERMINAL if self.is_lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
         """Return reveals of closed cells; after the first reveal also flags, up to one per mine."""
@@ -130,18 +130,19 @@ class Minefield(MinesweeperOptions, Table):
             start = replace(self, order=order_of(self.cells, self.bank, index))
             return start.after(start.middle) if self.centre else start
         moves, cell = (*self.moves, index), index % self.cells
+        no_cells = (*self.opened_by_move, ())
         if index >= self.cells:
             is_wrong = cell not in self.mined
             return replace(
                 self,
                 moves=moves,
-                opened_by_move=(*self.opened_by_move, ()),
+                opened_by_move=no_cells,
                 flagged=self.flagged | {cell},
-                lost=is_wrong,
+                is_lost=is_wrong,
             )
         mined = self.mined or mines_of(self.order, self.mines, cell)
         if cell in mined:
-            return replace(self, moves=moves, opened_by_move=(*self.opened_by_move, ()), lost=True)
+            return replace(self, moves=moves, opened_by_move=no_cells, is_lost=True)
         opened = self._cascade(cell, mined)
         return replace(
             self,
@@ -164,7 +165,7 @@ class Minefield(MinesweeperOptions, Table):
                 opened += new_cells
         return tuple(opened)
 
-    def number(self, cell: int) -> int:
+    def count(self, cell: int) -> int:
         """Return the number of mines next to a cell."""
         return len(self.mined.intersection(neighbours(self.rows, self.columns)[cell]))
 
@@ -172,11 +173,8 @@ class Minefield(MinesweeperOptions, Table):
         """Return at the end 1 for a cleared field, else 0 or the share of safe cells open."""
         if self.player != TERMINAL:
             return [0.0]
-        return [
-            len(self.opened) / (self.cells - self.mines)
-            if self.pay == "share"
-            else float(not self.lost)
-        ]
+        share = len(self.opened) / (self.cells - self.mines)
+        return [share if self.pay == "share" else float(not self.is_lost)]
 
     def name_of(self, player: int, index: int) -> str:
         return f"layout {index}" if player < 0 else word_of(self.rows, self.columns, index)
@@ -185,15 +183,10 @@ class Minefield(MinesweeperOptions, Table):
         """Return the words after action ``number``: cells, their counts, and how the game ended."""
         words = []
         for index, cell in enumerate(self.opened_by_move[number]):
-            words += ([self.name_of(0, cell)] if index else []) + [str(self.number(cell))]
+            words += ([self.name_of(0, cell)] if index else []) + [str(self.count(cell))]
         if self.player == TERMINAL and number == len(self.moves) - 1:
-            words.append(
-                "cleared"
-                if not self.lost
-                else "wrong"
-                if self.moves[number] >= self.cells
-                else "mine"
-            )
+            loss_word = "wrong" if self.moves[number] >= self.cells else "mine"
+            words.append(loss_word if self.is_lost else "cleared")
         return tuple(words)
 
     def key(self, seat: int) -> str:
@@ -204,23 +197,23 @@ class Minefield(MinesweeperOptions, Table):
         ]
         return f"field: {'; '.join(steps)}"
 
-    def sign(self, cell: int) -> str:
-        """Return the visible sign of a cell: its count, "F" for a flag, "." for a closed one."""
+    def symbol(self, cell: int) -> str:
+        """Return the symbol of a cell: its count, "F" for a flag, "." for a closed cell."""
         return (
-            str(self.number(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
+            str(self.count(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
         )
 
     def view(self, seat: int) -> str:
         """Return the visible board, rows separated by "/"."""
-        signs = "".join(map(self.sign, range(self.cells)))
+        symbols = "".join(map(self.symbol, range(self.cells)))
         return "/".join(
-            signs[start : start + self.columns] for start in range(0, self.cells, self.columns)
+            symbols[start : start + self.columns] for start in range(0, self.cells, self.columns)
         )
 
     def __str__(self) -> str:
         """Return the board and the mined cells, or the order of mines before the first reveal."""
-        hidden = sorted(self.mined) if self.mined else self.order
-        return f"{self.view(0)} mines {' '.join(map(str, hidden))}"
+        cells = sorted(self.mined) if self.mined else self.order
+        return f"{self.view(0)} mines {' '.join(map(str, cells))}"
 
 
 def word_of(rows: int, columns: int, index: int) -> str:
@@ -231,14 +224,14 @@ def word_of(rows: int, columns: int, index: int) -> str:
 
 
 def rules(options: MinesweeperOptions) -> Rules:
-    """Return the facts of the game."""
-    opening = Minefield(**asdict(options))
-    cells, mines = opening.cells, opening.mines
+    """Return the numbers of actions and turns of the game, and its first table."""
+    table = Minefield(**asdict(options))
+    cells, mines = table.cells, table.mines
     return Rules(
-        opening=opening,
-        actions=cells * (1 + opening.flags),
-        outcomes=opening.layouts,
-        length=cells - mines - opening.centre + (mines if opening.flags else 0),
+        opening=table,
+        actions=cells * (1 + table.flags),
+        outcomes=table.layouts,
+        length=cells - mines - table.centre + (mines if table.flags else 0),
         least=0.0,
         most=1.0,
         utility="identical",
@@ -250,7 +243,7 @@ def rules(options: MinesweeperOptions) -> Rules:
 register(NAME, MinesweeperOptions, rules)
 
 
-COUNTS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
+COUNT_COLOURS = ("dim", "blue", "green", "red", "pink", "orange", "sky", "ink", "ink")
 
 
 class Minesweeper(BankGame):
@@ -259,14 +252,14 @@ class Minesweeper(BankGame):
     Chance draws one of ``layouts`` layouts, all equally likely, at the start; nothing else is
     random. A layout is an order of the cells: the first ``mines`` of them get mines, skipping the
     cell revealed first, so the first reveal is safe and all cells are equally likely. A reveal with
-    no mine around opens its surroundings. Open cells and flagged ones are illegal. In brief style
-    the answer to a turn is the count of the revealed cell, then the names and counts of the other
-    cells that the turn opened: "0 r1c2 1".
+    no mine around it also opens the cells around it. Open cells and cells with a flag are illegal.
+    In brief style the result of a turn is the count of the revealed cell, then the names and counts
+    of the other cells that the turn opened: "0 r1c2 1".
 
     Args:
-        rows: 1 to 8.
-        columns: 1 to 8.
-        mines: at least 1; at least one cell has no mine.
+        rows: number of rows, 1 to 8.
+        columns: number of columns, 1 to 8.
+        mines: number of mines, at least 1; at least one cell has no mine.
         layouts: number of layouts in the bank, 1 to 100,000.
         bank: seed of the bank: layout number i depends only on ``rows`` * ``columns``, ``bank``
             and i.
@@ -287,8 +280,8 @@ class Minesweeper(BankGame):
     title = "minesweeper"
     size_option = "layouts"
 
-    def every_start(self) -> int:
-        """Return the number of sets of mines, each with a cell to replace the first revealed."""
+    def num_possible_starts(self) -> int:
+        """Return the number of pairs of a set of mines and a cell that replaces one of these."""
         table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
@@ -315,15 +308,15 @@ class Minesweeper(BankGame):
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to actions from ply ``since`` - 1 on; the opening repeats them."""
-        table, out = state.table, []
+        """Return the results of actions from ply ``since`` - 1 on; with ``since`` 0, of all."""
+        table, texts = state.table, []
         free_moves = int(table.centre)  # the reveal of the middle before the first turn
         if free_moves and not since:
-            out += self._feedback(table, 0, since)
+            texts += self._feedback(table, 0, since)
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                out += self._feedback(table, event.ply + free_moves, since)
-        return out
+                texts += self._feedback(table, event.ply + free_moves, since)
+        return texts
 
     def _feedback(self, table: Minefield, number: int, since: int) -> list[str]:
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
@@ -343,9 +336,9 @@ class Minesweeper(BankGame):
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        signs = [table.sign(cell) for cell in range(table.cells)]
+        symbols = [table.symbol(cell) for cell in range(table.cells)]
         lines = [
-            " ".join(signs[start : start + self.columns])
+            " ".join(symbols[start : start + self.columns])
             for start in range(0, table.cells, self.columns)
         ]
         flag = ", 'F' a flagged one" if table.flags else ""
@@ -364,13 +357,13 @@ class Minesweeper(BankGame):
         return self._board(state.table, "")
 
     def _board(self, table: Minefield, mine: str) -> str:
-        """Return the board with its coordinates, hidden mines as ``mine``, or as visible for ""."""
-        head = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
-        lines = [head]
+        """Return the board with coordinates; mines have the text ``mine``, or are hidden for ""."""
+        header = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
+        lines = [header]
         for start in range(0, table.cells, self.columns):
             cells = range(start, start + self.columns)
-            signs = (mine if mine and cell in table.mined else table.sign(cell) for cell in cells)
-            lines.append(f"r{start // self.columns + 1}  " + "  ".join(signs))
+            texts = (mine if mine and cell in table.mined else table.symbol(cell) for cell in cells)
+            lines.append(f"r{start // self.columns + 1}  " + "  ".join(texts))
         flag = ", 'F' flagged" if table.flags else ""
         return "\n".join(
             [f"The board ('.' closed{flag}; a digit counts the mines next to it):", *lines]
@@ -392,26 +385,26 @@ class Minesweeper(BankGame):
         paragraph(canvas, _status_sentence(table), colour="dim")
 
     def describe_table(self, table: Minefield, seat: int | None) -> str:
-        mines = ""
+        mines_text = ""
         if seat is None and table.mined:
             words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))
-            mines = f" The mines are in {', '.join(words)}."
-        return f"{_status_sentence(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
+            mines_text = f" The mines are in {', '.join(words)}."
+        return f"{_status_sentence(table)} The rows: {table.view(0).replace('/', ' ')}.{mines_text}"
 
 
 def _cell(table: Minefield, cell: int, seat: int | None, is_last: bool) -> BoardCell:
-    shows_mine = cell in table.mined and (seat is None or (is_last and table.lost))
+    shows_mine = cell in table.mined and (seat is None or (is_last and table.is_lost))
     if cell in table.opened:
-        count = table.number(cell)
+        count = table.count(cell)
         text = str(count) if count else ""
-        return BoardCell(text, colour=COUNTS[count], marked=is_last, bold=True)
+        return BoardCell(text, colour=COUNT_COLOURS[count], marked=is_last, bold=True)
     if cell in table.flagged:
-        is_wrong = is_last and table.lost
+        is_wrong = is_last and table.is_lost
         return BoardCell(
             "F", fill="panel", colour="red" if is_wrong else "orange", marked=is_last, bold=True
         )
     if shows_mine:
-        is_hit = is_last and table.lost
+        is_hit = is_last and table.is_lost
         return BoardCell(
             "*", fill="panel", shape="disc", colour="red" if is_hit else "sky", marked=is_last
         )
@@ -420,37 +413,37 @@ def _cell(table: Minefield, cell: int, seat: int | None, is_last: bool) -> Board
 
 def _status_sentence(table: Minefield) -> str:
     num_closed = table.cells - len(table.opened)
-    remaining = f"{num_closed} cells are closed, {table.mines} of them with a mine."
+    closed_text = f"{num_closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:
-        return remaining
+        return closed_text
     word = word_of(table.rows, table.columns, table.moves[-1])
-    if table.lost:
-        return f"{word} lost the game; {remaining}"
-    return f"The last move is {word}; {remaining}"
+    if table.is_lost:
+        return f"{word} lost the game; {closed_text}"
+    return f"The last move is {word}; {closed_text}"
 
 
 def _rules(table: Minefield) -> str:
     safe = table.cells - table.mines
-    flag = (
+    flag_text = (
         " Instead you may flag a closed cell after the first reveal; f2c3 flags row 2, column 3. "
         "A flag says that there is a mine and stays; flagging a cell without a mine ends the "
         "game. You need not flag any mine."
         if table.flags
         else ""
     )
-    first = (
+    first_text = (
         "cell in the middle holds no mine and is open at the start"
         if table.centre
         else "first cell that you reveal never holds a mine"
     )
-    pay = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
+    loss_pay = f"1/{safe} point for every open cell" if table.pay == "share" else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
         "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
         "(rows from the top, columns from the left). An open cell shows how many of the up to 8 "
         "cells around it hold mines; if it is 0, all of these are opened too, and so on. The "
-        f"{first}. Revealing a mine ends the game.{flag} "
-        f"You get 1 point if you open all {safe} cells without a mine, and {pay} if the game "
+        f"{first_text}. Revealing a mine ends the game.{flag_text} "
+        f"You get 1 point if you open all {safe} cells without a mine, and {loss_pay} if the game "
         "ends before."
     )
 

@@ -44,32 +44,33 @@ def mine_counts(
             groups_of[cell].append(number)
     for cell, groups_of_cell in groups_of.items():
         classes.setdefault(tuple(groups_of_cell), []).append(cell)
-    loose = classes.pop((), [])  # cells of no constraint
-    possible = all(group_cells or not count for group_cells, count in constraints)
+    rest = classes.pop((), [])  # cells of no constraint
+    is_possible = all(group_cells or not count for group_cells, count in constraints)
     numbers = [count for _, count in constraints]
     components = [_solve_component(component, numbers) for component in _components(classes)]
-    num_layouts = prod(total for total, _ in components) if possible else 0
-    layouts = _count(num_layouts, len(loose), mines)
-    counts = dict.fromkeys(loose, _count(num_layouts, len(loose) - 1, mines - 1) if loose else 0)
+    num_rest = len(rest)
+    product = prod(total for total, _ in components) if is_possible else 0
+    layouts = _count(product, num_rest, mines)
+    counts = dict.fromkeys(rest, _count(product, num_rest - 1, mines - 1) if num_rest else 0)
     for number, (_, groups) in enumerate(components):
         other_layouts = (
             prod(total for other, (total, _) in enumerate(components) if other != number)
-            if possible
+            if is_possible
             else 0
         )
-        for group, expected in groups.items():
-            share = _count(expected * other_layouts, len(loose), mines) // len(classes[group])
+        for group, polynomial in groups.items():
+            share = _count(polynomial * other_layouts, num_rest, mines) // len(classes[group])
             counts.update(dict.fromkeys(classes[group], share))
     return counts, layouts
 
 
-def _count(polynomial: int, loose: int, mines: int) -> int:
-    """Return the number of layouts; the remaining mines lie anywhere in the loose cells."""
-    total, used, mask = 0, 0, (1 << BITS) - 1
-    while polynomial and used <= mines:
-        total += (polynomial & mask) * comb(loose, mines - used)
+def _count(polynomial: int, num_rest: int, mines: int) -> int:
+    """Return the number of layouts; mines outside the polynomial lie in any other cells."""
+    total, num_mines, mask = 0, 0, (1 << BITS) - 1
+    while polynomial and num_mines <= mines:
+        total += (polynomial & mask) * comb(num_rest, mines - num_mines)
         polynomial >>= BITS
-        used += 1
+        num_mines += 1
     return total
 
 
@@ -77,19 +78,19 @@ def _components(
     classes: dict[tuple[int, ...], list[int]],
 ) -> list[dict[tuple[int, ...], list[int]]]:
     """Return the components: classes of equivalent cells that constraints connect."""
-    merged: list[tuple[set[int], list[tuple[int, ...]]]] = []
+    components: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for row in classes:
-        connected, groups, components = set(row), [row], []
-        for component in merged:
+        connected, groups, others = set(row), [row], []
+        for component in components:
             if connected.isdisjoint(component[0]):
-                components.append(component)
+                others.append(component)
             else:
                 connected |= component[0]
                 groups += component[1]
-        merged = [*components, (connected, groups)]
+        components = [*others, (connected, groups)]
     return [
         {row: classes[row] for row in sorted(groups, key=lambda group: classes[group][0])}
-        for _, groups in merged
+        for _, groups in components
     ]
 
 
@@ -98,15 +99,16 @@ def _solve_component(
 ) -> tuple[int, dict[tuple[int, ...], int]]:
     """Return (polynomial of a component's layouts, polynomial of each group's mines over layouts).
 
-    The state is the vector of mines that the constraints still miss. A forward pass over the groups
-    computes the polynomial of the ways to reach each state, a backward pass those to the end.
+    The state is the number of mines that each constraint still needs. A forward pass over the
+    groups computes the ways to reach each state, and a backward pass the ways to the end, as
+    polynomials.
     """
     order = list(groups)
-    used = sorted({number for row in order for number in row})
-    index_of = {number: i for i, number in enumerate(used)}
+    numbers = sorted({number for row in order for number in row})
+    index_of = {number: i for i, number in enumerate(numbers)}
     steps = [([index_of[number] for number in row], len(groups[row])) for row in order]
-    free_cells = [sum(size for row, size in steps if i in row) for i in range(len(used))]
-    forward: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
+    free_cells = [sum(size for row, size in steps if i in row) for i in range(len(numbers))]
+    forward: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in numbers): 1}]
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
     for row, size in steps:
         for i in row:
@@ -196,8 +198,8 @@ def layouts_of(
 class Sweeper:
     """Best play by reveals only.
 
-    A value is an integer, a sum over layouts: a cleared layout counts 1 or, with ``share``, a
-    layout counts the cells open at the end.
+    A value is an integer, a sum over layouts: a cleared layout counts 1. With ``share`` each layout
+    counts its cells that are open at the end.
 
     Args:
         layouts: possible layouts, each with the same number of mines.
@@ -227,58 +229,61 @@ class Sweeper:
         """The value of a cleared layout."""
         return self.safe if self.share else 1
 
-    def value_of_reveal(self, alive: Sequence[int], opened: int, cell: int) -> int:
-        """Return the value of a reveal followed by best play; ``alive`` are the possible layouts.
+    def value_of_reveal(self, candidates: Sequence[int], opened: int, cell: int) -> int:
+        """Return the value of a reveal followed by best play; ``candidates``: possible layouts.
 
         Raises:
             LongMinesweeperSearchError: the search needs more beliefs than its limit.
         """
         beliefs: dict[tuple[int, int], list[int]] = {}
         num_lost = 0
-        for number in alive:
+        for number in candidates:
             if self.mined[number] >> cell & 1:
                 num_lost += 1
                 continue
-            reopened = opened | self._cells_opened(number, cell)
+            next_opened = opened | self._cells_opened(number, cell)
             beliefs.setdefault(
-                (reopened, self._counts_as_bits[number] & self._mask_of(reopened & ~opened)), []
+                (next_opened, self._counts_as_bits[number] & self._mask_of(next_opened & ~opened)),
+                [],
             ).append(number)
         total = num_lost * opened.bit_count() if self.share else 0
-        for (reopened, _), numbers in beliefs.items():
-            total += self._value(tuple(numbers), reopened)
+        for (next_opened, _), numbers in beliefs.items():
+            total += self._value(tuple(numbers), next_opened)
         return total
 
-    def _value(self, alive: tuple[int, ...], opened: int) -> int:
-        if len(alive) == 1 or opened.bit_count() == self.safe:
-            return len(alive) * self.win_value
-        total = self._values.get((alive, opened))
+    def _value(self, candidates: tuple[int, ...], opened: int) -> int:
+        if len(candidates) == 1 or opened.bit_count() == self.safe:
+            return len(candidates) * self.win_value
+        total = self._values.get((candidates, opened))
         if total is None:
             if len(self._values) >= self.limit:
                 raise LongMinesweeperSearchError
-            # counts towards the limit; no belief recurs below itself
-            self._values[alive, opened] = 0
-            self._values[alive, opened] = total = self._best(alive, opened)
+            # this entry counts towards the limit; the search below it never reads it
+            self._values[candidates, opened] = 0
+            self._values[candidates, opened] = total = self._best(candidates, opened)
         return total
 
-    def _best(self, alive: tuple[int, ...], opened: int) -> int:
+    def _best(self, candidates: tuple[int, ...], opened: int) -> int:
         """Return the value of a safe reveal, or without one the best value by branch and bound."""
-        always_mined, cells = self.all_cells, self.all_cells & ~opened
-        any_mine = 0
-        for number in alive:
-            any_mine |= self.mined[number]
-            always_mined &= self.mined[number]
-        if safe := cells & ~any_mine:
-            return self.value_of_reveal(alive, opened, (safe & -safe).bit_length() - 1)
-        ranked, pay = [], opened.bit_count() if self.share else 0
+        certain_mines, cells = self.all_cells, self.all_cells & ~opened
+        possible_mines = 0
+        for number in candidates:
+            possible_mines |= self.mined[number]
+            certain_mines &= self.mined[number]
+        if safe := cells & ~possible_mines:
+            return self.value_of_reveal(candidates, opened, (safe & -safe).bit_length() - 1)
+        bounds, pay = [], opened.bit_count() if self.share else 0
         for cell in range(len(self.around)):
-            if (cells & ~always_mined) >> cell & 1:
-                num_lost = sum(self.mined[number] >> cell & 1 for number in alive)
-                ranked.append((-((len(alive) - num_lost) * self.win_value + num_lost * pay), cell))
+            if (cells & ~certain_mines) >> cell & 1:
+                num_lost = sum(self.mined[number] >> cell & 1 for number in candidates)
+                bounds.append(
+                    (-((len(candidates) - num_lost) * self.win_value + num_lost * pay), cell)
+                )
         best = 0
-        for bound, cell in sorted(ranked):
+        for bound, cell in sorted(bounds):
             if -bound <= best:
                 break
-            best = max(best, self.value_of_reveal(alive, opened, cell))
+            best = max(best, self.value_of_reveal(candidates, opened, cell))
         return best
 
     def _cells_opened(self, number: int, cell: int) -> int:
@@ -288,9 +293,9 @@ class Sweeper:
             while queue:
                 next_cell = queue.pop()
                 if not self._counts[number][next_cell]:
-                    new = [other for other in self.around[next_cell] if not opened >> other & 1]
-                    opened |= sum(1 << other for other in new)
-                    queue += new
+                    cells = [other for other in self.around[next_cell] if not opened >> other & 1]
+                    opened |= sum(1 << other for other in cells)
+                    queue += cells
             self._opened_by[number, cell] = opened
         return opened
 
@@ -308,8 +313,8 @@ class Sweeper:
 
 
 ORACLE = "posterior"  # the oracle that calls this solver
-# rewards of oracle ``graded``: a certainly safe reveal; else the least risky reveal; a flag of a
-# certain mine; any other reveal; any other flag
+# rewards of oracle ``graded``: a safe reveal, the least risky reveal if none is safe, a flag of a
+# certain mine, any other reveal, any other flag
 TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.0}
 
 
@@ -330,24 +335,26 @@ def minesweeper(
 
     What: the value of a reveal is the probability that the cell has no mine. The value of a flag is
     the probability that the cell has a mine. The best actions are the safest. If at most ``worlds``
-    layouts are left, the value of a reveal is that of best play after it, with information counted.
+    layouts are left, the value of a reveal is the value of best play after it, which also counts
+    information.
     When to use: through oracle ``posterior``, on game ``minesweeper``. Oracle ``graded`` puts
-    actions into tiers by the same probabilities: a sure reveal ("safe", 2), the least risky if none
-    is sure ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
-    ("wrong_flag", -1).
+    actions into tiers by these probabilities: safe reveals ("safe", 2), the least risky reveals if
+    none is safe ("guess", 1), flags of certain mines ("flag", 1), other reveals ("risky", 0), other
+    flags ("wrong_flag", -1).
     Mathematics:
         P(mine in c | board) = n_c / n
     where n layouts agree with all counts, flags and the number of mines, and n_c of them have a
     mine in c. Closed cells that touch the same counts form one group. Groups that counts connect
     form a component. Each component gives a polynomial in its number of mines, and the remaining
-    k mines lie in the U untouched cells in C(U, k) ways. All numbers are integers, so exact.
+    k mines lie in the U untouched cells in C(U, k) ways. Sums of integers make the result exact.
         value = s + (1 - s) * l
         entropy = log n
-    where s is the probability to survive and l the payoff after a loss (0, or the share open).
+    where s is the probability to survive and l the payoff after a loss (0, or the share of open
+    cells).
     The value of best play is
         V(B) = max_c sum_a V(B_c=a)
-    summed over the layouts in B and the results a of c in them, a mine or the counts that open. The
-    search reveals a cell that is safe in all of B at once, because a win needs it anyway.
+    where B is a set of layouts, and a runs over the results of a reveal of c: a mine, or counts.
+    The search always reveals a cell that is safe in all of B, because a win needs this cell.
     Pitfalls: the safest reveal is not always best play: a riskier cell can give more information.
     The value is an upper bound, because it ignores later losses. ``bound`` is the value's distance
     from the loss, 0 if the board is fully known. A flag of a sure mine equals a safe reveal. Before
@@ -365,8 +372,8 @@ def minesweeper(
             bank are possible, as for a player who has memorised the bank.
         worlds: largest number of layouts for which best play is computed. The default 0, as in
             the paper, never computes it.
-        beliefs: number of beliefs after which the search returns the probability, at least 1.
-            A judgement depends only on the state.
+        beliefs: largest number of beliefs in the search for best play, at least 1. If it needs
+            more, the values are those without best play. A judgement depends only on the state.
     """
     table: Minefield = state.table
     risk, layouts = mine_probabilities(table, prior)
@@ -377,9 +384,9 @@ def minesweeper(
     value_of_loss = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
     values = []
     for index in state.legal_indices():
-        mined = risk[index % table.cells]
-        safe = mined if index >= table.cells else 1.0 - mined
-        values.append(safe + (1.0 - safe) * value_of_loss)
+        chance = risk[index % table.cells]
+        survival = chance if index >= table.cells else 1.0 - chance
+        values.append(survival + (1.0 - survival) * value_of_loss)
     is_forced = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
     return SolverResult(
         values=values, bound=0.0 if is_forced else max(values) - value_of_loss, entropy=log(layouts)
@@ -390,15 +397,15 @@ def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal action, by the exact probability of a mine."""
     table: Minefield = state.table
     risk, _ = mine_probabilities(table, "uniform")
-    smallest = min(risk.values())
-    reveal = "guess" if smallest > 0.0 else "safe"
+    min_risk = min(risk.values())
+    best_tier = "guess" if min_risk > 0.0 else "safe"
     names = []
     for index in state.legal_indices():
-        mined = risk[index % table.cells]
+        chance = risk[index % table.cells]
         if index >= table.cells:
-            names.append("flag" if mined == 1.0 else "wrong_flag")
+            names.append("flag" if chance == 1.0 else "wrong_flag")
         else:
-            names.append(reveal if mined == smallest < 1.0 else "risky")
+            names.append(best_tier if chance == min_risk < 1.0 else "risky")
     return names
 
 
@@ -431,8 +438,8 @@ def _layouts(
             if table.opened
             else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
         )
-    hidden = cells if table.opened else [other for other in cells if other != cell]
-    return list(layouts_of(_constraints(table, cells), hidden, table.mines))
+    closed_cells = cells if table.opened else [other for other in cells if other != cell]
+    return list(layouts_of(_constraints(table, cells), closed_cells, table.mines))
 
 
 def mine_probabilities(
@@ -469,13 +476,13 @@ def mine_probabilities(
 
 
 def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
-    around, unknown = neighbours(table.rows, table.columns), set(cells)
+    around, closed_cells = neighbours(table.rows, table.columns), set(cells)
     constraints = []
     for cell in sorted(table.opened):
-        flagged = sum(other in table.flagged for other in around[cell])
-        closed_neighbours = tuple(other for other in around[cell] if other in unknown)
+        num_flags = sum(other in table.flagged for other in around[cell])
+        closed_neighbours = tuple(other for other in around[cell] if other in closed_cells)
         if closed_neighbours:
-            constraints.append((closed_neighbours, table.number(cell) - flagged))
+            constraints.append((closed_neighbours, table.count(cell) - num_flags))
     return constraints
 
 
@@ -487,7 +494,7 @@ def _bank_counts(table: Minefield, cells: list[int]) -> tuple[dict[int, int], in
 def _bank_layouts(table: Minefield) -> list[int]:
     around = neighbours(table.rows, table.columns)
     numbers = [
-        (sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened
+        (sum(1 << other for other in around[cell]), table.count(cell)) for cell in table.opened
     ]
     opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
     return [

@@ -47,7 +47,7 @@ class BankGame(Game):
         raise NotImplementedError
 
     def describe_table(self, table: Any, seat: int | None) -> str:
-        """Return a table in a sentence or two, as a seat sees it; seat None: nothing is hidden."""
+        """Return a table in one or two sentences, for a seat; None: nothing is hidden."""
         raise NotImplementedError
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
@@ -58,7 +58,7 @@ class BankGame(Game):
     def describe(self, state: State, seat: int | None) -> str:
         """Return the seats that are due and the table; seat None: nothing is hidden."""
         text = self.describe_table(state.table, seat)
-        return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
+        return f"{self.due_text(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def start_of(self, state: State) -> Hashable:
         """Return the identity of the initial state."""
@@ -66,24 +66,25 @@ class BankGame(Game):
         return start
 
     def starts(self) -> frozenset[Hashable]:
-        """Return all initial states of the bank; each takes up to milliseconds."""
-        opening, all_starts = self.opening.spiel.table, self.every_start()
+        """Return all initial states of the bank; each takes up to a few milliseconds."""
+        initial_table, num_possible = self.opening.spiel.table, self.num_possible_starts()
         starts: set[Hashable] = set()
-        for index in opening.draws():
-            starts.add(opening.after(index).start)
-            if len(starts) == all_starts:
-                break  # every initial state occurs, so the others of this bank are repeats
+        for index in initial_table.draws():
+            starts.add(initial_table.after(index).start)
+            if len(starts) == num_possible:
+                break  # the others of this bank are repeats
         return frozenset(starts)
 
-    def every_start(self) -> int | None:
+    def num_possible_starts(self) -> int | None:
         """Return the number of initial states that the rules allow; None: very many."""
         return None
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same game with another bank; None: one initial state."""
         options = self.made_by["options"] if self.made_by is not None else {}
-        opening = self.opening.spiel.table
-        if getattr(opening, "only", None) or (self.omits_only_start and len(opening.draws()) == 1):
+        initial_table = self.opening.spiel.table
+        hides_start = self.omits_only_start and len(initial_table.draws()) == 1
+        if hides_start or getattr(initial_table, "fixed_puzzle", None):
             return None
         bank = BANKS - 1 - int(options.get("bank", 0))
         return {**options, "bank": bank, self.size_option: self.other_size}

@@ -1,7 +1,7 @@
 """Games as text: rules from OpenSpiel, wording and parsing from one small file per game.
 
-A ``Game`` holds the constant part (rules, roles, wording), and a ``State`` is one play of it. Each
-chance outcome is drawn from the play's own stream by counter, with the game's probabilities.
+A ``Game`` holds the constant part (rules, roles, wording), and a ``State`` is one play of it. The
+chance outcome number n of a play is draw n of its stream, with the game's probabilities.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Wording:
     """The prompts of a game, in brief or full style.
 
     Subclasses set ``title`` (the word for the game in brief style) and ``rules`` (for full style).
-    Subclasses override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``,
-    and for human readers ``picture``, ``on_table`` and ``revealed``.
+    Subclasses may override ``private``, ``private_words``, ``position`` and ``chance_event``, and
+    for human readers ``picture``, ``on_table`` and ``revealed``.
     """
 
     title: str = ""
@@ -71,7 +71,7 @@ class Wording:
         return ""
 
     def picture(self, state: State, seat: int) -> str:
-        """Return the position for a person: the full-style position, or one with coordinates."""
+        """Return the position for a person: as in full style, or with coordinates added."""
         return self.position(state, seat)
 
     def on_table(self, state: State, seat: int) -> str:
@@ -79,7 +79,7 @@ class Wording:
         return ""
 
     def revealed(self, state: State) -> str:
-        """Return the hidden information in full style, for people after the play, or ""."""
+        """Return the hidden information in full style, for people after the game is over, or ""."""
         return ""
 
     def shown(self, state: State, seat: int) -> str:
@@ -119,8 +119,8 @@ class Wording:
             if since:
                 return " ".join(events) or NOTHING, ""
             private = self.private(state, seat)
-            opening = [self.title, self.roles[seat], *([private] if private else []), *events]
-            return " ".join(opening), ""
+            words = [self.title, self.roles[seat], *([private] if private else []), *events]
+            return " ".join(words), ""
         parts = (
             []
             if since
@@ -177,14 +177,14 @@ class Wording:
         """
         if self.brief:
             return ILLEGAL if played is None else f"{ILLEGAL} {played}"
-        wrong = (
+        problem = (
             "Your reply contained no action."
             if reply_action is None
             else f"The action {reply_action} is not legal now."
         )
         if played is not None:
-            return f"{wrong} The action {played} was played for you."
-        return f"{wrong} {self.call(state, state.seat)}"
+            return f"{problem} The action {played} was played for you."
+        return f"{problem} {self.call(state, state.seat)}"
 
 
 class GamePictures:
@@ -202,7 +202,7 @@ class GamePictures:
     def describe(self, state: State, seat: int | None) -> str:
         """Return a position in one or two sentences; seat None: nothing is hidden."""
         lines = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
-        return f"{self.whose(state)} {lines}".strip()
+        return f"{self.due_text(state)} {lines}".strip()
 
     def paint_seats(
         self, canvas: Canvas, state: State, seat: int | None, notes: dict[int, str] | None = None
@@ -226,7 +226,7 @@ class GamePictures:
         else:
             paragraph(canvas, empty, colour="dim")
 
-    def whose(self, state: State) -> str:
+    def due_text(self, state: State) -> str:
         """Return the sentence about the seats to act."""
         return due_sentence([self.roles[seat] for seat in state.due()])
 
@@ -257,7 +257,7 @@ class EnumerableGame:
 
     @property
     def rules_key(self) -> str:
-        """Rules and options as text; games with equal text have equal trees."""
+        """Text of the rules and options; games with the same text have the same tree."""
         return str(self.spiel)
 
     @property
@@ -331,7 +331,7 @@ class State(EnumerableState, PaintedPlay):
         since: Sequence[int] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
-        # the number of plies that each seat has seen
+        # for each seat: the first ply that is new to it
         self._since = list(since) or [0] * game.num_seats
         self._enter(position)
 
@@ -367,7 +367,7 @@ class State(EnumerableState, PaintedPlay):
         return position.words
 
     def legal_indices(self) -> list[int]:
-        """Return OpenSpiel's ids of the legal actions, in the same order, not to be changed."""
+        """Return OpenSpiel's ids of ``legal_actions``, in their order; do not change the list."""
         return self._position.legal()
 
     def action_index(self, action: str) -> int:
@@ -451,7 +451,7 @@ class State(EnumerableState, PaintedPlay):
                 events, without the seat's own actions.
 
         Returns:
-            An observation, a pure function of (position, seat, since); its text is never empty.
+            The observation, a pure function of (position, seat, since); its text is never empty.
         """
         observations = self._position.observations
         if since is None:
@@ -525,21 +525,21 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
         words: tuple[str, ...] = (),
         style: Style = "brief",
     ) -> None:
-        kind = spiel.get_type()
+        utility = spiel.get_type().utility
         self.spiel, self.name, self.roles, self.words, self.style = spiel, name, roles, words, style
         self.num_seats: int = spiel.num_players()
         self.min_utility: float = spiel.min_utility()
         self.max_utility: float = spiel.max_utility()
         self.utility_sum: float | None = spiel.utility_sum()
-        self.zero_sum: bool = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
-        self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
+        self.zero_sum: bool = utility == pyspiel.GameType.Utility.ZERO_SUM
+        self.cooperative: bool = utility == pyspiel.GameType.Utility.IDENTICAL
         self.max_turns: int = spiel.max_game_length()
         self.illegal = IllegalRule()
         # name and options for ``make_game``
         self.made_by: dict[str, Any] | None = None
         self.brief = style == "brief"
         self.indices = {word: index for index, word in enumerate(words)}
-        self._reader = ReplyParser(words)
+        self._reply_parser = ReplyParser(words)
         self.opening = Position(spiel.new_initial_state(), ())
         self.num_cached_positions = 0
 
@@ -606,10 +606,10 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
             return reply
         if self.brief:
             return None
-        return self._reader.word(reply) if exact else self._reader.find(reply)
+        return self._reply_parser.word(reply) if exact else self._reply_parser.find(reply)
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
-        """Return information about the position before an event that the wording needs later."""
+        """Return information about the position before an event, for the texts of later prompts."""
         return None
 
     def key(self, state: State, seat: int) -> str:

@@ -25,11 +25,11 @@ class FillInTable(Table):
     puzzles: int
     wrong: str
     pay: str
-    only: Any = None  # the only puzzle, if given
+    fixed_puzzle: Any = None  # the puzzle that the options give in place of a bank
     solution: Cells = ()
     cells: Cells = ()  # 0 for a blank
     moves: tuple[int, ...] = ()
-    mistakes: int = 0
+    mistakes: int = 0  # number of values that are not in the solution
 
     @property
     @abstractmethod
@@ -38,7 +38,7 @@ class FillInTable(Table):
 
     @abstractmethod
     def with_puzzle(self, index: int) -> Self:
-        """Return the table with puzzle ``index`` of the bank, or with the only puzzle."""
+        """Return the table with puzzle ``index`` of the bank, or with the fixed puzzle."""
 
     @abstractmethod
     def word(self, index: int) -> str:
@@ -49,7 +49,7 @@ class FillInTable(Table):
         """Return the puzzle and the words of moves in it."""
 
     def rules(self, actions: int, length: int) -> Rules:
-        """Return the facts about the game whose initial state is this table."""
+        """Return the rules of the game whose initial state is this table."""
         return Rules(
             opening=self,
             actions=actions,
@@ -75,14 +75,14 @@ class FillInTable(Table):
         """Return every value in every empty cell."""
         return [
             cell * self.values + value
-            for cell, filled in enumerate(self.cells)
-            if not filled
+            for cell, old_value in enumerate(self.cells)
+            if not old_value
             for value in range(self.values)
         ]
 
     def draws(self) -> range:
         """Return the numbers of the puzzles."""
-        return range(1 if self.only else self.puzzles)
+        return range(1 if self.fixed_puzzle else self.puzzles)
 
     def after(self, index: int) -> Self:
         """Return the table with its puzzle, or after a value."""
@@ -101,8 +101,8 @@ class FillInTable(Table):
         if self.player != TERMINAL:
             return [0.0]
         if self.pay == "share":
-            filled = len(self.moves)
-            return [(filled - self.mistakes) / (filled + self.cells.count(0))]
+            num_filled = len(self.moves)
+            return [(num_filled - self.mistakes) / (num_filled + self.cells.count(0))]
         return [float(not self.mistakes)]
 
     def name_of(self, player: int, index: int) -> str:
@@ -124,40 +124,41 @@ class FillInTable(Table):
     def judgement(
         self,
         solution: Cells,
-        deduced: Mapping[int, int] | None,
+        forced_values: Mapping[int, int] | None,
         lost: Literal["abstain", "solution"],
     ) -> SolverResult | None:
         """Return an oracle's judgement of the legal moves in the position.
 
         Args:
             solution: the only solution.
-            deduced: values by cell that follow by deduction; right moves among them are the best
-                moves. None, or no right move among them: all right moves are best.
+            forced_values: cell -> the value that deduction gives; the best moves are the right ones
+                of these. If there are none, all right moves are best.
             lost: the result if a mistake already costs the whole payoff: None ("abstain"), or the
                 right moves with ``bound`` 1 ("solution").
         """
         moves = [divmod(index, self.values) for index in self.legal()]
         is_right = [solution[cell] == value + 1 for cell, value in moves]
         num_wrong = sum(
-            value not in (0, answer) for value, answer in zip(self.cells, solution, strict=True)
+            value not in (0, right_value)
+            for value, right_value in zip(self.cells, solution, strict=True)
         )
-        filled = len(self.moves)
-        blanks = filled + self.cells.count(0)
+        num_filled = len(self.moves)
+        blanks = num_filled + self.cells.count(0)
         best, worst = 1.0, 0.0
         if self.pay == "share":
             best, worst = (blanks - num_wrong) / blanks, (blanks - num_wrong - 1) / blanks
             if self.wrong == "ends":
-                best, worst = 1.0, filled / blanks
+                best, worst = 1.0, num_filled / blanks
         elif num_wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
             return SolverResult(values=[float(right) for right in is_right], bound=1.0)
-        is_deduced = [
-            right and deduced is not None and deduced.get(cell) == value + 1
+        is_best = [
+            right and forced_values is not None and forced_values.get(cell) == value + 1
             for right, (cell, value) in zip(is_right, moves, strict=True)
         ]
         values = [best if right else worst for right in is_right]
-        return SolverResult(values=values, best=is_deduced if any(is_deduced) else None)
+        return SolverResult(values=values, best=is_best if any(is_best) else None)
 
 
 def load_z3() -> Any:

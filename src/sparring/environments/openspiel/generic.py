@@ -17,7 +17,7 @@ from sparring.environments.reply import ReplyParser, listed_reply
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _PLAYOUT_PLIES = 2000  # number of random plies that collect the vocabulary
-_MAX_LISTED = 5000  # largest number of actions whose names are collected in advance
+_MAX_LISTED = 5000  # largest number of actions whose words the vocabulary collects
 SERIALISED = "turn_based_simultaneous_game"  # OpenSpiel's name for serialised simultaneous moves
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics
@@ -26,7 +26,7 @@ _DYNAMICS = pyspiel.GameType.Dynamics
 class GenericGame(Game):
     """An OpenSpiel game with OpenSpiel's text for actions (one word each) and information states.
 
-    Brief style spells words outside ``vocabulary()`` letter by letter, so the vocabulary is finite.
+    Brief style writes words outside ``vocabulary()`` character by character; so it is finite.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class GenericGame(Game):
         roles = tuple(f"seat{seat}" for seat in range(spiel.num_players()))
         super().__init__(spiel, name=name, roles=roles, style=style)
         self.title, self._matrix, self.payoffs = name, matrix, payoffs
-        kind = spiel.get_type()
-        self._has_key: bool = kind.provides_information_state_string
-        self._has_view: bool = kind.provides_observation_string
-        self._perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self.notes_events = not self._has_key and not self._perfect and self._has_view
+        spiel_type = spiel.get_type()
+        self._has_key: bool = spiel_type.provides_information_state_string
+        self._has_view: bool = spiel_type.provides_observation_string
+        self._is_open = spiel_type.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self.notes_events = not self._has_key and not self._is_open and self._has_view
         if not (self._has_key or self._has_view):
             raise GameError(
                 f"OpenSpiel game {name!r} has no text for seats (neither information states nor "
@@ -100,8 +100,8 @@ class GenericGame(Game):
         """Return OpenSpiel's text for the seat and the question; see ``State.observe``."""
         view = "" if self._matrix else self._view(state, seat, since)
         if self.brief:
-            opening = [] if since else [self.title, self.roles[seat]]
-            return " ".join([*opening, *self._spell(view.split())]) or NOTHING, ""
+            first_words = [] if since else [self.title, self.roles[seat]]
+            return " ".join([*first_words, *self._spell(view.split())]) or NOTHING, ""
         parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
         text = "\n\n".join(part for part in [*parts, view.strip()] if part)
         return text, self.call(state, seat)
@@ -130,12 +130,12 @@ class GenericGame(Game):
             return ""
         view = self._view(state, seat, 1).strip()
         # OpenSpiel prints the hidden moves of a serialised game
-        may_print = self._perfect and self.spiel.get_type().short_name != SERIALISED
-        printed = str(state.spiel) if may_print else ""
-        return printed.rstrip() if "\n" in printed else view
+        may_print = self._is_open and self.spiel.get_type().short_name != SERIALISED
+        board_text = str(state.spiel) if may_print else ""
+        return board_text.rstrip() if "\n" in board_text else view
 
     def _view(self, state: State, seat: int, since: int) -> str:
-        """Return the information state if ``since`` is 0, or the observation if it is later."""
+        """Return the information state (``since`` = 0) or the observation, if the game has both."""
         spiel = state.spiel
         if self._has_key and not (since and self._has_view):
             text: str = spiel.information_state_string(seat)
@@ -146,19 +146,19 @@ class GenericGame(Game):
     def _spell(self, words: list[str]) -> list[str]:
         """Return the words, with words outside the vocabulary as single characters."""
         vocabulary = self._collect_vocabulary()
-        spelled: list[str] = []
+        texts: list[str] = []
         for word in words:
-            letters = [char if "!" <= char <= "~" else "?" for char in word]
-            spelled.extend([word] if word in vocabulary else letters)
-        return spelled
+            characters = [char if "!" <= char <= "~" else "?" for char in word]
+            texts.extend([word] if word in vocabulary else characters)
+        return texts
 
     def key(self, state: State, seat: int) -> str:
         """Return the information state, from OpenSpiel or from all observations and actions."""
         if self._has_key:
             return super().key(state, seat)
-        if self._perfect:
-            actions: str = state.spiel.history_str()
-            return actions
+        if self._is_open:
+            actions_text: str = state.spiel.history_str()
+            return actions_text
         history = [
             f"{event.note[seat]}\n{event.action if event.player == seat else ''}"
             for event in state.trail
@@ -198,7 +198,7 @@ def _random_words(game: GenericGame) -> set[str]:
     stream, plies, episode = Stream.from_seed(0), 0, 0
     while plies < _PLAYOUT_PLIES:
         state = game.reset(stream.child("deal").child(episode))
-        draws = stream.child("play").child(episode)
+        action_stream = stream.child("play").child(episode)
         episode += 1
         while not state.done and plies < _PLAYOUT_PLIES:
             legal = state.legal_actions()
@@ -210,7 +210,7 @@ def _random_words(game: GenericGame) -> set[str]:
                         for word in game._view(state, state.seat, since).split()
                         if word.isascii()
                     )
-            state.apply(legal[draws.integer(state.plies, len(legal))])
+            state.apply(legal[action_stream.integer(state.plies, len(legal))])
             plies += 1
         plies += 1
     return words
@@ -234,13 +234,14 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     style = parameters.pop("style", "brief")
     if style not in get_args(Style):
         raise UnknownNameError(f"style of {name!r}", str(style), get_args(Style))
-    kind = next(kind for kind in pyspiel.registered_games() if kind.short_name == name)
+    spiel_type = next(item for item in pyspiel.registered_games() if item.short_name == name)
     for option in parameters:
-        if option not in kind.parameter_specification:
+        if option not in spiel_type.parameter_specification:
             raise UnknownNameError(
-                f"option of games {name!r}", option, [*kind.parameter_specification, "style"]
+                f"option of games {name!r}", option, [*spiel_type.parameter_specification, "style"]
             )
-    if kind.dynamics == _DYNAMICS.MEAN_FIELD or kind.chance_mode == _MODE.SAMPLED_STOCHASTIC:
+    is_mean_field = spiel_type.dynamics == _DYNAMICS.MEAN_FIELD
+    if is_mean_field or spiel_type.chance_mode == _MODE.SAMPLED_STOCHASTIC:
         raise GameError(
             f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its "
             "chance probabilities."
@@ -271,15 +272,15 @@ def paint_matrix(canvas: Canvas, game: GenericGame, state: State, seat: int | No
     """Draw the payoffs of a matrix game, and the choices that the reader knows."""
     game.paint_seats(canvas, state, seat)
     heading(canvas, "Payoffs", f"{game.roles[0]} (rows), {game.roles[1]} (columns)")
-    chosen = [event.action for event in state.trail]
-    table(canvas, game.payoffs, marked=[(chosen[0] + 1, chosen[1] + 1)] if state.done else ())
+    choices = [event.action for event in state.trail]
+    table(canvas, game.payoffs, marked=[(choices[0] + 1, choices[1] + 1)] if state.done else ())
     for line in _choices(game, state, seat):
         paragraph(canvas, line)
 
 
 def describe_matrix(game: GenericGame, state: State, seat: int | None) -> str:
     """Return the position of a matrix game in one or two sentences."""
-    parts = (game.whose(state), *_choices(game, state, seat), game.payoff_line(state, seat))
+    parts = (game.due_text(state), *_choices(game, state, seat), game.payoff_line(state, seat))
     return " ".join(part for part in parts if part)
 
 
@@ -293,12 +294,12 @@ def _choices(game: GenericGame, state: State, seat: int | None) -> list[str]:
 
 
 def one_word(text: str, index: int) -> str:
-    """Return an action string as one word without spaces, or the action id for an empty word."""
+    """Return the text of an action as one word, or the action id for an empty text."""
     return "-".join(text.split()) or str(index)
 
 
 def listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of the actions, as far as OpenSpiel can name them without a state."""
+    """Return the words of actions, up to the first that needs a state to have a name."""
     words = []
     for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
         for player in range(spiel.num_players()):
@@ -330,7 +331,7 @@ def matrix_text(spiel: pyspiel.Game) -> str:
 
 
 def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
-    """Return the payoffs of a matrix game as rows of cells, names first; () for other games."""
+    """Return the payoffs of a matrix game as a table with names of actions; () for other games."""
     if not isinstance(spiel, pyspiel.MatrixGame):
         return ()
     rows = [("", *(spiel.col_action_name(column) for column in range(spiel.num_cols())))]

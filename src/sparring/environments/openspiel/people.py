@@ -32,9 +32,9 @@ def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
         state: a state of the same rules, in any style.
         seat: the seat of the person.
     """
-    last = max((event.ply for event in state.trail if event.player == seat), default=-1)
+    last_ply = max((event.ply for event in state.trail if event.player == seat), default=-1)
     rules = as_game(game)
-    return rules.scene(rules.state_of(state.node), seat, last + 1)
+    return rules.scene(rules.state_of(state.node), seat, last_ply + 1)
 
 
 def revealed_by(game: Environment, state: SearchablePlay) -> str:
@@ -50,15 +50,15 @@ def rules_of(game: Environment) -> str:
 
 
 def _facts(game: GenericGame) -> str:
-    kind = game.spiel.get_type()
+    spiel_type = game.spiel.get_type()
     seats = "one seat plays" if game.num_seats == 1 else f"{game.num_seats} seats play"
-    hidden = kind.information != kind.Information.PERFECT_INFORMATION
-    chance = kind.chance_mode != kind.ChanceMode.DETERMINISTIC
-    pay = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
+    is_hidden = spiel_type.information != spiel_type.Information.PERFECT_INFORMATION
+    has_chance = spiel_type.chance_mode != spiel_type.ChanceMode.DETERMINISTIC
+    payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
     return (
-        f"In OpenSpiel it is {kind.long_name!r}: {seats}, "
-        f"{'something' if hidden else 'nothing'} is hidden, "
-        f"{'there is' if chance else 'there is no'} chance, payoffs are {pay} from "
+        f"In OpenSpiel it is {spiel_type.long_name!r}: {seats}, "
+        f"{'something' if is_hidden else 'nothing'} is hidden, "
+        f"{'there is' if has_chance else 'there is no'} chance, payoffs are {payoffs} from "
         f"{game.min_utility:g} to {game.max_utility:g}, and a play has at most {game.max_turns} "
         f"actions. Sparring has no rules in words for it; {OPENSPIEL} names its source."
     )
@@ -66,8 +66,9 @@ def _facts(game: GenericGame) -> str:
 
 def list_actions(actions: tuple[str, ...], limit: int = MAX_LISTED_ACTIONS) -> str:
     """Return the first ``limit`` legal actions as a line."""
-    hidden = len(actions) - limit
-    return ", ".join(actions[:limit]) + (f" and {hidden} more (? lists all)" if hidden > 0 else "")
+    num_omitted = len(actions) - limit
+    more = f" and {num_omitted} more (? lists all)" if num_omitted > 0 else ""
+    return ", ".join(actions[:limit]) + more
 
 
 def wrap_lines(text: str, width: int = 88) -> str:

@@ -1,7 +1,7 @@
 """Positions of a game, cached and shared among its plays, and the events that led to them.
 
 Thousands of episodes of a batch pass through the same early positions. A position caches its legal
-actions, returns, texts and children, so that each is computed once.
+actions, returns, texts and children, so that Sparring computes each of them once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PositionKeeper(Protocol):
     num_cached_positions: int
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
-        """Return information about the position before an event that the wording needs later."""
+        """Return information about the position before an event, for the texts of later prompts."""
 
 
 class Position:

@@ -16,10 +16,10 @@ Bounds = tuple[float, float]
 
 def reason_unsolvable(game: Environment) -> str:
     """Return why minimax cannot solve a game, as a clause; "" if it can."""
-    kind = as_game(game).spiel.get_type()
-    if kind.information != _TYPE.Information.PERFECT_INFORMATION:
+    spiel_type = as_game(game).spiel.get_type()
+    if spiel_type.information != _TYPE.Information.PERFECT_INFORMATION:
         return "something is hidden from a seat"
-    if kind.chance_mode != _TYPE.ChanceMode.DETERMINISTIC:
+    if spiel_type.chance_mode != _TYPE.ChanceMode.DETERMINISTIC:
         return "there is chance"
     if not (game.zero_sum and game.num_seats == 2):
         return "there are not two opposed seats"
@@ -27,7 +27,7 @@ def reason_unsolvable(game: Environment) -> str:
 
 
 def position_key(node: Node) -> str:
-    """Return the seat to act and the printed board, equal for transpositions."""
+    """Return a text of the seat to act and the board; transpositions have the same text."""
     return f"{node.current_player()}\n{node}"
 
 
@@ -39,34 +39,34 @@ class Search:
 
     Attributes:
         table: bounds of every visited position that is not finished, by key.
-        finished: number of visits to finished positions, which also count as states.
+        num_finished: number of visits to finished positions, which also count as states.
         is_incomplete: whether the search skipped a position.
     """
 
     def __init__(self, game: Environment, max_states: int) -> None:
-        self.max_states, self.unknown = max_states, (game.min_utility, game.max_utility)
+        self.max_states, self.payoff_range = max_states, (game.min_utility, game.max_utility)
         self.table: dict[str, Bounds] = {}
-        self.finished, self.is_incomplete = 0, False
+        self.num_finished, self.is_incomplete = 0, False
 
     def bounds(self, node: Node, depth: int = MAX_PLIES) -> Bounds:
         """Return the bounds of a node's value for seat 0."""
         if node.is_terminal():
-            self.finished += 1
+            self.num_finished += 1
             value = float(node.returns()[0])
             return value, value
         key = position_key(node)
         bounds = self.table.get(key)
-        num_visited = len(self.table) + self.finished
+        num_visited = len(self.table) + self.num_finished
         if bounds is None and depth > 0 and num_visited < self.max_states:
-            # preliminary bounds, which repetitions below use
-            self.table[key] = self.unknown
+            # the search below uses these bounds if it repeats the position
+            self.table[key] = self.payoff_range
             choose = max if node.current_player() == 0 else min
             children = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
             bounds = self.table[key] = (
                 choose(low for low, _ in children),
                 choose(high for _, high in children),
             )
-        if bounds is None or bounds is self.unknown:
+        if bounds is None or bounds is self.payoff_range:
             self.is_incomplete = True
-            return self.unknown
+            return self.payoff_range
         return bounds

@@ -29,7 +29,7 @@ class SearchNode(Protocol):
 
     action: int  # the action that led to the node
     explore_count: int  # number of simulations through the node
-    total_reward: float  # sum of their returns for the seat that took ``action``
+    total_reward: float  # sum of the simulations' returns for the seat that took ``action``
     outcome: list[float]  # [num_seats] the payoffs if proven, else empty
     children: Sequence[SearchNode]
 
@@ -43,16 +43,16 @@ def average_policy(game: GameRules, variant: CfrVariant, iterations: int) -> Pol
     Args:
         game: a game with information states.
         variant: the solver, "cfr" or "cfr_plus".
-        iterations: passes over the game's tree.
+        iterations: number of passes over the game's tree.
     """
     tree = walk(game)
-    widths = np.array([len(actions) for actions in tree.legal], dtype=np.int64)
-    plus = variant == "cfr_plus"
-    policy = average_strategies(tree.tree, tree.seats, widths, iterations, plus=plus)
+    num_actions = np.array([len(actions) for actions in tree.legal], dtype=np.int64)
+    is_plus = variant == "cfr_plus"
+    policy = average_strategies(tree.tree, tree.seats, num_actions, iterations, plus=is_plus)
     return policy_table(
         {
             key: zip(actions, row.tolist(), strict=True)
-            for (_, key), actions, row in zip(tree.number, tree.legal, policy, strict=True)
+            for (_, key), actions, row in zip(tree.index_of, tree.legal, policy, strict=True)
         }
     )
 
@@ -87,7 +87,7 @@ def tree_search(
     Args:
         state: the state at the root.
         simulations: number of simulations.
-        rollouts: random playouts per leaf.
+        rollouts: number of random playouts per leaf.
         uct_c: weight of the exploration term.
         solve: whether to back up proven results.
         seeds: two seeds below 2 ** 31, of the rollouts and of the search.

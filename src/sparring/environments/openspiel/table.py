@@ -1,7 +1,7 @@
 """Base classes of games in Python that OpenSpiel lacks, registered with OpenSpiel.
 
-A game is one class of positions, a subclass of ``Table``; its options are a dataclass, which the
-table may extend.
+Each game defines a subclass of ``Table``, the class of its positions, and a dataclass of options;
+the subclass may extend the dataclass.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Rules:
     utility: Literal["zero_sum", "identical", "general_sum"]
     seats: int = 2  # number of seats
     outcomes: int = 0  # largest number of outcomes of a chance node; 0: no chance
-    hidden: bool = True  # whether some information is private
+    hidden: bool = True  # whether something is hidden from some seat
     stepwise: bool = False  # whether payoffs also occur before the end
     views: bool = False  # whether ``Table.view`` differs from ``Table.key``
 
@@ -110,7 +110,7 @@ class TableGame(pyspiel.Game):  # type: ignore[misc]  # OpenSpiel has no annotat
         super().__init__(game_type(name, rules, parameters), info, parameters)
 
     def new_initial_state(self) -> TableState:
-        """Return the state at the opening."""
+        """Return the initial state."""
         return TableState(self)
 
     def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> TableObserver:
@@ -160,12 +160,12 @@ class TableState(pyspiel.State):  # type: ignore[misc]
 
 
 class TableObserver:
-    """Writes the information state of a seat (``recall``), or its observation, without a tensor."""
+    """Writes the information state of a seat (``perfect_recall``), or its observation."""
 
-    tensor = None
+    tensor = None  # OpenSpiel allows observers without a tensor
 
-    def __init__(self, recall: bool) -> None:
-        self.recall = recall
+    def __init__(self, perfect_recall: bool) -> None:
+        self.perfect_recall = perfect_recall
         self.dict: dict[str, Any] = {}
 
     def set_from(self, state: TableState, player: int) -> None:
@@ -173,7 +173,7 @@ class TableObserver:
 
     def string_from(self, state: TableState, player: int) -> str:
         """Return the information state or the observation of the seat."""
-        return state.table.key(player) if self.recall else state.table.view(player)
+        return state.table.key(player) if self.perfect_recall else state.table.view(player)
 
 
 def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel.GameType:
@@ -205,9 +205,9 @@ def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> No
     """Register a game with OpenSpiel, for ``pyspiel.load_game`` and pickles of its states.
 
     Args:
-        name: OpenSpiel's name for it.
+        name: OpenSpiel's name of the game.
         options: dataclass of its parameters (int, float, str or bool), all with defaults.
-        rules: makes the rules from the options.
+        rules: function that returns the rules for a value of ``options``.
     """
     if name in pyspiel.registered_names():
         return
@@ -215,8 +215,8 @@ def register(name: str, options: type[Any], rules: Callable[[Any], Rules]) -> No
     # a class, not a function, as OpenSpiel frees it after the end of Python
     class RegisteredGame(TableGame):
         def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
-            chosen = options(**(parameters or {}))
-            super().__init__(name, rules(chosen), asdict(chosen))
+            values = options(**(parameters or {}))
+            super().__init__(name, rules(values), asdict(values))
 
     defaults = options()
     pyspiel.register_game(game_type(name, rules(defaults), asdict(defaults)), RegisteredGame)

@@ -46,9 +46,9 @@ class OrdinalTable(Table):
     """A position.
 
     Args:
-        games: the games that chance draws from, with their order of choices.
+        games: the games that chance draws from, each with its order of choices.
         pay: the payoff rule.
-        index: number of the drawn game, -1 before.
+        index: index of the drawn game in ``games``, -1 before the draw.
         moves: the choices of seats 0 and 1 so far.
     """
 
@@ -118,9 +118,9 @@ def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> floa
         game: the game.
         seat: the seat.
         choices: choices of seats 0 and 1.
-        pay: "own": the seat's rank of the outcome; else 1 or 0, whether the seat's choice is the
-            best "response" to the other's, whether the outcome is a pure "equilibrium", whether it
-            has the largest sum of ranks ("joint").
+        pay: "own": the seat's rank of the outcome. The others are 1 or 0: "response", whether the
+            seat's choice is the best response to the other's; "equilibrium", whether the outcome is
+            a pure equilibrium; "joint", whether it has the largest sum of ranks.
     """
     if pay == "own":
         return rank(game, seat, choices)
@@ -144,7 +144,7 @@ def games_of(selection: str, is_drawn: bool) -> tuple[Ordinal, ...]:
 
 
 def rules(options: OrdinalOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the payoffs and the number of choices of the game, and its first table."""
     games, pay = games_of(str(options.game), options.drawn), options.pay
     return Rules(
         opening=OrdinalTable(games, pay),
@@ -168,29 +168,31 @@ RULES = (
 
 
 class Ordinal2x2(Game):
-    """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
+    """Ordinal 2x2 games for 2 seats: each makes one of two choices, and ranks outcomes 1 to 4.
 
-    There are 144 games with a strict ranking of the four outcomes by each seat, up to the order of
-    the choices; 78 if seats may be exchanged too. An episode draws one of the games of ``game``.
-    The choices are simultaneous: seat 1 replies after seat 0 but does not see its choice.
+    If the order of the choices does not matter, there are 144 games in which each seat ranks the
+    four outcomes without ties; there are 78 if seats may also be exchanged. An episode draws one of
+    the games of ``game``. Choices are simultaneous: seat 1 replies after seat 0, but does not see
+    seat 0's choice.
 
-    Numbers: in the canonical order of a game each seat's rank 4 lies at the other's second choice.
-    A seat then has one of 12 sorted patterns of ranks, (own one, other's one), (one, two),
-    (two, one), (two, two). With pattern i of seat 0 and j of seat 1, from 0,
+    Numbers: in the canonical order of a game each seat has rank 4 where the other seat makes its
+    second choice. A seat then has one of 12 sorted patterns: its ranks of (own choice, other's
+    choice) = (one, one), (one, two), (two, one), (two, two). With patterns i of seat 0 and j of
+    seat 1, from 0,
 
         number = 12 i + j + 1
 
-    so that exchanged seats are (j, i), and symmetric games are 1, 14, 27, ..., 144. These numbers
-    differ from those of Rapoport and Guyer and of Robinson and Goforth.
+    An exchange of the seats gives (j, i), and symmetric games are 1, 14, 27, ..., 144. These
+    numbers differ from those of Rapoport and Guyer and of Robinson and Goforth.
 
-    Families, each game in the first one that fits:
+    Families; a game belongs to the first family that fits:
 
         win_win (36)         one outcome is best for both, as in the stag hunt
         cyclic (18)          no equilibrium in pure strategies, as in matching pennies
-        dilemma (7)          both prefer another outcome to the only equilibrium
+        dilemma (7)          both seats prefer another outcome to the only equilibrium
         coordination (9)     two equilibria, as in chicken and the battle of the sexes
         one_dominant (48)    one equilibrium; one seat has a dominant choice
-        both_dominant (26)   one equilibrium; both seats have one
+        both_dominant (26)   one equilibrium; both seats have a dominant choice
 
     Pitfalls: the prompts do not depend on ``pay``; with ``pay`` other than "own" the return is a
     measure, not the aim that the prompts state. A cyclic game has no equilibrium in pure
@@ -198,17 +200,17 @@ class Ordinal2x2(Game):
 
     Args:
         game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
-            "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
-        drawn: true (default): each episode draws the order of both seats' choices, so that
-            no choice is good by its name. false: the canonical order.
+            "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several: "1 17".
+        drawn: true (default): each episode draws the order of both seats' choices, so that no
+            action name is always the better one. false: the canonical order.
         pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. Measures, 1 or 0:
-            "response", whether the seat's choice is the best one against the other's;
-            "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
-            largest sum of ranks (both seats get the same from these two).
+            "response", whether the seat's choice is the best response to the other's. Equal for
+            both seats: "equilibrium", whether the outcome is a pure equilibrium; "joint", whether
+            it has the largest sum of ranks.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
-        ConfigError: no such game.
+        ConfigError: ``game`` selects no game.
 
     Reference: Rapoport and Guyer, "A taxonomy of 2x2 games", 1966; Robinson and Goforth, "The
     topology of the 2x2 games", 2005.
@@ -258,11 +260,11 @@ class Ordinal2x2(Game):
             own_rank = state.table.game[seat][outcome]
             outcome = 2 * moves[1 - seat] + moves[seat]
             ranks = [own_rank, state.table.game[1 - seat][outcome]]
-            full = (
+            sentence = (
                 f"The other player chose {other_word}. You rank this outcome {ranks[0]}, the other "
                 f"player {ranks[1]}."
             )
-            texts.append(other_word if self.brief else full)
+            texts.append(other_word if self.brief else sentence)
         return texts
 
     def example(self, state: State) -> int:
@@ -294,7 +296,7 @@ class Ordinal2x2(Game):
             for cell in range(4)
         )
         parts = (
-            self.whose(state),
+            self.due_text(state),
             f"Ranks of {self.roles[viewer]} and {self.roles[1 - viewer]}: {outcomes}.",
             f"{', '.join(sentences)}." if sentences else "",
         )

@@ -1,7 +1,7 @@
 """The 144 ordinal 2x2 games with their numbers, names and families.
 
-A seat's pattern is its ranks of the four outcomes, 1 the worst and 4 the best, in this order:
-(own one, other's one), (one, two), (two, one), (two, two). All ranks of a seat differ.
+A seat's pattern has its ranks of the four outcomes (1 is the worst, 4 the best) in this order of
+(own choice, other's choice): (one, one), (one, two), (two, one), (two, two). All four ranks differ.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def swap_choices(game: Ordinal, swaps: tuple[int, int]) -> Ordinal:
     return (_swap_pattern(game[0], *swaps), _swap_pattern(game[1], *swaps[::-1]))
 
 
-def _swap_pattern(pattern: Pattern, mine: int, theirs: int) -> Pattern:
-    return tuple(pattern[2 * (first ^ mine) + (second ^ theirs)] for first, second in CELLS)
+def _swap_pattern(pattern: Pattern, own_swap: int, other_swap: int) -> Pattern:
+    return tuple(pattern[2 * (first ^ own_swap) + (second ^ other_swap)] for first, second in CELLS)
 
 
 def exchange_seats(game: Ordinal) -> Ordinal:
@@ -55,8 +55,8 @@ def exchange_seats(game: Ordinal) -> Ordinal:
 def normalise(game: Ordinal) -> Ordinal:
     """Return a game with its choices in canonical order.
 
-    In this order each seat's rank 4 lies at the other's second choice. Exactly one of the four
-    orders has this property, because only a swap of the other's choices moves that column.
+    In this order each seat has rank 4 where the other seat makes its second choice. Exactly one of
+    the four orders has this property, because only a swap of the other's choices moves rank 4.
     """
     first, second = (pattern.index(4) % 2 == 0 for pattern in game)
     return swap_choices(game, (int(second), int(first)))
@@ -80,9 +80,9 @@ def rank(game: Ordinal, seat: int, choices: Sequence[int]) -> int:
 
 
 def is_best_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
-    """Return whether a seat's choice is the best one against the other's."""
-    other = tuple(choice ^ (player == seat) for player, choice in enumerate(choices))
-    return rank(game, seat, choices) > rank(game, seat, other)
+    """Return whether a seat's choice is the best response to the other's choice."""
+    deviation = tuple(choice ^ (player == seat) for player, choice in enumerate(choices))
+    return rank(game, seat, choices) > rank(game, seat, deviation)
 
 
 def is_equilibrium(game: Ordinal, choices: Sequence[int]) -> bool:
@@ -115,7 +115,7 @@ def family(game: Ordinal) -> str:
 
     win_win: one outcome is best for both. cyclic: no pure equilibrium. dilemma: both seats prefer
     another outcome to the only pure equilibrium. coordination: two pure equilibria. In the other
-    games one seat or both have a dominant choice.
+    games one seat has, or both seats have, a dominant choice.
     """
     if any(rank_sum(game, cell) == 8 for cell in CELLS):
         return "win_win"
@@ -148,7 +148,7 @@ def select_games(selection: str) -> tuple[int, ...]:
         return tuple(number for number in numbers if family(all_games()[number - 1]) == selection)
     if selection in NAMED:
         return (number_of((NAMED[selection],) * 2),)
-    chosen = tuple(int(part) for part in selection.split())
-    if not chosen or not set(chosen) <= set(numbers) or len(set(chosen)) < len(chosen):
+    selected = tuple(int(part) for part in selection.split())
+    if not selected or not set(selected) <= set(numbers) or len(set(selected)) < len(selected):
         raise ValueError(selection)
-    return chosen
+    return selected

@@ -36,7 +36,7 @@ SOLUTION_FORM = "<solution>3*5+7</solution>"
 def rules_text(rules: PuzzleDuel) -> str:
     """Return the rules in plain sentences."""
     limits = rules.limits
-    pay = (
+    pay_text = (
         "A solved puzzle pays the solver 1 point and costs the proposer 1. A puzzle that is not "
         "valid costs the proposer 1 point for this round and for every round left, which the "
         "solver gets."
@@ -51,39 +51,39 @@ def rules_text(rules: PuzzleDuel) -> str:
         "with a proof that the target can be reached. The solver is told the puzzle without the "
         "proof. A solution, and a proof too, is an expression that uses each number of the puzzle "
         "exactly once, with +, -, * and brackets, and whose value is the target. "
-        f"{pay} A puzzle that is not valid ends the play."
+        f"{pay_text} A puzzle that is not valid ends the play."
     )
 
 
 def prompt_for(
     seat: int,
     allowed: tuple[int, ...],
-    posed: tuple[Puzzle, ...],
-    solved: tuple[bool, ...],
+    puzzles: tuple[Puzzle, ...],
+    is_solved: tuple[bool, ...],
     rules: PuzzleDuel,
 ) -> tuple[str, str]:
     """Return (news, question) for a seat that is due."""
-    last_result = ("solved" if solved[-1] else "failed") if solved else ""
+    last_result = ("solved" if is_solved[-1] else "failed") if is_solved else ""
     numbers = " ".join(map(str, allowed))
     if rules.style == "brief":
-        news = f"propose {numbers}" if seat == 0 else f"solve {puzzle_text(posed[-1], 'brief')}"
+        news = f"propose {numbers}" if seat == 0 else f"solve {puzzle_text(puzzles[-1], 'brief')}"
         return f"{last_result} {news}".strip(), ""
     lines = (
         [f"The last puzzle was {'solved' if last_result == 'solved' else 'not solved'}."]
-        if solved
+        if is_solved
         else [f"{rules_text(rules)} You are the {('proposer', 'solver')[seat]}."]
     )
-    number = f"Round {len(solved) + 1} of {rules.rounds}."
+    round_text = f"Round {len(is_solved) + 1} of {rules.rounds}."
     if seat == 0:
-        lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {numbers}.")
+        lines.append(f"{round_text} The numbers of your puzzle may be, also repeatedly: {numbers}.")
         return "\n".join(lines), f"Write your puzzle in this form: {PUZZLE_FORM}"
-    lines.append(f"{number} The puzzle: {puzzle_text(posed[-1], 'full')}")
+    lines.append(f"{round_text} The puzzle: {puzzle_text(puzzles[-1], 'full')}")
     return "\n".join(lines), f"Write your solution in this form: {SOLUTION_FORM}"
 
 
 PROPOSER, SOLVER = 0, 1
 ROLES = ("proposer", "solver")
-MAX_ROWS = 10  # number of the latest rounds in the drawing
+MAX_ROWS = 10  # largest number of rounds in a picture, which shows the latest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,15 +92,15 @@ class PuzzleDuelPosition:
 
     Attributes:
         allowed: the numbers that puzzles may use, which are the initial state.
-        solved: whether each finished round's puzzle was solved.
-        posed: the puzzles so far; one more than ``solved`` if the solver is due.
-        invalid: whether the proposer wrote an invalid puzzle, which ends the episode.
+        is_solved: for each finished round, whether the puzzle was solved.
+        puzzles: the puzzles so far; one more than the finished rounds if the solver is due.
+        is_invalid: whether the proposer wrote an invalid puzzle, which ends the episode.
     """
 
     allowed: tuple[int, ...]
-    solved: tuple[bool, ...] = ()
-    posed: tuple[Puzzle, ...] = ()
-    invalid: bool = False
+    is_solved: tuple[bool, ...] = ()
+    puzzles: tuple[Puzzle, ...] = ()
+    is_invalid: bool = False
 
 
 class Duel(PaintedPlay):
@@ -116,18 +116,18 @@ class Duel(PaintedPlay):
 
     @property
     def done(self) -> bool:
-        return self.position.invalid or len(self.position.solved) == self.rules.rounds
+        return self.position.is_invalid or len(self.position.is_solved) == self.rules.rounds
 
     @property
     def returns(self) -> tuple[float, float]:
-        """The pay of the proposer and the solver for the rounds so far."""
+        """The payoffs of the proposer and the solver for the rounds so far."""
         position, rules = self.position, self.rules
-        num_solved, remaining = sum(position.solved), rules.rounds - len(position.solved)
+        num_solved, rounds_left = sum(position.is_solved), rules.rounds - len(position.is_solved)
         if rules.payoff == "duel":
-            gain = float(num_solved + remaining * position.invalid)
+            gain = float(num_solved + rounds_left * position.is_invalid)
             return (0.0 - gain, gain)
-        failed = len(position.solved) - num_solved
-        return (failed + rules.easy * num_solved - position.invalid, float(num_solved))
+        num_failed = len(position.is_solved) - num_solved
+        return (num_failed + rules.easy * num_solved - position.is_invalid, float(num_solved))
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         position, scores = self.position, {}
@@ -136,16 +136,16 @@ class Duel(PaintedPlay):
         seats(canvas, ROLES, self.due(), scores)
         if seat != 1:
             paragraph(canvas, f"Numbers allowed: {' '.join(map(str, position.allowed))}.")
-        heading(canvas, "Puzzles", f"{len(position.solved)} of {self.rules.rounds} rounds")
-        rows, first = [("", "puzzle", "solver")], max(0, len(position.posed) - MAX_ROWS)
+        heading(canvas, "Puzzles", f"{len(position.is_solved)} of {self.rules.rounds} rounds")
+        rows, first = [("", "puzzle", "solver")], max(0, len(position.puzzles) - MAX_ROWS)
         colours = {}
-        for number, puzzle in enumerate(position.posed[first:], start=first):
+        for number, puzzle in enumerate(position.puzzles[first:], start=first):
             outcome = _outcome_text(self, number)
-            if number < len(position.solved):
-                colours[len(rows), 2] = "green" if position.solved[number] else "orange"
+            if number < len(position.is_solved):
+                colours[len(rows), 2] = "green" if position.is_solved[number] else "orange"
             rows.append((str(number + 1), puzzle_text(puzzle, "full"), outcome))
         table(canvas, rows, colours=colours, shares=(2, 1))
-        if position.invalid:
+        if position.is_invalid:
             paragraph(canvas, "The last puzzle was not valid, which ends the play.")
 
     def described(self, seat: int | None) -> str:
@@ -153,20 +153,22 @@ class Duel(PaintedPlay):
         parts = [due_sentence([ROLES[player] for player in self.due()])]
         if seat != 1:
             parts.append(f"Numbers allowed: {' '.join(map(str, position.allowed))}.")
-        if position.posed:
+        if position.puzzles:
             parts.append(
-                f"Puzzle {len(position.posed)}: {puzzle_text(position.posed[-1], 'full')}, "
-                f"{_outcome_text(self, len(position.posed) - 1)}."
+                f"Puzzle {len(position.puzzles)}: {puzzle_text(position.puzzles[-1], 'full')}, "
+                f"{_outcome_text(self, len(position.puzzles) - 1)}."
             )
-        if position.invalid:
+        if position.is_invalid:
             parts.append("The last puzzle was not valid.")
-        parts.append(f"{sum(position.solved)} of {len(position.solved)} puzzles were solved.")
+        parts.append(f"{sum(position.is_solved)} of {len(position.is_solved)} puzzles were solved.")
         return " ".join(parts)
 
     def due(self) -> tuple[int, ...]:
         if self.done:
             return ()
-        return (SOLVER,) if len(self.position.posed) > len(self.position.solved) else (PROPOSER,)
+        return (
+            (SOLVER,) if len(self.position.puzzles) > len(self.position.is_solved) else (PROPOSER,)
+        )
 
     def legal(self, seat: int) -> None:
         """Return None: any text is a reply."""
@@ -175,16 +177,14 @@ class Duel(PaintedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the allowed numbers or the puzzle, and how the previous round ended."""
         position, rules = self.position, self.rules
-        finished_rounds = zip(position.posed, position.solved, strict=False)
+        finished_rounds = zip(position.puzzles, position.is_solved, strict=False)
         rounds = " ".join(
             f"{puzzle_text(puzzle, 'full')} {'solved' if is_right else 'failed'};"
             for puzzle, is_right in finished_rounds
         )
-        current = position.allowed if seat == PROPOSER else position.posed[-1:]
-        news, ask = prompt_for(seat, position.allowed, position.posed, position.solved, rules)
-        return Observation(
-            prompt=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current)
-        )
+        view = position.allowed if seat == PROPOSER else position.puzzles[-1:]
+        news, ask = prompt_for(seat, position.allowed, position.puzzles, position.is_solved, rules)
+        return Observation(prompt=news, ask=ask, key=f"{seat} {view} {rounds}", view=str(view))
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Check a puzzle or its solution.
@@ -198,30 +198,32 @@ class Duel(PaintedPlay):
         if PROPOSER in replies:
             puzzle = read_puzzle(replies[PROPOSER], style, position.allowed, self.rules.limits)
             self.position = (
-                replace(position, invalid=True)
+                replace(position, is_invalid=True)
                 if puzzle is None
-                else replace(position, posed=(*position.posed, puzzle))
+                else replace(position, puzzles=(*position.puzzles, puzzle))
             )
         else:
-            is_right = solves(position.posed[-1], read_solution(replies[SOLVER], style))
-            self.position = replace(position, solved=(*position.solved, is_right))
+            is_right = solves(position.puzzles[-1], read_solution(replies[SOLVER], style))
+            self.position = replace(position, is_solved=(*position.is_solved, is_right))
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a valid random puzzle, or a random attempt with all numbers and random signs."""
-        full = self.rules.style == "full"
+        is_full = self.rules.style == "full"
         if seat == SOLVER:
-            attempt = random_solution(self.position.posed[-1], stream)
-            return f"<solution>{attempt}</solution>" if full else attempt
+            attempt = random_solution(self.position.puzzles[-1], stream)
+            return f"<solution>{attempt}</solution>" if is_full else attempt
         puzzle, proof = random_puzzle(self.position.allowed, self.rules.limits, stream)
         text = puzzle_text(puzzle, self.rules.style)
-        return f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if full else f"{text} proof {proof}"
+        return (
+            f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if is_full else f"{text} proof {proof}"
+        )
 
 
 def _outcome_text(play: Duel, number: int) -> str:
-    solved = play.position.solved
-    if number >= len(solved):
+    is_solved = play.position.is_solved
+    if number >= len(is_solved):
         return "to be solved"
-    return "solved" if solved[number] else "not solved"
+    return "solved" if is_solved[number] else "not solved"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -240,26 +242,26 @@ class PuzzleDuel(Bank):
     Chance draws the numbers that puzzles of an episode may use from a bank; nothing else is random.
 
     Mathematics:
-        pay of a round for (proposer, solver):
-        duel:      solved (-1, 1), not solved (0, 0); invalid (-L, L), L the rounds left, this one
-                   included
+        payoffs of a round for (proposer, solver):
+        duel:      solved (-1, 1), not solved (0, 0); invalid (-L, L), where L is the number of
+                   rounds left, including this round
         frontier:  solved (easy, 1), not solved (1, 0); invalid (-1, 0)
     Pitfalls: in "duel" an invalid puzzle costs no more than a solved one, so a proposer learns
     validity only if the solver sometimes fails. The solver tries each puzzle once, so its
     difficulty shows only in the mean over episodes. Held-out initial states are other sets of
-    numbers, but small puzzles of theirs may also occur in training.
+    numbers, but small puzzles from these sets may also occur in training.
 
     Args:
-        numbers: largest number of numbers in a puzzle, 2 to 6; the smallest is 2.
-        largest: largest number that a puzzle may use, 2 to 99; the smallest is 1.
-        most: largest target, at least ``numbers`` times ``largest`` and at most 9,999; the smallest
-            is 1.
-        allowed: number of different numbers in the puzzles of one episode, which may repeat: 2 to
-            ``largest``.
+        numbers: a puzzle has 2 to ``numbers`` numbers; 2 to 6.
+        largest: puzzles use numbers from 1 to ``largest``; 2 to 99.
+        most: targets are from 1 to ``most``; at least ``numbers`` times ``largest`` and at most
+            9,999.
+        allowed: number of different numbers that the puzzles of an episode may use, also more than
+            once: 2 to ``largest``.
         rounds: rounds per episode, 1 to 16; roles stay the same.
-        payoff: "duel": zero-sum; "frontier": every valid puzzle pays the proposer, an unsolved one
-            the most.
-        easy: pay of the proposer for a solved puzzle in "frontier", 0 to 1.
+        payoff: "duel": zero-sum; "frontier": every valid puzzle pays the proposer, an unsolved
+            puzzle pays most.
+        easy: payoff of the proposer for a solved puzzle in "frontier", 0 to 1.
         sets: number of sets of allowed numbers in the bank, 1 to 100,000.
         bank: seed of the bank.
         style: wording, "brief" for tiny models, "full" for language models.
@@ -268,7 +270,7 @@ class PuzzleDuel(Bank):
         ConfigError: a number out of range.
 
     Reference: Zhao et al., "Absolute Zero: Reinforced self-play reasoning with zero data", 2025
-    (proposer and solver, with an exact check; there, programs).
+    (a proposer and a solver with an exact check, for programs).
     """
 
     numbers: Annotated[int, Field(ge=2, le=6)] = 3
@@ -288,12 +290,12 @@ class PuzzleDuel(Bank):
     num_seats = 2
 
     def __post_init__(self) -> None:
-        low = self.numbers * self.largest
+        min_target = self.numbers * self.largest
         check_range("puzzle_duel: allowed", self.allowed, 2, self.largest)
-        if not low <= self.most <= 9999:
+        if not min_target <= self.most <= 9999:
             raise ConfigError(
-                f"puzzle_duel: most={self.most} must be at least numbers * largest = {low}, so "
-                f"that every sum is a target, and at most 9999; write most={low}."
+                f"puzzle_duel: most={self.most} must be at least numbers * largest = {min_target}, "
+                f"so that every sum is a target, and at most 9999; write most={min_target}."
             )
         self.limits = PuzzleLimits(numbers=self.numbers, most=self.most)
         self.brief = self.style == "brief"
@@ -305,8 +307,7 @@ class PuzzleDuel(Bank):
         self.rules = rules_text(self)
 
     def vocabulary(self) -> tuple[str, ...]:
-        highest = max(self.largest, self.most)
-        return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
+        return tuple(sorted({*WORDS, *map(str, range(1, max(self.largest, self.most) + 1))}))
 
     def reset(self, stream: Stream) -> Duel:
         return Duel(self, PuzzleDuelPosition(allowed=self.start(stream.integer(0, self.sets))))
@@ -315,8 +316,8 @@ class PuzzleDuel(Bank):
         """Return one of the bank's sets of numbers, ascending."""
         stream = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
         numbers = list(range(1, self.largest + 1))
-        chosen = [numbers.pop(stream.integer(index, len(numbers))) for index in range(self.allowed)]
-        return tuple(sorted(chosen))
+        indices = range(self.allowed)
+        return tuple(sorted(numbers.pop(stream.integer(i, len(numbers))) for i in indices))
 
     def start_of(self, play: Any) -> Hashable:
         """Return the numbers that puzzles may use, drawn by chance."""
@@ -325,8 +326,8 @@ class PuzzleDuel(Bank):
 
     def stake(self, play: Duel, seat: int) -> float:
         """Return the most that a seat can lose: its rounds left in "duel", else 1."""
-        remaining = self.rounds - len(play.position.solved)
-        return float(remaining) if self.zero_sum else 1.0
+        rounds_left = self.rounds - len(play.position.is_solved)
+        return float(rounds_left) if self.zero_sum else 1.0
 
 
 puzzle_duel = PuzzleDuel

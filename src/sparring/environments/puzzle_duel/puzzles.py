@@ -17,7 +17,7 @@ Style = Literal["brief", "full"]
 
 
 class Puzzle(NamedTuple):
-    """Numbers, each to be used exactly once, and the target to reach."""
+    """Numbers, which a solution uses exactly once each, and the target value."""
 
     numbers: tuple[int, ...]
     target: int
@@ -28,8 +28,8 @@ class PuzzleLimits:
     """Bounds of a valid puzzle.
 
     Attributes:
-        numbers: largest number of numbers in a puzzle; the smallest is 2.
-        most: largest target; the smallest is 1.
+        numbers: a puzzle has 2 to ``numbers`` numbers.
+        most: a target is from 1 to ``most``.
     """
 
     numbers: int
@@ -37,7 +37,7 @@ class PuzzleLimits:
 
 
 def tokenize(text: str) -> list[str] | None:
-    """Return the numbers, signs and brackets of an expression; None if it holds anything else."""
+    """Return the numbers, signs and brackets of an expression; None for any other text."""
     text = text.strip(" \t\r\n")
     if len(text) > MAX_CHARACTERS or not text.isascii():
         return None
@@ -62,26 +62,26 @@ def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
     if not tokens:
         return None
     values, signs = list[int](), list[str]()
-    number_due = True  # whether a number or an opening bracket must come next
+    expects_number = True  # whether a number or an opening bracket must come next
     for token in tokens:
         if token == "(" or token.isdigit():
-            if not number_due:
+            if not expects_number:
                 return None
             if token == "(":
                 signs.append(token)
                 continue
             values.append(int(token))
-            number_due = False
+            expects_number = False
             continue
-        if number_due:
+        if expects_number:
             return None
         _reduce(values, signs, token)
         if token != ")":
             signs.append(token)
-            number_due = True
+            expects_number = True
         elif not signs or signs.pop() != "(":
             return None
-    if number_due:
+    if expects_number:
         return None
     _reduce(values, signs, ")")
     if signs:
@@ -120,14 +120,14 @@ def read_puzzle(
     """
     if style == "full":
         statement, proof = text_in_tags(reply, "puzzle"), text_in_tags(reply, "proof")
-        left, arrow, right = (statement or "").partition("->")
+        numbers_text, arrow, target_text = (statement or "").partition("->")
     else:
         statement, mark, proof = reply.partition("proof")
-        left, arrow, right = statement.partition("target")
+        numbers_text, arrow, target_text = statement.partition("target")
         proof = proof if mark else None
     if not arrow or proof is None:
         return None
-    numbers, target = _numbers(left), _numbers(right)
+    numbers, target = _numbers(numbers_text), _numbers(target_text)
     if numbers is None or target is None or len(target) != 1:
         return None
     puzzle = Puzzle(numbers, target[0])
@@ -156,14 +156,17 @@ def random_puzzle(
 ) -> tuple[Puzzle, str]:
     """Return a valid puzzle and its proof: a chain of random numbers and signs.
 
-    The count of numbers, the numbers and the signs are uniform. A chain whose value is out of
-    bounds is drawn again; the last attempt is a sum.
+    The count of numbers, the numbers and the signs are uniform. If the value of a chain is out of
+    bounds, a new chain is drawn; the last attempt is a sum.
     """
     count = 2 + stream.integer(0, limits.numbers - 1)
     for attempt in range(MAX_ATTEMPTS + 1):
-        draws = stream.child(attempt)
-        numbers = tuple(allowed[draws.integer(index, len(allowed))] for index in range(count))
-        proof = _chain(numbers, draws.child("signs"), SIGNS if attempt < MAX_ATTEMPTS else "+")
+        attempt_stream = stream.child(attempt)
+        indices = (attempt_stream.integer(index, len(allowed)) for index in range(count))
+        numbers = tuple(allowed[index] for index in indices)
+        proof = _chain(
+            numbers, attempt_stream.child("signs"), SIGNS if attempt < MAX_ATTEMPTS else "+"
+        )
         value = value_of(proof)
         if value is not None and 1 <= value[0] <= limits.most:
             break
@@ -180,8 +183,8 @@ def random_solution(puzzle: Puzzle, stream: Stream) -> str:
 
 
 def _chain(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | str) -> str:
-    chosen = (signs[stream.integer(index, len(signs))] for index in range(len(numbers) - 1))
-    pairs = zip(numbers, chain(chosen, repeat("")), strict=False)
+    draws = (stream.integer(index, len(signs)) for index in range(len(numbers) - 1))
+    pairs = zip(numbers, chain((signs[draw] for draw in draws), repeat("")), strict=False)
     return " ".join(f"{number} {sign}" for number, sign in pairs).strip()
 
 

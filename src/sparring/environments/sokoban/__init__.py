@@ -36,7 +36,7 @@ from sparring.environments.sokoban.distances import (
 MAX_FLOORS = 500  # largest number of random floors to try for a room
 MAX_SIDE = 7  # largest number of rows and of columns
 MAX_BOXES = 3
-SIGNS = {
+CONTENTS = {
     "@": "agent",
     "+": "agent goal",
     "$": "box",
@@ -50,7 +50,7 @@ SIGNS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Room:
-    """A floor with the agent and the boxes, a bit mask."""
+    """A floor with the agent's cell and the bit mask of the boxes."""
 
     floor: Floor
     agent: int
@@ -78,13 +78,13 @@ def room_of(
     )
     generator = stream.child(index).generator()
     for _ in range(MAX_FLOORS):
-        chosen = generator.permutation(rows * columns)[: walls + boxes]
+        cells = generator.permutation(rows * columns)[: walls + boxes]
         floor = Floor(
-            rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
+            rows=rows, columns=columns, walls=mask_of(cells[:walls]), goals=mask_of(cells[walls:])
         )
-        by_length = layers_between(floor, boxes, shortest, longest)
-        if by_length:
-            layer = by_length[generator.integers(len(by_length))]
+        length_layers = layers_between(floor, boxes, shortest, longest)
+        if length_layers:
+            layer = length_layers[generator.integers(len(length_layers))]
             agent, box_mask = position_of(layer[generator.integers(len(layer))])
             return Room(floor=floor, agent=agent, boxes=box_mask)
     raise ConfigError(
@@ -98,29 +98,27 @@ def read_room(text: str, moves: int) -> Room:
     """Return the room of a text, rows separated by "/", without the wall around it.
 
     Raises:
-        ConfigError: not a room of 1 to 7 rows and columns with one agent, 1 to 3 boxes, as many
-            goals and a solution in ``moves``.
+        ConfigError: the text is not a room of 1 to 7 rows and columns with one agent, 1 to 3 boxes,
+            as many goals and a solution in ``moves``.
     """
     lines = [line.strip() for line in text.split("/")]
     rows, columns = len(lines), len(lines[0])
-    bad_sign = next((sign for line in lines for sign in line if sign not in SIGNS), None)
+    bad_char = next((char for line in lines for char in line if char not in CONTENTS), None)
     if (
-        bad_sign is not None
+        bad_char is not None
         or any(len(line) != columns for line in lines)
         or not (1 <= rows <= MAX_SIDE and 1 <= columns <= MAX_SIDE)
     ):
-        problem = (
-            f"holds {bad_sign!r}"
-            if bad_sign is not None
-            else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
-        )
+        problem = f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
+        if bad_char is not None:
+            problem = f"holds {bad_char!r}"
         raise ConfigError(
             f"sokoban: room={text!r} {problem}; write 1 to {MAX_SIDE} rows of 1 to {MAX_SIDE} "
-            f"of {' '.join(SIGNS)}, separated by '/', as '@$./---'."
+            f"of {' '.join(CONTENTS)}, separated by '/', such as '@$./---'."
         )
-    contents = [SIGNS[sign].split() for line in lines for sign in line]
+    contents = [CONTENTS[char].split() for line in lines for char in line]
     cells = {
-        kind: [cell for cell, signs in enumerate(contents) if kind in signs]
+        kind: [cell for cell, kinds in enumerate(contents) if kind in kinds]
         for kind in ("agent", "box", "goal", "wall")
     }
     agents, boxes, goals = (len(cells[kind]) for kind in ("agent", "box", "goal"))
@@ -133,12 +131,10 @@ def read_room(text: str, moves: int) -> Room:
         rows=rows, columns=columns, walls=mask_of(cells["wall"]), goals=mask_of(cells["goal"])
     )
     room = Room(floor=floor, agent=cells["agent"][0], boxes=mask_of(cells["box"]))
-    if room.boxes == floor.goals or _length(room, boxes, moves) is None:
-        problem = (
-            "is solved already"
-            if room.boxes == floor.goals
-            else f"has no solution within moves={moves}"
-        )
+    if room.boxes == floor.goals or _solution_length(room, boxes, moves) is None:
+        problem = f"has no solution within moves={moves}"
+        if room.boxes == floor.goals:
+            problem = "is solved already"
         raise ConfigError(
             f"sokoban: room={text!r} {problem}; write a room whose shortest solution has 1 "
             f"to {moves} moves, or more moves."
@@ -146,7 +142,7 @@ def read_room(text: str, moves: int) -> Room:
     return room
 
 
-def _length(room: Room, boxes: int, limit: int) -> int | None:
+def _solution_length(room: Room, boxes: int, limit: int) -> int | None:
     """Return the length of the shortest solution; None if it is longer than ``limit``."""
     start = (room.agent, room.boxes)
     for length, layer in enumerate(
@@ -184,7 +180,7 @@ class SokobanTable(Table):
     """A position: the room (None before the draw), the agent, the boxes, and the moves so far."""
 
     options: SokobanOptions
-    only: Room | None = None  # the room of option ``room``, if any
+    fixed_puzzle: Room | None = None  # the room of option ``room``, if any
     room: Room | None = None
     agent: int = 0
     boxes: int = 0
@@ -214,7 +210,7 @@ class SokobanTable(Table):
         return self.boxes == self.floor.goals
 
     def legal(self) -> list[int]:
-        """Return the possible directions, all four where blocked moves are legal."""
+        """Return the possible directions; all four if blocked moves are legal."""
         return [
             move
             for move in range(4)
@@ -222,37 +218,37 @@ class SokobanTable(Table):
         ]
 
     def draws(self) -> range:
-        return range(1 if self.only else self.options.rooms)
+        return range(1 if self.fixed_puzzle else self.options.rooms)
 
     def after(self, index: int) -> SokobanTable:
         if self.room is None:
             options = self.options
             size = (options.rows, options.columns, options.boxes, options.walls)
             lengths = (options.shortest, options.longest)
-            room = self.only or room_of(*size, *lengths, options.bank, index)
+            room = self.fixed_puzzle or room_of(*size, *lengths, options.bank, index)
             return replace(self, room=room, agent=room.agent, boxes=room.boxes)
         agent, boxes = step(self.floor, self.agent, self.boxes, index) or (self.agent, self.boxes)
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
         """Return 1 for a solved room, else 0 or the share of boxes on goals, less costs."""
-        return [
-            self.pay_for((self.boxes & self.floor.goals).bit_count(), len(self.moves))
-            if self.player == TERMINAL
-            else 0.0
-        ]
+        if self.player != TERMINAL:
+            return [0.0]
+        return [self.pay_for((self.boxes & self.floor.goals).bit_count(), len(self.moves))]
 
-    def pay_for(self, num_home: int, moves: int) -> float:
-        """Return the pay of an episode that ends with ``num_home`` boxes on goals."""
+    def pay_for(self, num_on_goals: int, moves: int) -> float:
+        """Return the payoff of an episode that ends with ``num_on_goals`` boxes on goals."""
         boxes = self.boxes.bit_count()
         share = self.options.pay == "share"
-        return (num_home / boxes if share else float(num_home == boxes)) - self.options.cost * moves
+        return (
+            num_on_goals / boxes if share else float(num_on_goals == boxes)
+        ) - self.options.cost * moves
 
     def name_of(self, player: int, index: int) -> str:
         return f"room {index}" if player < 0 else DIRECTIONS[index]
 
     def words(self) -> list[str]:
-        """Return the position in words: the cell of everything, and the moves left."""
+        """Return the position in words: the cells of all things, and the number of moves left."""
         groups = [
             ("agent", [self.agent]),
             ("box", cells_of(self.boxes)),
@@ -260,8 +256,8 @@ class SokobanTable(Table):
         ]
         if self.floor.walls:
             groups.append(("wall", cells_of(self.floor.walls)))
-        out = [word for kind, cells in groups for word in (kind, *map(self.cell, cells))]
-        return [*out, "moves", str(self.options.moves - len(self.moves))]
+        words = [word for kind, cells in groups for word in (kind, *map(self.cell, cells))]
+        return [*words, "moves", str(self.options.moves - len(self.moves))]
 
     def cell(self, index: int) -> str:
         """Return the word of a cell: "r1c2" is row 1, column 2."""
@@ -287,12 +283,12 @@ class SokobanTable(Table):
 
 
 def rules(options: SokobanOptions) -> Rules:
-    """Return the facts of the game."""
-    only = read_room(options.room, options.moves) if options.room else None
+    """Return the numbers of actions and moves of the game, and its first table."""
+    fixed_room = read_room(options.room, options.moves) if options.room else None
     return Rules(
-        opening=SokobanTable(options, only),
+        opening=SokobanTable(options, fixed_room),
         actions=len(DIRECTIONS),
-        outcomes=1 if only else options.rooms,
+        outcomes=1 if fixed_room else options.rooms,
         length=options.moves,
         least=0.0 - options.cost * options.moves,
         most=1.0,
@@ -306,7 +302,7 @@ def rules(options: SokobanOptions) -> Rules:
 register(NAME, SokobanOptions, rules)
 
 
-SIGN_OF = {
+CHARACTER_OF = {
     "": "-",
     "wall": "#",
     "goal": ".",
@@ -324,27 +320,28 @@ class Sokoban(BankGame):
     and nothing is hidden. A search backwards from the solved positions gives every room a shortest
     solution of known length. A push is irreversible; a push against a wall or a second box is
     impossible. A wrong push can make the room unsolvable; the game then continues without
-    a notice until the moves run out. In brief style every turn states the whole position: "agent
-    r1c1 box r2c2 goal r3c3 wall r4c1 r4c2 moves 11". Words: rows * columns, moves and 14 more.
+    a notice until no move is left. In brief style every prompt has the whole position: "agent r1c1
+    box r2c2 goal r3c3 wall r4c1 r4c2 moves 11". The vocabulary has rows * columns + moves + 14
+    words.
 
     Args:
-        rows: 4 to 7, without the wall around the room.
-        columns: 4 to 7.
-        boxes: 1 to 3, and as many goals.
-        walls: cells inside that are walls, 0 to a third of all.
+        rows: number of rows, 4 to 7, without the wall around the room.
+        columns: number of columns, 4 to 7.
+        boxes: number of boxes and of goals, 1 to 3.
+        walls: number of cells inside that are walls, 0 to a third of all.
         shortest: smallest length of a room's shortest solution, in moves, at least 1.
-        longest: largest length; the lengths in between that a floor has are equally likely.
-        moves: moves in one game, ``longest`` to 200.
+        longest: largest length; all lengths in this range that a floor has are equally likely.
+        moves: largest number of moves in a game, ``longest`` to 200.
         rooms: number of rooms in the bank, 1 to 100,000, built on first use.
         bank: seed of the bank: room number i depends only on ``rows`` to ``longest``, ``bank``
-            and i. Two banks can share rooms, and share more if they are small.
+            and i. Two banks can share rooms, especially small rooms.
         blocked: a move into a wall, or into a box that cannot move, is "illegal", or the agent
             "waits": the move is legal, changes nothing and costs a move.
         pay: "solved": 1 for a solved room, else 0; "share": the share of boxes on goals at the
             end.
         cost: cost of every move, 0 to 1, with or without a push.
-        room: this one room instead of a bank, without the wall around it: "@$.-/-#--", rows
-            separated by "/", of "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a
+        room: a room that replaces the bank, without the wall around it, such as "@$.-/-#--": rows
+            separated by "/", with "@" agent, "$" box, "." goal, "*" box on a goal, "+" agent on a
             goal, "#" wall and "-" floor; 1 to 7 rows and columns, and a solution in ``moves``.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -371,7 +368,7 @@ class Sokoban(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("pusher",), words=DIRECTIONS, style=style
         )
         table = self.first_table
-        size = table.only.floor if table.only else options
+        size = table.fixed_puzzle.floor if table.fixed_puzzle else options
         self.rows, self.columns = size.rows, size.columns
         self.rules = _rules(table)
         self.first_node().child(0)  # raises ConfigError if the bank has no room
@@ -380,15 +377,8 @@ class Sokoban(BankGame):
         cells = [
             f"r{row + 1}c{column + 1}" for row in range(self.rows) for column in range(self.columns)
         ]
-        return (
-            "agent",
-            "box",
-            "goal",
-            "wall",
-            "moves",
-            *cells,
-            *map(str, range(self.max_turns + 1)),
-        )
+        numbers = map(str, range(self.max_turns + 1))
+        return ("agent", "box", "goal", "wall", "moves", *cells, *numbers)
 
     def private(self, state: State, seat: int) -> str:
         """Return the initial room in brief style."""
@@ -408,14 +398,14 @@ class Sokoban(BankGame):
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        signs = [_sign(table, cell) for cell in range(self.rows * self.columns)]
-        edge = "#" * (self.columns + 2)
+        characters = [_character(table, cell) for cell in range(self.rows * self.columns)]
+        wall_line = "#" * (self.columns + 2)
         lines = [
-            f"#{''.join(signs[start : start + self.columns])}#"
-            for start in range(0, len(signs), self.columns)
+            f"#{''.join(characters[start : start + self.columns])}#"
+            for start in range(0, len(characters), self.columns)
         ]
-        remaining = self.max_turns - len(table.moves)
-        return "\n".join([f"The room (you have {remaining} move(s) left):", edge, *lines, edge])
+        title = f"The room (you have {self.max_turns - len(table.moves)} move(s) left):"
+        return "\n".join([title, wall_line, *lines, wall_line])
 
     def paint_table(self, canvas: Canvas, table: SokobanTable, seat: int | None) -> None:
         rows, columns = table.floor.rows, table.floor.columns
@@ -428,9 +418,9 @@ class Sokoban(BankGame):
         paragraph(canvas, _moves_text(table), colour="dim")
 
     def describe_table(self, table: SokobanTable, seat: int | None) -> str:
-        home = (table.boxes & table.floor.goals).bit_count()
+        num_on_goals = (table.boxes & table.floor.goals).bit_count()
         return (
-            f"{home} of {table.boxes.bit_count()} boxes are on goals. {_moves_text(table)} "
+            f"{num_on_goals} of {table.boxes.bit_count()} boxes are on goals. {_moves_text(table)} "
             f"The room: {' '.join(table.words()[:-2])}."
         )
 
@@ -453,17 +443,11 @@ def _moves_text(table: SokobanTable) -> str:
     return f"The last move is {DIRECTIONS[table.moves[-1]]}; {remaining} moves are left."
 
 
-def _sign(table: SokobanTable, cell: int) -> str:
-    kind = (
-        "agent"
-        if cell == table.agent
-        else "box"
-        if table.boxes >> cell & 1
-        else "wall"
-        if table.floor.walls >> cell & 1
-        else ""
-    )
-    return SIGN_OF[f"{kind} goal".strip() if table.floor.goals >> cell & 1 else kind]
+def _character(table: SokobanTable, cell: int) -> str:
+    kind = "agent" if cell == table.agent else ""
+    if table.boxes >> cell & 1 or table.floor.walls >> cell & 1:
+        kind = "box" if table.boxes >> cell & 1 else "wall"
+    return CHARACTER_OF[f"{kind} goal".strip() if table.floor.goals >> cell & 1 else kind]
 
 
 def _end_text(table: SokobanTable) -> str:
@@ -471,27 +455,27 @@ def _end_text(table: SokobanTable) -> str:
 
 
 def _rules(table: SokobanTable) -> str:
-    blocked = (
+    blocked_text = (
         "is allowed, changes nothing and costs the move"
         if table.options.blocked == "waits"
         else "is illegal"
     )
-    otherwise = (
+    unsolved_text = (
         "the share of boxes that are on goals when the moves are spent"
         if table.options.pay == "share"
         else "0 points if not"
     )
     options = table.options
-    cost = f", less {options.cost:g} point(s) for every move" if options.cost else ""
+    cost_text = f", less {options.cost:g} point(s) for every move" if options.cost else ""
     return (
         f"You play Sokoban: push every box onto a goal, in at most {options.moves} moves. In the "
         "picture '@' is you, '$' a box, '.' a goal, '*' a box on a goal, '+' you on a goal, '#' a "
         "wall and '-' empty floor. On your turn you move one cell up, down, left or right. If a "
         "box is there you push it one cell further, which needs that cell to be free of walls and "
         "boxes. You can push one box at a time and never pull. A move into a wall, or into a box "
-        f"that cannot be pushed, {blocked}. The game ends when every box is on a goal or the "
+        f"that cannot be pushed, {blocked_text}. The game ends when every box is on a goal or the "
         "moves are spent; nobody tells you when a box can no longer be brought to a goal. You get "
-        f"1 point if every box is on a goal, and {otherwise}{cost}."
+        f"1 point if every box is on a goal, and {unsolved_text}{cost_text}."
     )
 
 

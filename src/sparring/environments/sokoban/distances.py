@@ -1,4 +1,4 @@
-"""Moves of sokoban, and the shortest solution of every position at once, by backward search."""
+"""Moves of sokoban, and the distances of all positions to a solved room by one backward search."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def mask_of(cells: npt.NDArray[np.int64] | list[int] | tuple[int, ...]) -> int:
 @lru_cache(maxsize=4096)
 def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
     """Return the neighbour of each cell in each direction, -1 for a wall; [cells][4]."""
-    out = []
+    result = []
     for cell in range(floor.rows * floor.columns):
         row, column = divmod(cell, floor.columns)
         adjacent = [(row + down, column + right) for down, right in _STEPS]
         are_inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in adjacent]
         indices = [r * floor.columns + c for r, c in adjacent]
-        out.append(
+        result.append(
             tuple(
                 index if is_inside and not floor.walls >> index & 1 else -1
                 for index, is_inside in zip(indices, are_inside, strict=True)
             )
         )
-    return tuple(out)
+    return tuple(result)
 
 
 def step(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
@@ -65,10 +65,10 @@ def step(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int
         return None
     if not boxes >> target & 1:
         return target, boxes
-    beyond = table[target][direction]
-    if beyond < 0 or boxes >> beyond & 1:
+    box_target = table[target][direction]
+    if box_target < 0 or boxes >> box_target & 1:
         return None
-    return target, boxes ^ 1 << target ^ 1 << beyond
+    return target, boxes ^ 1 << target ^ 1 << box_target
 
 
 def key_of(agent: int, boxes: int) -> int:
@@ -81,17 +81,17 @@ def position_of(key: int) -> tuple[int, int]:
     return int(key) & (1 << _SHIFT) - 1, int(key) >> _SHIFT
 
 
-def goal_positions(floor: Floor, boxes: int, number: int) -> Keys:
-    """Return all positions with ``number`` boxes or more on goals, ascending."""
-    free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
+def goal_positions(floor: Floor, boxes: int, num_on_goals: int) -> Keys:
+    """Return all positions with at least ``num_on_goals`` boxes on goals, ascending."""
+    free_cells = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
     placements = [
         mask
-        for mask in map(mask_of, combinations(free, boxes))
-        if (mask & floor.goals).bit_count() >= number
+        for mask in map(mask_of, combinations(free_cells, boxes))
+        if (mask & floor.goals).bit_count() >= num_on_goals
     ]
     return np.sort(
         np.array(
-            [key_of(agent, mask) for mask in placements for agent in free if not mask >> agent & 1],
+            [key_of(a, mask) for mask in placements for a in free_cells if not mask >> a & 1],
             np.int64,
         )
     )
@@ -119,16 +119,16 @@ def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
 def _predecessors(neighbour_of: Keys, keys: Keys, direction: int) -> Keys:
     """Return the positions from which a move in a direction leads to one of ``keys``."""
     agent, boxes = keys & (1 << _SHIFT) - 1, keys >> _SHIFT
-    behind = neighbour_of[agent, _OPPOSITE[direction]]
-    is_free = behind >= 0
-    agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
-    is_free = (boxes >> behind & 1) == 0
-    agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
-    ahead = neighbour_of[agent, direction]
-    is_push = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
+    source = neighbour_of[agent, _OPPOSITE[direction]]  # the agent's cell before the move
+    is_free = source >= 0
+    agent, boxes, source = agent[is_free], boxes[is_free], source[is_free]
+    is_free = (boxes >> source & 1) == 0
+    agent, boxes, source = agent[is_free], boxes[is_free], source[is_free]
+    target = neighbour_of[agent, direction]  # the cell of a box that the move pushed
+    is_push = (target >= 0) & ((boxes >> np.maximum(target, 0) & 1) == 1)
     bit = np.int64(1)
-    pulled = boxes[is_push] ^ bit << ahead[is_push] ^ bit << agent[is_push]
-    return np.concatenate([boxes << _SHIFT | behind, pulled << _SHIFT | behind[is_push]])
+    boxes_before = boxes[is_push] ^ bit << target[is_push] ^ bit << agent[is_push]
+    return np.concatenate([boxes << _SHIFT | source, boxes_before << _SHIFT | source[is_push]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Distances:
     keys: Keys  # [N] ascending
     moves: npt.NDArray[np.int16]  # [N]
 
-    def of(self, agent: int, boxes: int) -> int | None:
+    def distance_of(self, agent: int, boxes: int) -> int | None:
         """Return the least number of moves, None if the target cannot be reached."""
         key = key_of(agent, boxes)
         index = int(np.searchsorted(self.keys, key))
@@ -147,14 +147,14 @@ class Distances:
         )
 
 
-def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances | None:
-    """Return least moves from each position to ``number`` boxes on goals; None over ``budget``."""
-    size = positions(floor, boxes)
+def distances(floor: Floor, boxes: int, num_on_goals: int, budget: int) -> Distances | None:
+    """Return distances to ``num_on_goals`` boxes on goals; None for over ``budget`` positions."""
+    size = max_positions(floor, boxes)
     if size > budget:
         return None
     if size <= MAX_LOOP_POSITIONS:
-        return _distances_one_by_one(floor, goal_positions(floor, boxes, number).tolist())
-    by_distance = list(layers(floor, goal_positions(floor, boxes, number)))
+        return _distances_one_by_one(floor, goal_positions(floor, boxes, num_on_goals).tolist())
+    by_distance = list(layers(floor, goal_positions(floor, boxes, num_on_goals)))
     keys = np.concatenate(by_distance)
     moves = np.repeat(
         np.arange(len(by_distance), dtype=np.int16), [len(layer) for layer in by_distance]
@@ -166,15 +166,15 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
 def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
     """Return the positions of each distance to a solved room from ``shortest`` to ``longest``."""
     start = goal_positions(floor, boxes, boxes)
-    if positions(floor, boxes) > MAX_LOOP_POSITIONS:
+    if max_positions(floor, boxes) > MAX_LOOP_POSITIONS:
         return list(islice(layers(floor, start), shortest, longest + 1))
     to_goal = _distances_one_by_one(floor, start.tolist())
-    last = min(longest, int(to_goal.moves.max()))
-    return [to_goal.keys[to_goal.moves == depth] for depth in range(shortest, last + 1)]
+    max_depth = min(longest, int(to_goal.moves.max()))
+    return [to_goal.keys[to_goal.moves == depth] for depth in range(shortest, max_depth + 1)]
 
 
 def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
-    """Return the same as ``distances`` by a loop, which is faster for few positions."""
+    """Return the distances to ``start`` by a loop, which is faster for few positions."""
     neighbour_of, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
     depth = 0
     while layer:
@@ -182,16 +182,16 @@ def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
         previous = []
         for key in layer:
             agent, boxes = key & (1 << _SHIFT) - 1, key >> _SHIFT
-            for direction, back in enumerate(_OPPOSITE):
-                behind = neighbour_of[agent][back]
-                if behind < 0 or boxes >> behind & 1:
+            for direction, opposite in enumerate(_OPPOSITE):
+                source = neighbour_of[agent][opposite]
+                if source < 0 or boxes >> source & 1:
                     continue
-                ahead = neighbour_of[agent][direction]
+                target = neighbour_of[agent][direction]
                 box_masks = [boxes]
-                if ahead >= 0 and boxes >> ahead & 1:
-                    box_masks.append(boxes ^ 1 << ahead ^ 1 << agent)
+                if target >= 0 and boxes >> target & 1:
+                    box_masks.append(boxes ^ 1 << target ^ 1 << agent)
                 for mask in box_masks:
-                    key_before = mask << _SHIFT | behind
+                    key_before = mask << _SHIFT | source
                     if key_before not in moves:
                         moves[key_before] = depth
                         previous.append(key_before)
@@ -200,10 +200,10 @@ def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
     return Distances(keys, np.array([moves[key] for key in keys.tolist()], np.int16))
 
 
-def positions(floor: Floor, boxes: int) -> int:
-    """Return an upper bound on the positions of ``boxes`` boxes and the agent."""
-    number = floor.rows * floor.columns - floor.walls.bit_count()
-    out = number - boxes
+def max_positions(floor: Floor, boxes: int) -> int:
+    """Return an upper bound on the number of positions of ``boxes`` boxes and the agent."""
+    num_cells = floor.rows * floor.columns - floor.walls.bit_count()
+    bound = num_cells - boxes
     for count in range(boxes):
-        out = out * (number - count) // (count + 1)
-    return out
+        bound = bound * (num_cells - count) // (count + 1)
+    return bound

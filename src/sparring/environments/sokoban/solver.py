@@ -12,9 +12,8 @@ from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 
 ORACLE = "constraint"  # the oracle that calls this solver
-# rewards of oracle ``graded``, as in its authors' code: a move on a shortest solution, another
-# move that keeps a
-# solution, and a move after which none is left
+# rewards of oracle ``graded``, as in its authors' code: a move of a shortest solution, another move
+# that keeps a solution, and a move after which no solution exists
 TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": 0.0}
 
 MAX_POSITIONS = 1_000_000  # positions of a room; 7 rows, 7 columns and 3 boxes have fewer
@@ -30,11 +29,12 @@ def sokoban(
 ) -> SolverResult | None:
     """Whether each move of sokoban keeps a solution within the moves left, by shortest solutions.
 
-    What: the value of a move is the return if all later moves are the best, with the cost of moves.
+    What: the value of a move is the return with best play after it, minus the cost of moves.
     When to use: through oracle ``constraint``, on game ``sokoban`` of any size. Oracle ``graded``
-    puts moves into tiers: on a shortest solution ("shortest", 2), any other that keeps a solution
-    ("other", 0), and one that leaves none ("deadlock", 0, as in the code; ``pay: {deadlock: -2}``
-    separates it). Tiers ignore the limit of moves, and a deadlocked room is not judged.
+    puts moves into tiers: moves of a shortest solution ("shortest", 2), other moves that keep a
+    solution ("other", 0), and moves after which no solution exists ("deadlock", 0 as in the
+    authors' code; ``pay: {deadlock: -2}`` lowers it). Tiers ignore the limit of moves, and a
+    deadlocked room is not judged.
     Mathematics: d(s) is the least number of moves from s to a solved room, by breadth-first search
     along reversed moves from all solved positions at once. The positions that the search does not
     reach are exactly the deadlocks. With m moves left a move to s' is right if and only if
@@ -43,24 +43,24 @@ def sokoban(
         value = 1 - cost * (all moves up to the solution)
     and any other move
         value = -cost * (all moves of the game)
-    plus, where the share is paid, the largest j / boxes with d_j(s') <= m - 1, d_j the least moves
-    to j boxes on goals.
+    With ``pay: share`` add the largest j / boxes with d_j(s') <= m - 1, where d_j is the least
+    number of moves to j boxes on goals.
     Pitfalls: if moves cost, moves that keep a solution differ in value. With ``right`` "solution"
     all of them are ``best``, not only those of the largest value. Walking back and forth is right
     while enough moves are left; "forced" accepts only moves of a shortest solution. A room of more
-    than 1,000,000 positions is not judged; the game has no such room.
+    than 1,000,000 positions is not judged; rooms of the game have fewer.
     Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
     using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
     Verified by: tests/environments/sokoban/test_solver.py,
     tests/environments/sokoban/test_sokoban.py.
 
     Args:
-        right: which moves are best. "solution" (default): every move that keeps a solution.
-            "forced": only those on a shortest solution.
-        lost: the judgement of a position without a solution in the moves left, where only a solved
-            room pays. "abstain" (default): none. "solution": by the solution that more moves would
-            allow, 1 on a shortest one, else 0; ``bound`` is the distance to the true pay, which is
-            the same for all moves. A deadlock has no such solution and is never judged.
+        right: the moves that are best. "solution" (default): every move that keeps a solution.
+            "forced": only moves of a shortest solution.
+        lost: the judgement of a position without a solution in the moves left, if only a solved
+            room pays. "abstain" (default): no judgement. "solution": 1 for moves of a shortest
+            solution, which needs more moves than are left, and 0 for others; ``bound`` is the
+            distance to the true payoff, which is equal for all moves. Deadlocks are not judged.
         solver: "backtracking" (default), here the exact search; "z3" is not available.
     """
     table = _table(state, solver)
@@ -69,18 +69,19 @@ def sokoban(
     if to_goal is None:
         return None
     children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
-    remaining = table.options.moves - len(table.moves) - 1  # after the move
-    lengths = [to_goal.of(child.agent, child.boxes) for child in children]
-    solvable = [length is not None and length <= remaining for length in lengths]
-    if not any(solvable) and table.options.pay != "share":
+    moves_left = table.options.moves - len(table.moves) - 1  # after the move
+    lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
+    keeps_solution = [length is not None and length <= moves_left for length in lengths]
+    if not any(keeps_solution) and table.options.pay != "share":
         return None if lost == "abstain" else _by_longer_solution(table, lengths)
     values = [
-        _value(child, length if is_solvable else None, remaining)
-        for child, length, is_solvable in zip(children, lengths, solvable, strict=True)
+        _value(child, length if is_right else None, moves_left)
+        for child, length, is_right in zip(children, lengths, keeps_solution, strict=True)
     ]
-    if not any(solvable):
+    if not any(keeps_solution):
         return SolverResult(values=values)
-    return SolverResult(values=values, best=_shortest(lengths) if right == "forced" else solvable)
+    best = _shortest(lengths) if right == "forced" else keeps_solution
+    return SolverResult(values=values, best=best)
 
 
 def tiers(state: SearchablePlay) -> list[str] | None:
@@ -91,12 +92,12 @@ def tiers(state: SearchablePlay) -> list[str] | None:
     if to_goal is None:
         return None
     children = [table.after(index) for index in state.legal_indices()]
-    lengths = [to_goal.of(child.agent, child.boxes) for child in children]
+    lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
     if all(length is None for length in lengths):
         return None
     return [
-        "shortest" if best else "deadlock" if length is None else "other"
-        for best, length in zip(_shortest(lengths), lengths, strict=True)
+        "shortest" if is_shortest else "deadlock" if length is None else "other"
+        for is_shortest, length in zip(_shortest(lengths), lengths, strict=True)
     ]
 
 
@@ -109,16 +110,15 @@ def reference(state: SearchablePlay) -> tuple[str, ...] | None:
         return None
     while not table.solved:
         children = [table.after(index) for index in table.legal()]
-        table = children[
-            _shortest([to_goal.of(child.agent, child.boxes) for child in children]).index(True)
-        ]
+        lengths = [to_goal.distance_of(child.agent, child.boxes) for child in children]
+        table = children[_shortest(lengths).index(True)]
     return tuple(table.name_of(0, move) for move in table.moves)
 
 
 @lru_cache(maxsize=MAX_CACHED_ROOMS)
-def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
-    """Return least moves from each position to ``number`` boxes on goals; None if too many."""
-    return distances(floor, boxes, number, MAX_POSITIONS)
+def solutions(floor: Floor, boxes: int, num_on_goals: int) -> Distances | None:
+    """Return distances to ``num_on_goals`` boxes on goals; None if there are too many positions."""
+    return distances(floor, boxes, num_on_goals, MAX_POSITIONS)
 
 
 def _table(state: SearchablePlay, solver: str) -> SokobanTable:
@@ -156,16 +156,16 @@ def _by_longer_solution(table: SokobanTable, lengths: list[int | None]) -> Solve
     )
 
 
-def _value(child: SokobanTable, to_goal: int | None, remaining: int) -> float:
-    """Return the value of best play after a move; ``to_goal`` is None if time is too short."""
+def _value(child: SokobanTable, to_goal: int | None, moves_left: int) -> float:
+    """Return the value of best play after a move; ``to_goal`` None: the moves left are too few."""
     boxes = child.boxes.bit_count()
     if to_goal is not None:
         return child.pay_for(boxes, len(child.moves) + to_goal)
-    num_home = 0
+    num_on_goals = 0
     for number in range(boxes - 1, 0, -1) if child.options.pay == "share" else ():
         to_number = solutions(child.floor, boxes, number)
-        length = None if to_number is None else to_number.of(child.agent, child.boxes)
-        if length is not None and length <= remaining:
-            num_home = number
+        length = None if to_number is None else to_number.distance_of(child.agent, child.boxes)
+        if length is not None and length <= moves_left:
+            num_on_goals = number
             break
-    return child.pay_for(num_home, child.options.moves)
+    return child.pay_for(num_on_goals, child.options.moves)

@@ -22,10 +22,10 @@ from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import Rules, register
 from sparring.environments.options import check_range, entry_of
-from sparring.environments.sudoku.deduction import BOXES, Board, fill_singles, frame, solutions
+from sparring.environments.sudoku.deduction import BOXES, Board, fill_singles, layout_of, solutions
 
 NAME = "sudoku"  # the name registered with OpenSpiel
-# by size; puzzles with more blanks and one solution do not exist or are too rare to find
+# size -> largest number of blanks; with more, a puzzle with one solution is missing or too rare
 MOST_BLANKS = {4: 12, 6: 28, 9: 60}
 MAX_BOARDS = 2000  # largest number of full boards to try for a puzzle
 
@@ -53,7 +53,7 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
 
 
 def _full_board(size: int, generator: np.random.Generator) -> Board:
-    bits = frame(size).bits
+    bits = layout_of(size).bits
     return solutions(
         size,
         (0,) * (size * size),
@@ -96,25 +96,19 @@ def read_puzzle(size: int, text: str) -> Board:
     allowed = ".0123456789"[: size + 2]
     bad_character = next((character for character in characters if character not in allowed), None)
     if len(characters) != size * size or bad_character is not None:
-        problem = (
-            f"holds {bad_character!r}"
-            if bad_character is not None
-            else f"has {len(characters)} cells"
-        )
+        problem = f"has {len(characters)} cells"
+        if bad_character is not None:
+            problem = f"holds {bad_character!r}"
         raise ConfigError(
             f"sudoku: puzzle={text!r} {problem}; write {size * size} characters: a digit from "
             f"1 to {size}, or '.' for an empty cell, row by row."
         )
     board = tuple(0 if character == "." else int(character) for character in characters)
-    number = len(solutions(size, board))
-    if number != 1 or 0 not in board:
-        problem = (
-            "no empty cell"
-            if 0 not in board
-            else "no solution"
-            if number == 0
-            else "several solutions"
-        )
+    num_solutions = len(solutions(size, board))
+    if num_solutions != 1 or 0 not in board:
+        problem = "several solutions" if num_solutions else "no solution"
+        if 0 not in board:
+            problem = "no empty cell"
         raise ConfigError(
             f"sudoku: puzzle={text!r} has {problem}; write a puzzle with empty cells and exactly "
             "one solution."
@@ -138,7 +132,7 @@ class SudokuOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SudokuTable(SudokuOptions, FillInTable):
-    """A position: the puzzle, the board now, and the action ids so far."""
+    """A position: the puzzle, the current board, and the action ids so far."""
 
     givens: Board = ()
 
@@ -154,8 +148,8 @@ class SudokuTable(SudokuOptions, FillInTable):
 
     def with_puzzle(self, index: int) -> SudokuTable:
         """Return the table with its puzzle."""
-        if self.only:
-            givens, solution = self.only, solutions(self.size, self.only)[0]
+        if self.fixed_puzzle:
+            givens, solution = self.fixed_puzzle, solutions(self.size, self.fixed_puzzle)[0]
         else:
             givens, solution = puzzle_of(self.size, self.blanks, self.level, self.bank, index)
         return replace(self, givens=givens, solution=solution, cells=givens)
@@ -187,8 +181,8 @@ def rules(options: SudokuOptions) -> Rules:
     """Return the numbers of actions and turns of the game, and its first table."""
     initial_table = SudokuTable(**asdict(options))
     if options.puzzle:
-        only = read_puzzle(options.size, options.puzzle)
-        initial_table = replace(initial_table, only=only, blanks=only.count(0))
+        puzzle = read_puzzle(options.size, options.puzzle)
+        initial_table = replace(initial_table, fixed_puzzle=puzzle, blanks=puzzle.count(0))
     return initial_table.rules(actions=options.size**3, length=initial_table.blanks)
 
 
@@ -199,29 +193,29 @@ class Sudoku(BankGame):
     """Sudoku for 1 seat: write one digit a turn into a puzzle with one solution.
 
     Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
-    random and nothing is hidden. Writing into a filled cell is illegal; every digit in an empty
-    cell is legal, so most legal moves are wrong. In brief style the puzzle is a list of words
+    random and nothing is hidden. A digit in a filled cell is illegal. Every digit in an empty cell
+    is legal, so most legal moves are wrong. In brief style the puzzle is a list of words
     of actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. Full style lists all
     legal actions at every turn, which is long for size 9.
 
     Args:
-        size: rows, columns and digits: 4 (boxes of 2 rows and 2 columns), 6 (2 and 3) or 9 (3 and
-            3).
-        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Puzzles near
-            the largest number are rare and slow to find.
+        size: number of rows, of columns and of digits: 4 (boxes of 2 rows and 2 columns), 6 (2
+            rows and 3 columns) or 9 (3 rows and 3 columns).
+        blanks: number of empty cells at the start, 1 to 12 (size 4), 28 (size 6) or 60 (size 9).
+            Puzzles near the largest number are rare and slow to find.
         puzzles: number of puzzles in the bank, 1 to 100,000, built on first use.
         bank: seed of the bank: puzzle number i of a bank depends only on ``size``,
             ``blanks``, ``level``, ``bank`` and i. Two banks are practically disjoint for sizes 6
             and 9, but not for size 4, which has 288 full boards.
         level: the deduction that the puzzle needs: "naked" (at every step some cell has only one
             possible digit), "singles" (or some digit has only one possible cell of a row, column
-            or box), "search" (more than these), "any".
+            or box), "search" (these two rules are not enough), "any" (no condition).
         wrong: the effect of a digit that is not in the solution: "ends" the game, or the game
             "continues" to a full board.
         pay: at the end 1 for a solved puzzle and else 0, or with "share" the share of the blanks
             with the solution's digit.
-        puzzle: this one puzzle instead of a bank, row by row with "." for an empty cell, as "12.4
-            3.1. .14. 4..1".
+        puzzle: a puzzle that replaces the bank, row by row with "." for an empty cell, such as
+            "12.4 3.1. .14. 4..1".
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -277,8 +271,8 @@ class Sudoku(BankGame):
         numbers = [str(column + 1) for column in range(self.size)]
         groups = (" ".join(numbers[start : start + width]) for start in range(0, self.size, width))
         lines = self._lines(state.table.cells)
-        marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
-        return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
+        lines = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
+        return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *lines])
 
     def revealed(self, state: State) -> str:
         return "\n".join(["The solution:", *self._lines(state.table.solution)])
@@ -307,28 +301,28 @@ def _cell(table: SudokuTable, index: int, seat: int | None, is_last: bool) -> Bo
         return BoardCell(str(digit), fill="panel")
     if not digit:
         return BoardCell(str(table.solution[index]), colour="rule") if seat is None else BoardCell()
-    is_wrong = digit != table.solution[index] and _shows_wrong(table, seat)
+    is_wrong = digit != table.solution[index] and _shows_error(table, seat)
     return BoardCell(str(digit), colour="red" if is_wrong else "blue", marked=is_last, bold=True)
 
 
-def _shows_wrong(table: SudokuTable, seat: int | None) -> bool:
+def _shows_error(table: SudokuTable, seat: int | None) -> bool:
     return seat is None or table.wrong == "ends"
 
 
 def _status(table: SudokuTable, seat: int | None) -> str:
-    empty = f"{table.cells.count(0)} of {len(table.cells)} cells are empty."
+    empty_text = f"{table.cells.count(0)} of {len(table.cells)} cells are empty."
     if not table.moves:
-        return f"Nothing is written yet; {empty}"
+        return f"Nothing is written yet; {empty_text}"
     move = table.moves[-1]
     is_wrong = table.solution[move // table.size] != move % table.size + 1
-    verdict = f", which is {'wrong' if is_wrong else 'right'}" if _shows_wrong(table, seat) else ""
-    return f"The last digit is {word_of(table.size, move)}{verdict}; {empty}"
+    verdict = f", which is {'wrong' if is_wrong else 'right'}" if _shows_error(table, seat) else ""
+    return f"The last digit is {word_of(table.size, move)}{verdict}; {empty_text}"
 
 
 def _rules(table: SudokuTable) -> str:
     size = table.size
     height, width = BOXES[size]
-    wrong = (
+    wrong_text = (
         "A wrong digit, one that is not in the solution, ends the game."
         if table.wrong == "ends"
         else (
@@ -336,7 +330,7 @@ def _rules(table: SudokuTable) -> str:
             "the game ends when the board is full."
         )
     )
-    pay = (
+    pay_text = (
         f"You get 1/{table.blanks} point for every digit you wrote that is in the solution."
         if table.pay == "share"
         else "You get 1 point if you solve the puzzle, and 0 otherwise."
@@ -346,7 +340,7 @@ def _rules(table: SudokuTable) -> str:
         f"box of {height} rows and {width} columns must hold each digit from 1 to {size} once. The "
         "puzzle has exactly one solution. On your turn you write one digit into an empty cell; "
         "r1c2=3 writes a 3 into row 1, column 2 (rows from the top, columns from the "
-        f"left). {wrong} {pay}"
+        f"left). {wrong_text} {pay_text}"
     )
 
 

@@ -13,40 +13,39 @@ from typing import NamedTuple
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}  # rows and columns of a box, by size
 
 Board = tuple[int, ...]
-Order = Callable[[int], Sequence[int]]  # the digits' bits in the order in which a search tries them
+Order = Callable[[int], Sequence[int]]  # set of digits -> their bits in the order of the search
 
 
-class Frame(NamedTuple):
-    """The units and digits of all boards of a size."""
+class SudokuLayout(NamedTuple):
+    """The units and digits of all boards of a size; a unit is a row, a column or a box."""
 
     size: int
     all_digits: int  # the set of all digits
     units: tuple[tuple[int, ...], ...]  # the cells of each row, column and box
-    # row, column and box of each cell, as numbers of units
-    units_of: tuple[tuple[int, int, int], ...]
-    bits: tuple[int, ...]  # the set of each digit alone, ascending
+    units_of: tuple[tuple[int, int, int], ...]  # the indices of each cell's row, column and box
+    bits: tuple[int, ...]  # the bit of each digit, ascending
 
 
 @cache
-def frame(size: int) -> Frame:
-    """Return the units of boards of a size: 4, 6 or 9."""
+def layout_of(size: int) -> SudokuLayout:
+    """Return the units and digits of boards of a size: 4, 6 or 9."""
     height, width = BOXES[size]
-    span, per_row = range(size), size // width
+    span, boxes_per_row = range(size), size // width
     units_of = tuple(
-        (row, size + column, 2 * size + row // height * per_row + column // width)
+        (row, size + column, 2 * size + row // height * boxes_per_row + column // width)
         for row in span
         for column in span
     )
     units = tuple(
-        tuple(cell for cell, of_cell in enumerate(units_of) if unit in of_cell)
+        tuple(cell for cell, cell_units in enumerate(units_of) if unit in cell_units)
         for unit in range(3 * size)
     )
-    return Frame(size, (1 << size) - 1, units, units_of, tuple(1 << digit for digit in span))
+    return SudokuLayout(size, (1 << size) - 1, units, units_of, tuple(1 << digit for digit in span))
 
 
 def missing_digits(size: int, board: Sequence[int]) -> list[int] | None:
-    """Return the set of digits that each unit lacks, [3 * size]; None if a digit repeats."""
-    layout = frame(size)
+    """Return the digits that each unit lacks, as sets [3 * size]; None if a digit repeats."""
+    layout = layout_of(size)
     missing = [layout.all_digits] * (3 * size)
     for cell, digit in enumerate(board):
         if digit:
@@ -74,7 +73,7 @@ def solutions(
         return []
     boards: list[Board] = []
     _search(
-        frame(size),
+        layout_of(size),
         list(board),
         missing,
         [cell for cell, digit in enumerate(board) if not digit],
@@ -86,30 +85,31 @@ def solutions(
 
 
 def _search(
-    layout: Frame,
+    layout: SudokuLayout,
     cells: list[int],
     missing: list[int],
-    empty: list[int],
+    empty_cells: list[int],
     limit: int,
     order: Order | None,
     boards: list[Board],
 ) -> None:
     """Try each candidate of the empty cell with the fewest candidates, and recurse."""
-    if not empty:
+    if not empty_cells:
         boards.append(tuple(cells))
         return
-    digits, fewest, index = 0, layout.size + 1, 0
-    for number, cell in enumerate(empty):
+    digits, fewest, best_index = 0, layout.size + 1, 0
+    for index, cell in enumerate(empty_cells):
         row, column, box = layout.units_of[cell]
         possible = missing[row] & missing[column] & missing[box]
         count = possible.bit_count()
         if count < fewest:
-            digits, fewest, index = possible, count, number
+            digits, fewest, best_index = possible, count, index
             if count <= 1:
                 break
     if not digits:
         return
-    cell, remaining = empty[index], empty[:index] + empty[index + 1 :]
+    cell = empty_cells[best_index]
+    remaining = empty_cells[:best_index] + empty_cells[best_index + 1 :]
     row, column, box = layout.units_of[cell]
     for bit in layout.bits if order is None else order(digits):
         if digits & bit:
@@ -131,11 +131,11 @@ def _search(
 
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
-    """Return the set of possible digits of each cell, [size * size], 0 if no digit fits."""
+    """Return the possible digits of each cell, as sets [size * size]; 0: filled, or none fits."""
     missing = missing_digits(size, board)
     if missing is None:
         return [0] * len(board)
-    units_of = frame(size).units_of
+    units_of = layout_of(size).units_of
     return [
         0 if digit else missing[row] & missing[column] & missing[box]
         for digit, (row, column, box) in zip(board, units_of, strict=True)
@@ -154,7 +154,7 @@ def naked_singles(size: int, board: Sequence[int]) -> dict[int, int]:
 def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
     choices, digits = candidates(size, board), {}
-    for unit in frame(size).units:
+    for unit in layout_of(size).units:
         fits_once = fits_twice = 0
         for cell in unit:
             fits_twice |= fits_once & choices[cell]

@@ -14,16 +14,15 @@ from sparring.environments.sudoku import SudokuTable, board_text, word_of
 from sparring.environments.sudoku.deduction import (
     Board,
     candidates,
-    frame,
     hidden_singles,
+    layout_of,
     naked_singles,
     solutions,
 )
 
 ORACLE = "constraint"  # the oracle that calls this solver
 # rewards of oracle ``graded``: a right digit in a cell with one candidate, in a cell with the
-# fewest
-# candidates if more than one, in another cell; and a wrong digit
+# fewest candidates (several), and in another cell; and a wrong digit
 TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
 MAX_CACHED = 100_000  # largest number of puzzles with cached solutions
@@ -56,12 +55,12 @@ def sudoku(
     Verified by: tests/environments/sudoku/test_solver.py, tests/environments/sudoku/test_sudoku.py.
 
     Args:
-        right: which digits are best. "solution" (default): every digit of the solution. "forced":
-            only those that one step of deduction gives (the only digit left for a cell, or the only
-            cell left for a digit), if any.
+        right: the digits that are best. "solution" (default): every digit of the solution.
+            "forced": only digits that one step of deduction gives (the only possible digit of a
+            cell, or the only possible cell of a digit), if any.
         lost: the judgement of a board with a wrong digit, if only a solved puzzle pays.
-            "abstain" (default): no judgement. "solution": by the puzzle's solution, 1 and 0 with
-            ``bound`` 1, because all these moves pay 0.
+            "abstain" (default): no judgement. "solution": 1 for the solution's digits and 0 for
+            others, with ``bound`` 1, because all these moves pay 0.
         solver: "backtracking" (default): exact, over bit masks. "z3": the reference, with the same
             judgements, a hundred times slower; needs pip install 'sparring[oracles]'.
     """
@@ -111,7 +110,7 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
         problem = "several solutions" if boards else "no solution"
         raise OracleError(
             f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {problem}; judge "
-            "puzzles with exactly one."
+            "puzzles with exactly one solution."
         )
     return boards[0]
 
@@ -121,7 +120,7 @@ def _z3_solutions(size: int, board: Sequence[int], limit: int) -> list[Board]:
     cells = [z3.Int(f"cell{number}") for number in range(size * size)]
     solver = z3.Solver()
     solver.add([z3.And(cell >= 1, cell <= size) for cell in cells])
-    solver.add([z3.Distinct([cells[cell] for cell in unit]) for unit in frame(size).units])
+    solver.add([z3.Distinct([cells[cell] for cell in unit]) for unit in layout_of(size).units])
     solver.add([cell == digit for cell, digit in zip(cells, board, strict=True) if digit])
     while len(boards) < limit and solver.check() == z3.sat:
         model = solver.model()

@@ -39,7 +39,7 @@ ATTRIBUTES = (
 def draw_rows(
     objects: int, attributes: int, values: int, bank: int, index: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return table ``index`` of a bank: the attribute values of objects, no two alike."""
+    """Return table ``index`` of a bank: the attribute values of each object, all different."""
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
@@ -63,26 +63,26 @@ class QuestionsOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionsTable(QuestionsOptions, Table):
-    """A position: the table of objects, the hidden object, the action ids, the answers so far.
+    """A position: the table of objects, the secret object, the action ids, the answers so far.
 
-    The first action ids are the questions, attribute by attribute; then come the guesses, one for
+    The first action ids are the questions, attribute by attribute. The guesses follow, one for
     each object. Chance draws the table, the object and every noisy answer: 0 is no and 1 is yes.
     """
 
     rows: tuple[tuple[int, ...], ...] = ()  # values of each object; empty before the draw
-    hidden: int = -1  # -1 before the draw
+    secret: int = -1  # -1 before the draw
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()  # the answer to each question
 
     @property
-    def num_kinds(self) -> int:
+    def num_questions(self) -> int:
         """The number of different questions, one for each value of each attribute."""
         return self.attributes * self.values
 
     @property
     def has_guessed(self) -> bool:
         """Whether the last action is a guess."""
-        return bool(self.moves) and self.moves[-1] >= self.num_kinds
+        return bool(self.moves) and self.moves[-1] >= self.num_questions
 
     @property
     def num_asked(self) -> int:
@@ -96,31 +96,24 @@ class QuestionsTable(QuestionsOptions, Table):
 
     @property
     def player(self) -> int:
-        if self.hidden < 0 or self.num_asked > len(self.answers):
+        if self.secret < 0 or self.num_asked > len(self.answers):
             return CHANCE
         return TERMINAL if self.has_guessed else 0
 
     def legal(self) -> list[int]:
         """Return all questions, if any may still be asked, and all guesses."""
-        return list(
-            range(
-                0 if self.num_asked < self.questions else self.num_kinds,
-                self.num_kinds + self.objects,
-            )
-        )
+        first = 0 if self.num_asked < self.questions else self.num_questions
+        return list(range(first, self.num_questions + self.objects))
 
     def draws(self) -> range:
-        return range(self.tables if not self.rows else self.objects if self.hidden < 0 else 2)
+        return range(self.tables if not self.rows else self.objects if self.secret < 0 else 2)
 
     def chances(self) -> list[float]:
         """Return the probability of each outcome in ``draws``."""
-        if self.hidden < 0:
+        if self.secret < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
-        return (
-            [self.noise, 1.0 - self.noise]
-            if self.true_answer(self.hidden, self.moves[-1])
-            else [1.0 - self.noise, self.noise]
-        )
+        truth = self.true_answer(self.secret, self.moves[-1])
+        return [self.noise, 1.0 - self.noise] if truth else [1.0 - self.noise, self.noise]
 
     def true_answer(self, item: int, question: int) -> int:
         """Return the true answer for an object: 1 for yes."""
@@ -132,36 +125,35 @@ class QuestionsTable(QuestionsOptions, Table):
             return replace(
                 self, rows=draw_rows(self.objects, self.attributes, self.values, self.bank, index)
             )
-        if self.hidden < 0:
-            return replace(self, hidden=index)
+        if self.secret < 0:
+            return replace(self, secret=index)
         if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
-        is_exact = not self.noise and index < self.num_kinds
-        answer = (self.true_answer(self.hidden, index),) if is_exact else ()
+        is_exact = not self.noise and index < self.num_questions
+        answer = (self.true_answer(self.secret, index),) if is_exact else ()
         return replace(self, moves=(*self.moves, index), answers=(*self.answers, *answer))
 
     def returns(self) -> list[float]:
         """Return 0 before the end; then 1 or 0 for the guess, minus the cost of the questions."""
         if self.player != TERMINAL:
             return [0.0]
-        return [float(self.moves[-1] - self.num_kinds == self.hidden) - self.cost * self.num_asked]
+        return [
+            float(self.moves[-1] - self.num_questions == self.secret) - self.cost * self.num_asked
+        ]
 
     def name_of(self, player: int, index: int) -> str:
         if player >= 0:
-            return word_of(self.values, self.num_kinds, index)
+            return word_of(self.values, self.num_questions, index)
         if not self.rows:
             return f"table {index}"
-        return NOUNS[index] if self.hidden < 0 else ("no", "yes")[index]
+        return NOUNS[index] if self.secret < 0 else ("no", "yes")[index]
 
     def feedback(self, number: int) -> tuple[str, ...]:
         """Return the words after action ``number``: the answer, or whether the guess was right."""
-        if self.moves[number] < self.num_kinds:
+        if self.moves[number] < self.num_questions:
             return (("no", "yes")[self.answers[number]],) if number < len(self.answers) else ()
-        return (
-            ("right",)
-            if self.moves[number] - self.num_kinds == self.hidden
-            else ("wrong", NOUNS[self.hidden])
-        )
+        is_right = self.moves[number] - self.num_questions == self.secret
+        return ("right",) if is_right else ("wrong", NOUNS[self.secret])
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
         """Return the words of the table: for each object its noun and its values."""
@@ -172,29 +164,27 @@ class QuestionsTable(QuestionsOptions, Table):
 
     def key(self, seat: int) -> str:
         """Return the table, and all actions with their answers."""
-        things = ", ".join(map(" ".join, self.sheet()))
+        objects = ", ".join(map(" ".join, self.sheet()))
         steps = [
             " ".join([self.name_of(seat, move), *self.feedback(number)])
             for number, move in enumerate(self.moves)
         ]
-        return f"objects: {things}; {'; '.join(steps)}"
+        return f"objects: {objects}; {'; '.join(steps)}"
 
     def __str__(self) -> str:
         """Return the table, the actions, the answers and the hidden object."""
-        return f"{self.key(0)} hidden {NOUNS[self.hidden] if self.hidden >= 0 else '?'}"
+        return f"{self.key(0)} hidden {NOUNS[self.secret] if self.secret >= 0 else '?'}"
 
 
-def word_of(values: int, num_kinds: int, index: int) -> str:
+def word_of(values: int, num_questions: int, index: int) -> str:
     """Return the word of an action id: a value for a question, a noun for a guess."""
-    return (
-        NOUNS[index - num_kinds]
-        if index >= num_kinds
-        else ATTRIBUTES[index // values][1][index % values]
-    )
+    if index >= num_questions:
+        return NOUNS[index - num_questions]
+    return ATTRIBUTES[index // values][1][index % values]
 
 
 def rules(options: QuestionsOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the numbers of actions and turns of the game, and its first table."""
     return Rules(
         opening=QuestionsTable(**asdict(options)),
         actions=options.attributes * options.values + options.objects,
@@ -221,17 +211,17 @@ class TwentyQuestions(BankGame):
     Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
     ``noise`` every answer. All objects of a table differ, so without noise enough questions always
     identify the object. An action is one word: "red" asks whether the object is red; "cup" guesses
-    the cup and ends the game. Repeating a question is legal, and useful only with noise. After
+    the cup and ends the game. A question may be repeated, which helps only with noise. After
     ``questions`` questions only guesses are legal. The brief prompt begins with the table, "ball
-    red small round bell blue ...". A single table (``tables`` = 1) is left out of the brief prompt:
-    it is the same in every game, so a model can learn it.
+    red small round bell blue ...". With ``tables`` = 1 the brief prompt omits the table, which is
+    then equal in every game, so a model can learn it.
 
     Args:
-        objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
-        attributes: 1 to 5: colour, size, shape, stuff, place.
-        values: values of each attribute, 2 to 4.
-        questions: number of questions in a game, 1 to 20. A game is hard if this is small compared
-            with the logarithm of ``objects``.
+        objects: number of objects, 2 to 32, and at most ``values`` to the power of ``attributes``.
+        attributes: number of attributes, 1 to 5: colour, size, shape, stuff, place.
+        values: number of values of each attribute, 2 to 4.
+        questions: largest number of questions in a game, 1 to 20. A game is hard if this is small
+            compared with the logarithm of ``objects``.
         noise: probability that an answer is wrong, independently each time, below 0.5.
         cost: cost of a question, 0 to 1. The return is 1 for a right guess, 0 for a wrong one,
             minus the cost of all questions.
@@ -259,9 +249,10 @@ class TwentyQuestions(BankGame):
                 f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
                 "more attributes or values."
             )
-        values, num_kinds = options.values, options.attributes * options.values
+        values, num_questions = options.values, options.attributes * options.values
         words = tuple(
-            word_of(values, num_kinds, index) for index in range(num_kinds + options.objects)
+            word_of(values, num_questions, index)
+            for index in range(num_questions + options.objects)
         )
         super().__init__(
             load(NAME, asdict(options)), name=NAME, roles=("guesser",), words=words, style=style
@@ -290,7 +281,7 @@ class TwentyQuestions(BankGame):
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
-        if table.moves[number] < table.num_kinds:
+        if table.moves[number] < table.num_questions:
             return [f"You asked {word}: {feedback[0] if feedback else 'no answer yet'}."]
         return [
             f"You guessed {word}: right."
@@ -300,14 +291,15 @@ class TwentyQuestions(BankGame):
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
-        remaining = table.questions - table.num_asked
-        return "" if state.done else f"You may ask {remaining} more question(s)."
+        questions_left = table.questions - table.num_asked
+        return "" if state.done else f"You may ask {questions_left} more question(s)."
 
     def paint_table(self, canvas: Canvas, position: QuestionsTable, seat: int | None) -> None:
         names = [name for name, _ in ATTRIBUTES[: position.attributes]]
         rows = [("", *names), *position.sheet()[:MAX_DRAWN]]
-        reveal = position.hidden < MAX_DRAWN and (seat is None or position.has_guessed)
-        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if reveal else {}
+        is_shown = position.secret < MAX_DRAWN and (seat is None or position.has_guessed)
+        cells = [(position.secret + 1, column) for column in range(len(names) + 1)]
+        colours = dict.fromkeys(cells, "sky") if is_shown else {}
         table(canvas, rows, size=13, colours=colours)
         if len(position.rows) > MAX_DRAWN:
             paragraph(canvas, f"and {len(position.rows) - MAX_DRAWN} more", colour="dim", size=14)
@@ -323,11 +315,11 @@ class TwentyQuestions(BankGame):
 
     def describe_table(self, position: QuestionsTable, seat: int | None) -> str:
         steps = "; ".join(_action_text(position, number) for number in _action_numbers(position))
-        remaining = position.questions - position.num_asked
-        hidden = f" The object is {NOUNS[position.hidden]}." if seat is None else ""
+        questions_left = position.questions - position.num_asked
+        object_text = f" The object is {NOUNS[position.secret]}." if seat is None else ""
         return (
             f"One of {position.objects} objects is hidden. Asked: {steps or 'nothing'}. "
-            f"{remaining} questions are left.{hidden}"
+            f"{questions_left} questions are left.{object_text}"
         )
 
 
@@ -338,7 +330,7 @@ def _action_numbers(position: QuestionsTable) -> range:
 def _action_text(position: QuestionsTable, number: int) -> str:
     word = position.name_of(0, position.moves[number])
     answer = " ".join(position.feedback(number))
-    if position.moves[number] < position.num_kinds:
+    if position.moves[number] < position.num_questions:
         return f"{word}? {answer}".rstrip()
     return f"guess {word}: {answer}"
 
@@ -362,14 +354,14 @@ def _rules(table: QuestionsTable) -> str:
         if table.noise
         else " All answers are true."
     )
-    cost = f", less {table.cost:g} point(s) for every question you asked" if table.cost else ""
+    cost_text = f", less {table.cost:g} point(s) for every question you asked" if table.cost else ""
     return (
         f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
         f"({words}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
         f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
-        f"a right guess and 0 for a wrong one{cost}."
+        f"a right guess and 0 for a wrong one{cost_text}."
     )
 
 

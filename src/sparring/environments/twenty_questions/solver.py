@@ -32,7 +32,7 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 class BestQuestions(ABC):
     """Values of optimal play by belief and number of questions left.
 
-    A question is written ``yes``: the objects with answer yes, as a bit mask.
+    A question is given by ``yes``: the bit mask of the objects with answer yes.
     """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
@@ -129,9 +129,9 @@ class TruthfulQuestions(BestQuestions):
     def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
         """Return the smaller of the number of sets of objects and the number of histories."""
         assert isinstance(belief, int)
-        informative = len(self.informative_questions(belief))
-        sizes = range(min(questions, informative) + 1)
-        return min(1 << belief.bit_count(), sum(comb(informative, num) << num for num in sizes))
+        count = len(self.informative_questions(belief))
+        sizes = range(min(questions, count) + 1)
+        return min(1 << belief.bit_count(), sum(comb(count, size) << size for size in sizes))
 
 
 class NoisyQuestions(BestQuestions):
@@ -155,14 +155,14 @@ class NoisyQuestions(BestQuestions):
 
     def _update_belief(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
         counts = [count + ((yes >> item & 1) == answer) for item, count in enumerate(belief)]
-        smallest = min(counts)
-        return tuple(count - smallest for count in counts)
+        min_count = min(counts)
+        return tuple(count - min_count for count in counts)
 
     def chances(self, belief: Belief) -> list[float]:
         """Return the probability of each object, proportional to ((1 - noise) / noise) ** count."""
         assert isinstance(belief, tuple)
-        odds, largest = self.noise / (1.0 - self.noise), max(belief)
-        weights = [odds ** (largest - count) for count in belief]
+        odds, max_count = self.noise / (1.0 - self.noise), max(belief)
+        weights = [odds ** (max_count - count) for count in belief]
         total = sum(weights)
         return [weight / total for weight in weights]
 
@@ -170,8 +170,8 @@ class NoisyQuestions(BestQuestions):
         """Return (probability of yes, belief after yes, belief after no)."""
         assert isinstance(belief, tuple)
         chances = enumerate(self.chances(belief))
-        true_yes = sum(chance for item, chance in chances if yes >> item & 1)
-        chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
+        truth = sum(chance for item, chance in chances if yes >> item & 1)
+        chance = truth * (1.0 - self.noise) + (1.0 - truth) * self.noise
         return chance, self._update_belief(belief, yes, 1), self._update_belief(belief, yes, 0)
 
     def informative_questions(self, belief: Belief) -> list[int]:
@@ -179,10 +179,10 @@ class NoisyQuestions(BestQuestions):
         return self._questions
 
     def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
-        """Return how many tuples of (number of yes - number of no) per question can occur."""
-        informative = len(self._questions)
-        sizes = range(min(questions, informative) + 1)
-        return sum(comb(informative, num) * comb(questions, num) << num for num in sizes)
+        """Return the number of possible tuples of (number of yes - number of no) per question."""
+        count = len(self._questions)
+        sizes = range(min(questions, count) + 1)
+        return sum(comb(count, size) * comb(questions, size) << size for size in sizes)
 
 
 def entropy(chances: list[float]) -> float:
@@ -229,17 +229,17 @@ def twenty_questions(
     probability of the 2^k likeliest objects, and 2^k max_o P(o) (1 - noise)^k. I is the expected
     information of the answer in nats. ``bound`` is then the largest possible error.
         entropy = -sum P log P
-    Pitfalls: the first state of a table computes all its values, which takes up to seconds with
-    noise; later states read a cache. An estimate has certainty 0.5, which is not a probability.
+    Pitfalls: the first state of a table computes all its values, which with noise can take some
+    seconds; later states read a cache. An estimate has certainty 0.5, which is not a probability.
     Reference: Hyafil and Rivest, 1976: the exact problem is NP-complete; Golovin and Krause,
     "Adaptive submodularity", 2011, on greedy questions.
     Verified by: tests/environments/twenty_questions/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: "uniform" (default) and "bank" are the same here, because the player sees the table
+        prior: "uniform" (default) and "bank" have equal results, because the player sees the table
             and all its objects are equally likely.
-        beliefs: number of beliefs up to which values are exact. It is bounded before the search,
-            so a judgement depends only on the state.
+        beliefs: largest number of beliefs for exact values. A bound of this number is computed
+            before the search, so a judgement depends only on the state.
     """
     table = state.table
     solver = solver_of(table.rows, table.values, table.noise, table.cost)
@@ -248,8 +248,8 @@ def twenty_questions(
     is_exact, bound = solver.max_reachable_beliefs(belief, questions) <= beliefs, 0.0
     values = []
     for index in legal:
-        if index >= table.num_kinds:
-            value = chances[index - table.num_kinds]
+        if index >= table.num_questions:
+            value = chances[index - table.num_questions]
         elif is_exact:
             value = solver.question_value(belief, solver.yes[index], questions)
         else:

@@ -37,8 +37,8 @@ Urns = tuple[tuple[int, ...], ...]  # the number of balls of each colour in each
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
     """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    The search visits contents in random order and takes those that are far enough from all
-    contents taken so far. If the search fails for a set, the result is set 0.
+    The search visits contents in random order, and takes a content if it is far enough from all
+    contents taken before. If the search fails for a set, the result is set 0.
 
     Raises:
         ConfigError: the search fails for set 0.
@@ -49,12 +49,12 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for attempt in range(MAX_ORDERS):
-        distant: list[tuple[int, ...]] = []
+        contents: list[tuple[int, ...]] = []
         for position in stream.child(attempt).generator().permutation(len(all_urns)):
-            if all(distance(all_urns[position], other) >= apart for other in distant):
-                distant.append(all_urns[position])
-            if len(distant) == urns:
-                return tuple(distant)
+            if all(distance(all_urns[position], other) >= apart for other in contents):
+                contents.append(all_urns[position])
+            if len(contents) == urns:
+                return tuple(contents)
     if index:
         return urns_of(urns, colours, balls, apart, bank, 0)
     raise ConfigError(
@@ -84,18 +84,18 @@ class UrnOptions:
 
 @dataclass(frozen=True, slots=True)
 class UrnTable(Table):
-    """A position: the urns, the hidden one, the colours seen, and the declared urn.
+    """A position: the urns, the secret urn, the colours seen, and the declared urn.
 
-    Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the hidden urn,
-    and the colour of each ball. Before these draws the contents are empty and ``hidden`` is -1.
+    Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the secret urn,
+    and the colour of each ball. Before these draws the contents are empty and ``secret`` is -1.
     """
 
     options: UrnOptions
     contents: Urns = ()
-    hidden: int = -1
-    drawing: bool = False
-    balls_seen: tuple[int, ...] = ()  # colours
-    declared: int = -1
+    secret: int = -1
+    is_drawing: bool = False  # whether chance must now draw the ball that the seat asked for
+    balls_seen: tuple[int, ...] = ()  # the colours of the balls, in order
+    declared: int = -1  # the urn that the seat declared
 
     @property
     def start(self) -> Hashable:
@@ -104,68 +104,49 @@ class UrnTable(Table):
 
     @property
     def player(self) -> int:
-        if self.hidden < 0 or self.drawing:
+        if self.secret < 0 or self.is_drawing:
             return CHANCE
         return TERMINAL if self.declared >= 0 else 0
 
     def legal(self) -> list[int]:
         """Return the draw, while draws are left, and a declaration of each urn."""
-        return list(
-            range(0 if len(self.balls_seen) < self.options.draws else 1, 1 + self.options.urns)
-        )
+        first = 0 if len(self.balls_seen) < self.options.draws else 1
+        return list(range(first, 1 + self.options.urns))
 
     def draws(self) -> range:
-        return range(
-            self.options.sets
-            if not self.contents
-            else self.options.urns
-            if self.hidden < 0
-            else self.options.colours
-        )
+        if not self.contents:
+            return range(self.options.sets)
+        return range(self.options.urns if self.secret < 0 else self.options.colours)
 
     def chances(self) -> list[float]:
         """Return equal probabilities of sets and urns, or the hidden urn's shares of colours."""
-        if self.hidden < 0:
+        if self.secret < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
-        return [count / self.options.balls for count in self.contents[self.hidden]]
+        return [count / self.options.balls for count in self.contents[self.secret]]
 
     def after(self, index: int) -> UrnTable:
         if not self.contents:
-            return replace(
-                self,
-                contents=urns_of(
-                    self.options.urns,
-                    self.options.colours,
-                    self.options.balls,
-                    self.options.apart,
-                    self.options.bank,
-                    index,
-                ),
-            )
-        if self.hidden < 0:
-            return replace(self, hidden=index)
-        if self.drawing:
-            return replace(self, drawing=False, balls_seen=(*self.balls_seen, index))
-        return replace(self, drawing=True) if index == 0 else replace(self, declared=index - 1)
+            sizes = self.options.urns, self.options.colours, self.options.balls
+            contents = urns_of(*sizes, self.options.apart, self.options.bank, index)
+            return replace(self, contents=contents)
+        if self.secret < 0:
+            return replace(self, secret=index)
+        if self.is_drawing:
+            return replace(self, is_drawing=False, balls_seen=(*self.balls_seen, index))
+        return replace(self, is_drawing=True) if index == 0 else replace(self, declared=index - 1)
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
-        return (
-            [float(self.declared == self.hidden) - self.options.cost * len(self.balls_seen)]
-            if self.player == TERMINAL
-            else [0.0]
-        )
+        if self.player != TERMINAL:
+            return [0.0]
+        return [float(self.declared == self.secret) - self.options.cost * len(self.balls_seen)]
 
     def name_of(self, player: int, index: int) -> str:
         if player >= 0:
             return NAMES[index - 1] if index else DRAW
-        return (
-            f"set {index}"
-            if not self.contents
-            else NAMES[index]
-            if self.hidden < 0
-            else COLOURS[index]
-        )
+        if not self.contents:
+            return f"set {index}"
+        return NAMES[index] if self.secret < 0 else COLOURS[index]
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
         """Return the urns as words: each name with its number of balls per colour."""
@@ -177,7 +158,7 @@ class UrnTable(Table):
         """Return ("right",), ("wrong", name of the urn), or () before the declaration."""
         if self.declared < 0:
             return ()
-        return ("right",) if self.declared == self.hidden else ("wrong", NAMES[self.hidden])
+        return ("right",) if self.declared == self.secret else ("wrong", NAMES[self.secret])
 
     def counts(self) -> tuple[int, ...]:
         """Return the number of draws of each colour."""
@@ -190,18 +171,18 @@ class UrnTable(Table):
             [NAMES[self.declared], *self.outcome()]
             if self.declared >= 0
             else [DRAW]
-            if self.drawing
+            if self.is_drawing
             else []
         )
         return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*names, *end])}"
 
     def __str__(self) -> str:
         """Return the seat's information state and the hidden urn."""
-        return f"{self.key(0)} hidden {NAMES[self.hidden] if self.hidden >= 0 else '?'}"
+        return f"{self.key(0)} hidden {NAMES[self.secret] if self.secret >= 0 else '?'}"
 
 
 def rules(options: UrnOptions) -> Rules:
-    """Return the facts of the game."""
+    """Return the numbers of actions and turns of the game, and its first table."""
     return Rules(
         opening=UrnTable(options),
         actions=1 + options.urns,
@@ -221,23 +202,23 @@ class Urn(BankGame):
     """Urn for 1 seat: find out by draws with replacement which of several known urns is hidden.
 
     Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
-    "draw", or the name of an urn to declare it, which ends the episode. A draw is illegal if none
-    is left. No single draw is decisive, because each urn has every colour. In brief style the
-    prompt begins with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of the
-    colours. With one set they are left out, because they are the same in every episode.
+    "draw", or the name of an urn to declare it, which ends the episode. After ``draws`` draws only
+    declarations are legal. No single draw is decisive, because each urn has every colour. In brief
+    style the prompt begins with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of
+    the colours. With one set the prompt omits the urns, which are equal in every episode.
 
     Args:
-        urns: 2 to 6.
-        colours: 2 to 4: red, blue, green, white.
-        balls: balls in each urn, at least ``colours`` and at most 20.
-        apart: smallest number of balls that must change to turn one urn into another, from 1;
-            small numbers are hard.
+        urns: number of urns, 2 to 6.
+        colours: number of colours, 2 to 4: red, blue, green, white.
+        balls: number of balls in each urn, at least ``colours`` and at most 20.
+        apart: smallest number of balls that must change colour to make two urns equal, from 1;
+            small numbers make hard games.
         draws: largest number of draws in one episode, 1 to 20.
         cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
             cost of the draws.
         sets: number of sets of urns in the bank, 1 to 10,000.
         bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
-            ``bank`` and i alone.
+            ``bank`` and i only.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -263,12 +244,12 @@ class Urn(BankGame):
 
     def private_words(self) -> tuple[str, ...]:
         options = self.table.options
-        largest = options.balls - options.colours + 1
-        numbers = map(str, range(1, largest + 1)) if options.sets > 1 else ()
+        max_count = options.balls - options.colours + 1
+        numbers = map(str, range(1, max_count + 1)) if options.sets > 1 else ()
         return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
-        """Return the contents of the urns; brief style leaves out a single set."""
+        """Return the contents of the urns; brief style omits the only set of a bank."""
         table = state.table
         if self.brief:
             sheet = table.sheet() if table.options.sets > 1 else ()
@@ -290,10 +271,12 @@ class Urn(BankGame):
         for colour in balls:
             texts.append(COLOURS[colour] if self.brief else f"You drew a {COLOURS[colour]} ball.")
         if table.declared >= 0:
-            name, end = NAMES[table.declared], table.outcome()
+            name, (verdict, *truth) = NAMES[table.declared], table.outcome()
             if self.brief:
-                return [*texts, *([] if since else [name]), *end]
-            texts.append(f"You declared {name}: {end[0]}{f', it was {end[1]}' if end[1:] else ''}.")
+                return [*texts, *([] if since else [name]), verdict, *truth]
+            texts.append(
+                f"You declared {name}: {verdict}{f', it was {truth[0]}' if truth else ''}."
+            )
         return texts
 
     def position(self, state: State, seat: int) -> str:
@@ -336,21 +319,21 @@ def _counts_with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
 
 def _end_sentence(table: UrnTable, seat: int | None) -> str:
     if table.declared < 0:
-        return f"It is urn {NAMES[table.hidden]}." if seat is None else ""
-    is_right = table.declared == table.hidden
-    word = "which is right" if is_right else f"which is wrong: it is {NAMES[table.hidden]}"
+        return f"It is urn {NAMES[table.secret]}." if seat is None else ""
+    is_right = table.declared == table.secret
+    word = "which is right" if is_right else f"which is wrong: it is {NAMES[table.secret]}"
     return f"Declared {NAMES[table.declared]}, {word}."
 
 
 def _rules(options: UrnOptions) -> str:
-    cost = f", less {options.cost:g} point(s) for every draw" if options.cost else ""
+    cost_text = f", less {options.cost:g} point(s) for every draw" if options.cost else ""
     return (
         f"There are {options.urns} urns with {options.balls} balls each; you know how many of each "
         "colour are in which. One of the urns is hidden, all equally likely. On your turn you "
         f"draw a ball from the hidden urn ({DRAW}), see its colour and put it back, up to "
         f"{options.draws} time(s), or you declare which urn it is "
         f"({', '.join(NAMES[: options.urns])}), which ends the game. You get 1 point for the right "
-        f"urn and 0 for a wrong one{cost}."
+        f"urn and 0 for a wrong one{cost_text}."
     )
 
 

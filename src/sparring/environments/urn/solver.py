@@ -10,7 +10,7 @@ from sparring.core.records import SolverResult
 from sparring.environments.base import SearchablePlay
 from sparring.environments.urn import Urns
 
-ORACLE = "posterior"  # the oracle that uses this solver
+ORACLE = "posterior"  # the oracle that calls this solver
 
 Counts = tuple[int, ...]
 
@@ -71,8 +71,8 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
     """Exact values of a draw and of each declaration in urn.
 
     What: the value of a declaration is the probability that it is right. The value of a draw is
-    the value of best play after it. Values include the cost of earlier draws. The best player knows
-    the urns, but not which one is hidden.
+    the value of best play after it. Values include the cost of earlier draws. In best play the seat
+    knows the urns, but not which urn is hidden.
     When to use: through oracle ``posterior``, on game ``urn``.
     Mathematics:
         P(u | n) proportional to prod_c b_uc^n_c
@@ -82,15 +82,15 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
     The second term of V counts only while draws are left. Judgements subtract the cost of the draws
     so far.
         entropy = -sum_u P(u | n) log P(u | n)
-    Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours),
-    computed once per set of urns: 10,626 for 20 draws of 4 colours.
+    Pitfalls: the solver computes the values of all C(draws + colours, colours) counts once per set
+    of urns: 10,626 counts for 20 draws of 4 colours.
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, 1949.
     Verified by: tests/environments/urn/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: "uniform" (default) and "bank" give the same: the urns are known, and the hidden urn
-            is drawn anew in every episode.
+        prior: "uniform" (default) and "bank" have equal results: the urns are known, and chance
+            draws the hidden urn in every episode.
     """
     table = state.table
     best_play = cached_values(table.contents, table.options.draws, table.options.cost)

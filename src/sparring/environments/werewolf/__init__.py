@@ -75,29 +75,30 @@ def werewolf(
         players: number of players, 3 to 9.
         wolves: number of wolves; null (default): 1 up to 5 players, 2 up to 8, else 3.
         seer: whether the game has a seer.
-        doctor: whether the game has a doctor; null (default): from 6 players on.
+        doctor: whether the game has a doctor; null (default): true from 6 players on.
         rounds: number of days after which the episode ends, 1 to 20.
         cap: the winner after the last day: "wolves" (default), so every episode has a winner and
             the village cannot win by waiting; "village"; "draw", no winner.
         strict: whether the wolves win only when they outnumber the village. false (default): equal
             numbers are enough.
-        first_night: "kill" or "quiet", in which the wolves kill nobody; null (default): "quiet"
-            with 3 players, else "kill".
-        tie: who is out if several have most votes: "random", one of them; "none", nobody.
+        first_night: "kill", or "quiet" for a first night in which the wolves kill nobody; null
+            (default): "quiet" with 3 players, else "kill".
+        tie: who is out if several players have most votes: "random", one of them; "none", nobody.
         abstain: whether a vote may be for nobody.
         reveal: whether all players learn the role of a dead player.
-        speech: "words": phrases of a small grammar. "text": any text, in style "full". "none".
+        speech: "words": phrases of a small grammar. "text": any text, in style "full". "none": no
+            speeches.
         say: kinds of phrases besides silence: "claim" (claim ROLE), "result" (seer PLAYER wolf,
-            seer PLAYER good), "accuse", "support".
-        order: "ordered", one after the other by number; "simultaneous".
+            seer PLAYER good), "accuse" (accuse PLAYER), "support" (support PLAYER).
+        order: order of the speeches: "ordered", one after the other by number; "simultaneous".
         limit: number of characters, 1 to 100,000, after which a free-text speech is truncated.
         wolves_talk: whether several wolves speak to one another each night before they propose, one
             turn each: "kill PLAYER", "claim ROLE" to announce a claim (if ``say`` has "claim"), or
             silence; in free text anything. Only wolves read this talk. A single wolf does not talk.
         deduce: whether a seat states the role of each other living player, with a confidence,
             before it speaks or votes. Only this seat sees the statement later.
-        deducers: roles that deduce where ``deduce`` is true, such as [seer, villager1]. Empty
-            (default): all.
+        deducers: roles that deduce if ``deduce`` is true, such as [seer, villager1]. Empty
+            (default): all roles.
         malformed: rule for a deduction with an unparsable part. "noted" (default): this part
             counts as unknown, and a metric counts such cases. "illegal": the reply is illegal, and
             the environment's ``illegal`` rule applies.
@@ -111,7 +112,7 @@ def werewolf(
     """
     num_wolves = wolves if wolves is not None else 1 if players <= 5 else 2 if players <= 8 else 3
     has_doctor = players >= 6 if doctor is None else doctor
-    night = first_night or ("quiet" if players == 3 else "kill")
+    first_night = first_night or ("quiet" if players == 3 else "kill")
     roles = (WOLF,) * num_wolves + (SEER,) * seer + (DOCTOR,) * has_doctor
     roles += (VILLAGER,) * (players - len(roles))
     if len(roles) > players or players <= 2 * num_wolves:
@@ -120,7 +121,7 @@ def werewolf(
             f"doctor={has_doctor} leaves no game; the wolves must be fewer than the others, and "
             "nobody has two roles: write fewer wolves or more players."
         )
-    if night == "kill" and players - 1 <= 2 * num_wolves and not has_doctor and not strict:
+    if first_night == "kill" and players - 1 <= 2 * num_wolves and not has_doctor and not strict:
         raise ConfigError(
             f"werewolf: players={players} with wolves={num_wolves} is over after the first night; "
             "write first_night: quiet, or more players."
@@ -150,7 +151,7 @@ def werewolf(
         roles=roles,
         rounds=rounds,
         strict=strict,
-        first_night=night,
+        first_night=first_night,
         tie=tie,
         cap=cap,
         order=order,

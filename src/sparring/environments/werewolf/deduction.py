@@ -37,7 +37,7 @@ STANCE_FIGURES = ("right_stances", "votes_as_said", "votes_with_team")
 
 
 def stance_of(event: WerewolfEvent) -> tuple[int, bool] | None:
-    """Return (target, is_against) of a speech: the target is a player's number; None: no stance.
+    """Return (number of a player, whether the speech is against the player); None: no stance.
 
     Args:
         event: a speech.
@@ -66,27 +66,27 @@ def stance_figures(
     """
     shares: list[tuple[float, ...]] = []
     for seat, place in enumerate(position.places):
-        is_right, is_as_said, is_with_team = list[bool](), list[bool](), list[bool]()
+        right_stances, votes_as_said, votes_with_team = list[bool](), list[bool](), list[bool]()
         for day in _days(position.events):
             stances = [
                 stance_of(event) for event in day if (event.kind, event.actor) == ("say", place)
             ]
-            valid = [stance for stance in stances if stance and stance[0] < len(teams)]
-            is_right += [
+            valid_stances = [stance for stance in stances if stance and stance[0] < len(teams)]
+            right_stances += [
                 is_against == (teams[position.seat_at(target)] != teams[seat])
-                for target, is_against in valid
+                for target, is_against in valid_stances
             ]
             votes = {event.actor: event.target for event in day if event.kind == "vote"}
             vote = votes.pop(place, None)
             if vote is None:
                 continue
-            target, is_against = valid[-1] if valid else (-1, False)
-            if is_against and target in votes:  # a living player, as it has voted
-                is_as_said.append(vote == target)
+            target, is_against = valid_stances[-1] if valid_stances else (-1, False)
+            if is_against and target in votes:  # a living player: it has voted
+                votes_as_said.append(vote == target)
             if vote >= 0:
-                team = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
-                is_with_team += [votes[voter] == vote for voter in team if votes[voter] >= 0]
-        shares.append(tuple(map(share_true, (is_right, is_as_said, is_with_team))))
+                mates = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
+                votes_with_team += [votes[voter] == vote for voter in mates if votes[voter] >= 0]
+        shares.append(tuple(map(share_true, (right_stances, votes_as_said, votes_with_team))))
     return dict(zip(STANCE_FIGURES, zip(*shares, strict=True), strict=True))
 
 
@@ -135,16 +135,16 @@ def read_deduction(text: str, names: Sequence[str], roles: Sequence[str], brief:
 
     Args:
         text: the reply of the seat.
-        names: the players whose roles the seat must guess.
+        names: names of the players whose roles the seat must guess.
         roles: the roles of the game.
         brief: True: the text must follow the grammar. False: a search finds the guesses in any
             text, and the last guess about each player counts.
     """
     guesses = _parse_grammar(text) if brief else _search_guesses(text)
-    valid = {g.name: g for g in guesses if g.role in roles and g.confidence in CONFIDENCES}
-    if brief and not (len(guesses) == len(names) and set(valid) == set(names)):
-        valid = {}
-    return " ".join(_format_guess(valid.get(name, RoleGuess(name))) for name in names)
+    valid_guesses = {g.name: g for g in guesses if g.role in roles and g.confidence in CONFIDENCES}
+    if brief and not (len(guesses) == len(names) and set(valid_guesses) == set(names)):
+        valid_guesses = {}
+    return " ".join(_format_guess(valid_guesses.get(name, RoleGuess(name))) for name in names)
 
 
 def parse_guesses(deduction: str) -> tuple[RoleGuess, ...]:
@@ -164,7 +164,7 @@ def is_complete(deduction: str) -> bool:
 
 
 def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> str:
-    """Return a random deduction in normal form that agrees with all that a seat knows.
+    """Return a random deduction in normal form that agrees with the seat's knowledge.
 
     All deals that the seat cannot exclude are equally likely. A known role has high confidence. If
     the seat knows only whether the player is a wolf, the confidence is medium; otherwise low.
@@ -175,24 +175,24 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
         stream: source of random numbers.
     """
     setup, own_place = position.setup, position.places[seat]
-    known_roles, known_good = _certain_knowledge(position, seat)
+    known_roles, non_wolves = _certain_knowledge(position, seat)
     remaining_roles = list(setup.roles)
     for role in (setup.roles[seat], *known_roles.values()):
         remaining_roles.remove(role)
-    unknown = [place for place in range(setup.players) if place not in {own_place, *known_roles}]
-    possible_wolves = [place for place in unknown if place not in known_good]
+    candidates = [place for place in range(setup.players) if place not in {own_place, *known_roles}]
+    possible_wolves = [place for place in candidates if place not in non_wolves]
     wolf_sets = _possible_wolf_sets(position, seat, known_roles, possible_wolves)
     wolves = wolf_sets[stream.child(0).integer(0, len(wolf_sets))]
     roles = {**known_roles, **dict.fromkeys(wolves, WOLF)}
-    other_players = [place for place in unknown if place not in roles]
+    other_players = [place for place in candidates if place not in roles]
     other_roles = stream.child(1).shuffled(role for role in remaining_roles if role != WOLF)
     roles |= zip(other_players, other_roles, strict=True)
     has_one_role_left = len({*other_roles}) == 1
     words = []
     for place in position.targets(seat):
-        is_certain = len({place in wolves for wolves in wolf_sets}) == 1  # a wolf or not
-        can_infer = is_certain and (roles[place] == WOLF or has_one_role_left)
-        is_known = place in known_roles or can_infer
+        is_certain = len({place in wolves for wolves in wolf_sets}) == 1  # whether a wolf
+        can_infer_role = is_certain and (roles[place] == WOLF or has_one_role_left)
+        is_known = place in known_roles or can_infer_role
         confidence = "high" if is_known else "medium" if is_certain else "low"
         words.append(_format_guess(RoleGuess(name_of(place), roles[place], confidence)))
     return " ".join(words)
@@ -201,11 +201,11 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
 def _possible_wolf_sets(
     position: WerewolfPosition, seat: int, known_roles: Mapping[int, str], players: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    setup, living = position.setup, {position.places[alive] for alive in position.living()}
+    setup, living = position.setup, {position.places[player] for player in position.living()}
     known_wolves = [place for place, role in known_roles.items() if role == WOLF]
     known_wolves += [position.places[seat]] if seat in setup.wolves else []
 
-    def is_undecided(wolves: tuple[int, ...]) -> bool:  # the game goes on, so they have not won
+    def is_undecided(wolves: tuple[int, ...]) -> bool:  # the wolves have not won so far
         return setup.winner(len(living & {*known_wolves, *wolves}), len(living)) < 0
 
     wolf_sets = combinations(sorted(players), len(setup.wolves) - len(known_wolves))
@@ -258,9 +258,9 @@ def _search_guesses(text: str) -> list[RoleGuess]:
 
 def _parse_json_guesses(text: str) -> list[tuple[str, str, str]]:
     """Return (name, role, confidence) of each entry of a JSON object in a text."""
-    begin, end = text.find("{"), text.rfind("}") + 1
+    start, end = text.find("{"), text.rfind("}") + 1
     try:
-        data = parse_json(text[max(begin, 0) : end])
+        data = parse_json(text[max(start, 0) : end])
     except ValueError:
         return []
     triples = []
@@ -276,12 +276,12 @@ def _format_guess(guess: RoleGuess) -> str:
 
 def _certain_knowledge(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
     """Return (roles known for certain, by player number; players known not to be wolves)."""
-    setup, known_roles, known_good = position.setup, dict[int, str](), set[int]()
+    setup, known_roles, non_wolves = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         known_roles |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
     for event in position.events_of(seat):
         if event.kind == "dead" or (event.kind == "look" and event.word == GOOD):
-            known_good.add(event.target)
+            non_wolves.add(event.target)
         if event.kind in ("look", "dead", "out") and event.word not in ("", GOOD):
             known_roles[event.target] = event.word
-    return known_roles, known_good
+    return known_roles, non_wolves

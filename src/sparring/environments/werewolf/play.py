@@ -42,7 +42,7 @@ from sparring.environments.werewolf.rules import (
 )
 from sparring.environments.werewolf.sentences import gist
 
-DEDUCE = "deduce"  # the brief question that asks for a deduction
+DEDUCE = "deduce"  # in brief style: the question that asks for a deduction
 NIGHT_QUESTIONS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
 
 
@@ -83,7 +83,7 @@ def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
     return tuple(sorted({*names, *verbs, *news, *speech_words, *deduction_words, *setup.roles}))
 
 
-def brief_opening(position: WerewolfPosition, seat: int) -> str:
+def brief_role_text(position: WerewolfPosition, seat: int) -> str:
     """Return the role and mates of a player in brief style."""
     text = f"you {name_of(position.places[seat])} {position.setup.roles[seat]}"
     return " ".join([text, *(f"mate {name}" for name in mates(position, seat))])
@@ -141,15 +141,15 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
         parts.append("The seer learns of one other player whether it is a werewolf.")
     if DOCTOR in setup.roles:
         parts.append("The doctor saves one player, which may be itself, from being killed.")
-    revealed = "its role is told" if setup.reveal else "its role is not told"
-    parts.append(f"By day all are told who was killed, if anybody; {revealed}.")
+    role_clause = "its role is told" if setup.reveal else "its role is not told"
+    parts.append(f"By day all are told who was killed, if anybody; {role_clause}.")
     parts += [_speech_rules(setup)] if setup.speech != "none" else []
     parts += [DEDUCTION_RULES] if seat in setup.deduce else []
-    tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
+    tie_text = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
     abstains = " or abstains" if setup.abstain else ""
     parts.append(
         f"Then each votes for another player{abstains}, all at once. Who has most votes is out; if "
-        f"several have most, {tied}. Who is killed or out says and does nothing any more."
+        f"several have most, {tie_text}. Who is killed or out says and does nothing any more."
     )
     comparison = "more than" if setup.strict else "as many as"
     results = {"draw": "nobody wins", "wolves": "the werewolves win", "village": "the village wins"}
@@ -173,18 +173,18 @@ def _speech_rules(setup: WerewolfSetup) -> str:
 
 
 def _speech_order(setup: WerewolfSetup) -> str:
-    one_by_one = "one after the other in the order of their numbers"
-    return one_by_one if setup.order == "ordered" else "all at once"
+    ordered_text = "one after the other in the order of their numbers"
+    return ordered_text if setup.order == "ordered" else "all at once"
 
 
-def full_opening(position: WerewolfPosition, seat: int) -> str:
+def full_first_prompt(position: WerewolfPosition, seat: int) -> str:
     """Return the rules, and the role and mates of a player, in sentences."""
     role = position.setup.roles[seat]
     text = f"You are {name_of(position.places[seat])}, {_role_phrase(role)}."
-    others = mates(position, seat)
-    if others:
-        verb = "is a werewolf too" if len(others) == 1 else "are werewolves too"
-        text += f" {' and '.join(others)} {verb}."
+    names = mates(position, seat)
+    if names:
+        verb = "is a werewolf too" if len(names) == 1 else "are werewolves too"
+        text += f" {' and '.join(names)} {verb}."
     return f"{full_rules(position.setup, seat)}\n\n{text}"
 
 
@@ -192,20 +192,20 @@ def _role_phrase(role: str) -> str:
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(role, "a villager")
 
 
-def full_event(event: WerewolfEvent, text: bool) -> str:
-    """Return an event in a sentence; ``text`` says whether speeches are free text."""
+def full_event(event: WerewolfEvent, free_text: bool) -> str:
+    """Return an event in a sentence; ``free_text``: whether speeches are free text."""
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     role = f" {target} was {_role_phrase(event.word)}." if event.word else ""
     if event.kind in ("say", "whisper"):
-        start = "Among the werewolves " if event.kind == "whisper" else ""
-        if not event.word or (event.word == SILENCE and not text):
-            return f"{start}{actor} says nothing."
-        if text:
-            return f"{start}{actor} says: {in_quotation_marks(event.word)}"
-        return f"{start}{actor} {(_whisper_sentence if start else _speech_sentence)(event.word)}"
+        prefix = "Among the werewolves " if event.kind == "whisper" else ""
+        if not event.word or (event.word == SILENCE and not free_text):
+            return f"{prefix}{actor} says nothing."
+        if free_text:
+            return f"{prefix}{actor} says: {in_quotation_marks(event.word)}"
+        return f"{prefix}{actor} {(_whisper_sentence if prefix else _speech_sentence)(event.word)}"
     if event.kind == "look":
-        kind = "a werewolf" if event.word == WOLF else "no werewolf"
-        return f"You learn that {target} is {kind}."
+        role_phrase = "a werewolf" if event.word == WOLF else "no werewolf"
+        return f"You learn that {target} is {role_phrase}."
     if event.kind == DEDUCTION_EVENT:
         return f"You have noted: {', '.join(thoughts(event.word))}."
     sentences = {
@@ -234,8 +234,8 @@ def _speech_sentence(phrase: str) -> str:
     if verb == "claim":
         return f"claims to be {_role_phrase(arguments[0])}."
     if verb == SEER:
-        kind = "a werewolf" if arguments[1] == WOLF else "no werewolf"
-        return f"claims to be the seer and to know that {arguments[0]} is {kind}."
+        role_phrase = "a werewolf" if arguments[1] == WOLF else "no werewolf"
+        return f"claims to be the seer and to know that {arguments[0]} is {role_phrase}."
     return f"{verb}s {arguments[0]}." if verb == "support" else f"accuses {arguments[0]}."
 
 
@@ -288,7 +288,7 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
     return f"{result}. " + " ".join(f"{name} was {_role_phrase(role)}." for name, role in roles)
 
 
-TIE_DRAW = 1000  # first draw of the stream for ties; earlier draws give the players' numbers
+TIE_DRAW = 1000  # index of the first draw for ties; earlier draws give the players' numbers
 # events that are not news to the player who caused them
 OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
 MAX_LISTED = 5  # largest number of players for a list of all deals, which exact solvers need
@@ -298,7 +298,7 @@ class Werewolf(Environment):
     """Rules and wording of Werewolf: each seat has a fixed role, wolves first.
 
     Args:
-        setup: the fixed options.
+        setup: the options.
         style: "brief" or "full".
 
     Attributes:
@@ -328,7 +328,7 @@ class Werewolf(Environment):
         return self.begin(tuple(stream.shuffled(range(self.num_seats))), stream)
 
     def begin(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
-        """Return an episode with the given player's number of each seat, from 0."""
+        """Return an episode in which seat i has the player's number ``places[i]``, from 0."""
         position = WerewolfPosition(setup=self.setup, places=places).start_night()
         return WerewolfPlay(self, position, stream, (0,) * self.num_seats, (0,) * self.num_seats)
 
@@ -348,7 +348,7 @@ class WerewolfPlay(PaintedPlay):
 
     Attributes:
         position: the current position, with all events.
-        seen_until: 1 + the number of events at each seat's last reply; 0 before.
+        seen_until: 1 + the number of events at each seat's last reply; 0 before its first reply.
         num_truncated: number of truncated speeches of each seat.
     """
 
@@ -423,12 +423,12 @@ class WerewolfPlay(PaintedPlay):
         return all_phrases[stream.integer(0, len(all_phrases))]
 
     def observe(self, seat: int) -> Observation:
-        """Return the events since the seat's last reply, without those hidden from it."""
+        """Return the events since the seat's last reply, without events hidden from the seat."""
         position, rules = self.position, self.rules
         question = question_of(position, seat)
         parts = [repr(tuple(event[:4])) for event in position.events_of(seat)]
-        opening = brief_opening(position, seat)
-        key = " | ".join([str(seat), opening, *parts, *([question] if question else [])])
+        role_text = brief_role_text(position, seat)
+        key = " | ".join([str(seat), role_text, *parts, *([question] if question else [])])
         place = position.places[seat]
         is_first = self.seen_until[seat] == 0
         news = [
@@ -436,18 +436,18 @@ class WerewolfPlay(PaintedPlay):
             for event in position.events_of(seat, since=max(self.seen_until[seat] - 1, 0))
             if not (event.actor == place and event.kind in OWN_ACTIONS)
         ]
-        note = position.is_deducing and bool(question)
+        is_note = position.is_deducing and bool(question)
         if rules.brief:
-            words = [opening] if is_first else []
+            words = [role_text] if is_first else []
             words += [*map(brief_event, news), *([question] if question else [])]
-            words += position.legal_names(seat) if note else ()  # the players to deduce
-            return Observation(prompt=" ".join(words) or ".", key=key, note=note)
-        text = rules.setup.speech == "text"
-        sentences = [full_opening(position, seat)] if is_first else []
-        sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
+            words += position.legal_names(seat) if is_note else ()  # the players to deduce
+            return Observation(prompt=" ".join(words) or ".", key=key, note=is_note)
+        free_text = rules.setup.speech == "text"
+        sentences = [full_first_prompt(position, seat)] if is_first else []
+        sentences += ["\n".join(full_event(event, free_text) for event in news)] if news else []
         ask = full_ask(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
-        return Observation(prompt=prompt, ask=ask, key=key, note=note)
+        return Observation(prompt=prompt, ask=ask, key=key, note=is_note)
 
     def step(self, replies: Mapping[int, str]) -> None:
         previous = self.position
@@ -466,11 +466,11 @@ class WerewolfPlay(PaintedPlay):
         self.seen_until = tuple(
             num_events if seat in replies else count for seat, count in enumerate(self.seen_until)
         )
-        draw = 0
+        number = 0
         if previous.phase == "vote" and self.rules.setup.tie == "random":
             num_outcomes = math.factorial(previous.setup.players)
-            draw = self.stream.integer(TIE_DRAW + previous.round, num_outcomes)
-        self.position = previous.position_after(statements, draw)
+            number = self.stream.integer(TIE_DRAW + previous.round, num_outcomes)
+        self.position = previous.position_after(statements, number)
 
     def _normalise(self, seat: int, text: str) -> str:
         names = self.position.legal_names(seat)
@@ -517,29 +517,30 @@ class WerewolfPlay(PaintedPlay):
             other = position.seat_at(place)
             death = _death(events, place)
             name = f"{name_of(place)}{f' ({death})' if death else ''}"
-            is_open = seat is None or position.phase == "over" or seat == other
-            is_known = is_open or _knows_role(position, seat, other, events)
+            is_shown = seat is None or position.phase == "over" or seat == other
+            is_known = is_shown or _knows_role(position, seat, other, events)
             role = position.setup.roles[other] if is_known else "?"
             looks = [event for event in events if event.kind == "look" and event.actor == place]
-            knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
-            if role == WOLF and (is_open or seat in position.setup.wolves):
+            knowledge = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
+            if role == WOLF and (is_shown or seat in position.setup.wolves):
                 wolves = [w for w in position.setup.wolves if w != other]
-                knows = " ".join(f"{name_of(position.places[w])} wolf" for w in wolves)
+                knowledge = " ".join(f"{name_of(position.places[w])} wolf" for w in wolves)
             votes = [
                 event.target for event in events if event.kind == "vote" and event.actor == place
             ]
-            names = " ".join(name_of(target) if target >= 0 else "-" for target in votes)
-            rows.append((name, role, knows, names))
-        gone_rows = [
+            vote_text = " ".join(name_of(target) if target >= 0 else "-" for target in votes)
+            rows.append((name, role, knowledge, vote_text))
+        dead_cells = [
             (row, column)
             for row in range(1, len(rows))
             for column in range(4)
             if "(" in rows[row][0]
         ]
-        table(canvas, rows, faint=gone_rows, shares=(2, 3, 3))
-        text = position.setup.speech == "text"
-        public = [event for event in events if event.kind not in ("vote", DEDUCTION_EVENT)]
-        timeline(canvas, [_message(position, event, text) for event in public], most=8, lines=2)
+        table(canvas, rows, faint=dead_cells, shares=(2, 3, 3))
+        free_text = position.setup.speech == "text"
+        news = [event for event in events if event.kind not in ("vote", DEDUCTION_EVENT)]
+        messages = [_message(position, event, free_text) for event in news]
+        timeline(canvas, messages, most=8, lines=2)
         deductions = _deduction_lines(events)
         if deductions:
             heading(canvas, "Deduced last")
@@ -550,15 +551,17 @@ class WerewolfPlay(PaintedPlay):
         if position.phase == "over":
             return f"The play is over. {_result_text(position)}."
         events = position.events if seat is None else position.events_of(seat)
-        due = sorted(position.places[other] for other in _visible_due(position, seat))
-        names = [name_of(place) for place in due]
+        due_places = sorted(position.places[other] for other in _visible_due(position, seat))
+        names = [name_of(place) for place in due_places]
         due_text = due_sentence(names) if names else "Others are to act."
-        dead = [name_of(place) for place in range(position.setup.players) if _death(events, place)]
+        deaths = [
+            name_of(place) for place in range(position.setup.players) if _death(events, place)
+        ]
         parts = [due_text, f"{_time_of_day(position, seat)}."]
-        parts += [f"Dead or out: {', '.join(dead)}."] if dead else []
-        visible = range(position.setup.players) if seat is None else (seat,)
+        parts += [f"Dead or out: {', '.join(deaths)}."] if deaths else []
+        shown_seats = range(position.setup.players) if seat is None else (seat,)
         roles = position.setup.roles
-        parts += [f"{name_of(position.places[seat])} is {roles[seat]}." for seat in visible]
+        parts += [f"{name_of(position.places[seat])} is {roles[seat]}." for seat in shown_seats]
         parts += [f"Deduced by {line}." for line in _deduction_lines(events)]
         return " ".join(parts)
 
@@ -611,17 +614,17 @@ def _knows_role(
     return any(e.kind in ("dead", "out") and e.target == place and e.word for e in events)
 
 
-def _message(position: WerewolfPosition, event: WerewolfEvent, text: bool) -> TimelineMessage:
+def _message(position: WerewolfPosition, event: WerewolfEvent, free_text: bool) -> TimelineMessage:
     if event.kind == "say":
         place = event.actor
         return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
-    sentence = full_event(event, text)
+    sentence = full_event(event, free_text)
     if event.audience is None:
         return TimelineMessage("all are told", sentence)
     actor = name_of(event.actor)
     if event.kind == "look":
-        kind = "a werewolf" if event.word == WOLF else "no werewolf"
-        sentence = f"{actor} ({SEER}) learns that {name_of(event.target)} is {kind}."
+        role_phrase = "a werewolf" if event.word == WOLF else "no werewolf"
+        sentence = f"{actor} ({SEER}) learns that {name_of(event.target)} is {role_phrase}."
     if event.kind == "save":
         sentence = f"{actor} saves {name_of(event.target)}."
     return TimelineMessage(f"night, {actor}", sentence, seat_colour(event.actor))

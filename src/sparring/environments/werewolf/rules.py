@@ -1,6 +1,6 @@
 """The rules of Werewolf as a state machine: positions, seats that act next, legal replies.
 
-A seat has a fixed role and team. A player's number, in code its ``place``, is drawn at the start.
+A seat has a fixed role and team. Each seat draws a player's number, its ``place``, at the start.
 Players know each other only by these numbers, so a seat's index reveals nothing to other players.
 """
 
@@ -47,7 +47,7 @@ class WerewolfSetup:
     rounds: int  # largest number of rounds
     strict: bool  # whether the wolves need a majority to win, not only half
     first_night: str  # "kill", or "quiet" for no kill in the first night
-    tie: str  # a tied vote excludes one of the tied players ("random") or nobody ("none")
+    tie: str  # a tied vote excludes a random one of the tied players ("random") or nobody ("none")
     cap: str  # the winner after the last round: "wolves", "village" or "draw"
     order: str  # "ordered" speeches, one seat at a time, or "simultaneous"
     speech: str  # "words" (phrases of the grammar), "text" or "none"
@@ -173,7 +173,7 @@ class WerewolfPosition(NamedTuple):
 
     Args:
         setup: the fixed options.
-        places: the number of each seat's player, from 0.
+        places: the player's number of each seat, from 0.
         phase: the current phase.
         round: number of the current day and night, from 1.
         dead: dead seats, in the order of their deaths.
@@ -181,9 +181,9 @@ class WerewolfPosition(NamedTuple):
         events: all events so far.
         proposed_victim: number of the player that a wolf proposed this night, or -1.
         victim: number of the player that the wolves kill this night, or -1.
-        saved: number of the player that the doctor saves this night, or -1.
+        saved_player: number of the player that the doctor saves this night, or -1.
         seats_done_speaking: seats that have spoken this day, or to the wolves this night.
-        deduced: whether the seats that act next have given their deductions.
+        has_deductions: whether the seats that act next have given their deductions.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
 
@@ -196,9 +196,9 @@ class WerewolfPosition(NamedTuple):
     events: tuple[WerewolfEvent, ...] = ()
     proposed_victim: int = -1
     victim: int = -1
-    saved: int = -1
+    saved_player: int = -1
     seats_done_speaking: tuple[int, ...] = ()
-    deduced: bool = False
+    has_deductions: bool = False
     winner: int = -1
 
     def seat_at(self, place: int) -> int:
@@ -223,7 +223,7 @@ class WerewolfPosition(NamedTuple):
 
     @property
     def acting(self) -> tuple[int, ...]:
-        """The seats that act, speak or vote in this phase; deductions come before."""
+        """The seats that act, speak or vote in this phase, after any deductions."""
         living = self.living()
         if self.phase == "night":
             roles = (SEER, DOCTOR) if self.is_kill_night() else (SEER,)
@@ -233,8 +233,8 @@ class WerewolfPosition(NamedTuple):
             return self.living_wolves()[-1:]
         if self.is_speaking:
             speakers = living if self.phase == "speak" else self.living_wolves()
-            waiting = tuple(seat for seat in speakers if seat not in self.seats_done_speaking)
-            return waiting[:1] if self.setup.order == "ordered" else waiting
+            seats = tuple(seat for seat in speakers if seat not in self.seats_done_speaking)
+            return seats[:1] if self.setup.order == "ordered" else seats
         return living if self.phase == "vote" else ()
 
     @property
@@ -248,7 +248,7 @@ class WerewolfPosition(NamedTuple):
         return bool(self._deducers())
 
     def _deducers(self) -> tuple[int, ...]:
-        if not self.setup.deduce or self.deduced or self.phase not in ("speak", "vote"):
+        if not self.setup.deduce or self.has_deductions or self.phase not in ("speak", "vote"):
             return ()
         return tuple(seat for seat in self.acting if seat in self.setup.deduce)
 
@@ -286,13 +286,13 @@ class WerewolfPosition(NamedTuple):
         list_phrases = phrases if self.phase == "speak" else wolf_phrases
         return list_phrases(say, roles, self.legal_names(seat))
 
-    def position_after(self, replies: Mapping[int, str], draw: int = 0) -> WerewolfPosition:
+    def position_after(self, replies: Mapping[int, str], number: int = 0) -> WerewolfPosition:
         """Return the position after the replies of all seats that are due.
 
         Args:
             replies: a legal reply of each seat; a speech in free text is truncated, a deduction is
                 in normal form (see ``deduction.py``).
-            draw: a random number; modulo the number of tied players it chooses one of them.
+            number: a random number; its remainder chooses one of several tied players.
         """
         order = sorted(replies, key=lambda seat: self.places[seat])
         if self.is_deducing:
@@ -300,9 +300,9 @@ class WerewolfPosition(NamedTuple):
                 WerewolfEvent(DEDUCTION_EVENT, self.places[seat], -1, replies[seat], (seat,))
                 for seat in order
             )
-            return self._replace(events=(*self.events, *events), deduced=True)
+            return self._replace(events=(*self.events, *events), has_deductions=True)
         if self.phase == "vote":
-            return self._replace(deduced=False)._after_votes(replies, draw)
+            return self._replace(has_deductions=False)._after_votes(replies, number)
         if self.is_speaking:
             return self._after_speeches(replies, order)
         return self._after_night(replies)
@@ -315,7 +315,7 @@ class WerewolfPosition(NamedTuple):
             for seat in order
         )
         seats, events = (*self.seats_done_speaking, *order), (*self.events, *speeches)
-        position = self._replace(events=events, seats_done_speaking=seats, deduced=False)
+        position = self._replace(events=events, seats_done_speaking=seats, has_deductions=False)
         if position.acting:
             return position
         return position._replace(phase="vote") if is_day else position._start_night_actions()
@@ -329,7 +329,7 @@ class WerewolfPosition(NamedTuple):
                 is_wolf = self.setup.roles[self.seat_at(target)] == WOLF
                 event = WerewolfEvent("look", place, target, WOLF if is_wolf else GOOD, (seat,))
             elif role == DOCTOR:
-                position = position._replace(saved=target)
+                position = position._replace(saved_player=target)
                 event = WerewolfEvent("save", place, target, audience=(seat,))
             elif self.phase == "night" and len(wolves) > 1:
                 position = position._replace(proposed_victim=target, phase="decide")
@@ -347,12 +347,12 @@ class WerewolfPosition(NamedTuple):
 
     def position_after_night(self) -> WerewolfPosition:
         """Return the position after the night: at most one death, then speeches."""
-        if self.victim >= 0 and self.victim != self.saved:
+        if self.victim >= 0 and self.victim != self.saved_player:
             position = self._with_death(self.seat_at(self.victim), "dead")
         else:
             position = self.with_event(WerewolfEvent("quiet"))
         position = position._replace(
-            proposed_victim=-1, victim=-1, saved=-1, seats_done_speaking=()
+            proposed_victim=-1, victim=-1, saved_player=-1, seats_done_speaking=()
         ).with_winner()
         if position.phase == "over":
             return position
@@ -365,7 +365,7 @@ class WerewolfPosition(NamedTuple):
         known_events = (*position.num_known_events, len(position.events))
         return position._replace(dead=(*position.dead, seat), num_known_events=known_events)
 
-    def _after_votes(self, replies: Mapping[int, str], draw: int) -> WerewolfPosition:
+    def _after_votes(self, replies: Mapping[int, str], number: int) -> WerewolfPosition:
         order = sorted(replies, key=lambda seat: self.places[seat])
         targets = [-1 if replies[seat] == ABSTAIN else number_of(replies[seat]) for seat in order]
         votes = (
@@ -376,8 +376,8 @@ class WerewolfPosition(NamedTuple):
         counts = Counter(target for target in targets if target >= 0)
         leaders = sorted(place for place in counts if counts[place] == max(counts.values()))
         if len(leaders) == 1 or (leaders and self.setup.tie == "random"):
-            excluded = leaders[draw % len(leaders)]
-            position = position._with_death(position.seat_at(excluded), "out")
+            player = leaders[number % len(leaders)]
+            position = position._with_death(position.seat_at(player), "out")
         else:
             position = position.with_event(WerewolfEvent("stay"))
         position = position.with_winner()

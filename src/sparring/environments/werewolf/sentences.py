@@ -144,7 +144,7 @@ def phrase_meant(text: str, speaker: str = "") -> str:
 
     Args:
         text: a phrase, or any text.
-        speaker: the speaker's name, which is ignored in the text.
+        speaker: the speaker's name, which does not count in the text.
     """
     words = _words(text)
     line = " ".join(words)
@@ -164,7 +164,7 @@ def _verdict(words: list[str]) -> str:
 
     A denied or doubted opinion reverses the next clause: "I don't think that p2 is a wolf".
     """
-    start, is_doubted = 0, False  # index of the first word after an opinion such as "I think"
+    start, is_doubted = 0, False  # start: index of the first word after an opinion, as "I think"
     for index, word in enumerate(words):
         is_verdict = word in _BAD or word in _GOOD
         if not is_verdict and word not in _OPINION:
@@ -198,7 +198,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
 
     A player's mark is the first of this list that applies:
 
-    - "wolf" or "good": the seat knows this;
+    - "wolf" or "good": the seat knows that the player is, or is not, a wolf;
     - "seer": the player claims to be the seer;
     - "top": no living player is more suspicious. Suspicion is accusations minus support, and a
       seer's report counts twice;
@@ -213,7 +213,8 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
         position: the position.
         seat: a seat that must reply now.
     """
-    events, me, role = position.events, position.places[seat], position.setup.roles[seat]
+    events, role = position.events, position.setup.roles[seat]
+    own_place = position.places[seat]
     seers, suspicion = _claims_and_suspicion(events)
     results = dict[int, str]()
     if role == SEER:
@@ -224,7 +225,7 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
     max_suspicion = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
-        if place in results and place != me:
+        if place in results and place != own_place:
             return results[place]
         if place in seers:
             return SEER
@@ -232,21 +233,21 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
             return TOP
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
-    marks = {place: mark(place) for place in living if place != me}
+    marks = {place: mark(place) for place in living if place != own_place}
     if position.phase in NIGHT and role == WOLF:
         target = position.proposed_victim if position.phase == "decide" else _last_named(events)
         if target in marks:
             marks[target] += "!"
-    about = (role, position.phase, mark(me), DEAD if position.dead else "-")
-    key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
+    state_words = (role, position.phase, mark(own_place), DEAD if position.dead else "-")
+    key = " / ".join([" ".join(state_words), *sorted(set(marks.values()))])
     all_names = map(name_of, range(position.setup.players))  # a free text may name dead players
     labels = {name_of(place): f"#{label}" for place, label in marks.items()}
-    means = None
+    means, own_name = None, name_of(own_place)
     if position.is_speaking and position.setup.speech == "text":
-        alive = frozenset(name_of(place) for place in marks)
+        names = frozenset(name_of(place) for place in marks)
         is_day = position.phase == "speak"
-        means = partial(_living_phrase_meant, is_day=is_day, speaker=name_of(me), living=alive)
-    return Gist(key, {**dict.fromkeys(all_names, DEAD), **labels, name_of(me): ME}, means)
+        means = partial(_living_phrase_meant, is_day=is_day, speaker=own_name, living=names)
+    return Gist(key, {**dict.fromkeys(all_names, DEAD), **labels, own_name: ME}, means)
 
 
 def _living_phrase_meant(text: str, *, is_day: bool, speaker: str, living: frozenset[str]) -> str:

@@ -114,7 +114,7 @@ def wave_text(play: WideSearchPlay) -> str:
 
 
 def writer_observation(play: WideSearchPlay) -> Observation:
-    """Return the prompt to write the table: results of waves not seen yet, and the form."""
+    """Return the prompt for the table: the results of new waves, and the form of the table."""
     rules, start = play.rules, play.start
     news = play.wave_texts[play.num_answered :] if rules.workers else ()
     history = " | ".join((*_wave_history(play), *play.search_log))
@@ -165,32 +165,32 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     """One episode of ``wide_search``.
 
     Attributes:
-        num_due: number of cells that each seat was asked to find, over all its calls.
+        num_assigned: number of cells that each seat had to find, over all its calls.
         calls: current calls, by the worker's seat.
-        waves: the steps of each worker of each wave, in order of their seats.
-        ended: whether the episode is over.
+        waves: for each wave the number of steps of each worker, in order of their seats.
+        is_over: whether the episode is over.
         wave_texts: the prompt of the lead after each wave.
-        num_answered: number of these prompts that the lead has answered.
-        writing: whether the lead must write the table now.
+        num_answered: number of ``wave_texts`` that the lead has answered.
+        must_write: whether the lead must write the table now.
         answer_text: the table that the lead wrote.
-        search_log: the conversation of a seat that works alone, once its search is over.
+        search_log: the conversation of a seat that works alone, after its search.
         ends: the end of the latest call of each seat, by seat.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
         # a change replaces the object of a field, so a copy of the play may share it
-        self.rules, self.start, self.ended = rules, start, False
+        self.rules, self.start, self.is_over = rules, start, False
         self.brief, self.by_words = rules.brief, rules.by_words
         self.distractors = rules.distractors
         self.notes: dict[Cell, str] = {}
         self.noted_by: dict[Cell, int] = {}
-        self.num_due: dict[int, int] = {}
+        self.num_assigned: dict[int, int] = {}
         self.calls: dict[int, SearchCall] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
-        self.steps: dict[int, int] = {}  # steps of each worker in this wave
+        self.steps: dict[int, int] = {}  # number of steps of each worker in this wave
         self.wave_texts: tuple[str, ...] = ()
-        self.num_notes_before = 0  # cells noted before this wave
-        self.num_answered, self.writing, self.answer_text = 0, False, ""
+        self.num_notes_before = 0  # number of cells noted before this wave
+        self.num_answered, self.must_write, self.answer_text = 0, False, ""
         self.search_log: tuple[str, ...] = ()
         self.ends: dict[int, ConversationEnd] = {}
         self.lead_steps = 0
@@ -200,12 +200,12 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
 
     @property
     def done(self) -> bool:
-        return self.ended
+        return self.is_over
 
     @property
     def returns(self) -> tuple[float, ...]:
         """Item F1 of the answer, for every seat; 0 before the end."""
-        value = self.score.item_f1 if self.ended else 0.0
+        value = self.score.item_f1 if self.is_over else 0.0
         return (value,) * self.rules.num_seats
 
     @property
@@ -243,7 +243,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
 
     def conversation_end(self, seat: int) -> ConversationEnd | None:
         """Return how a seat's latest conversation ended, None for the lead before the end."""
-        return self.ends.get(seat) if self.ended or seat != LEAD else None
+        return self.ends.get(seat) if self.is_over or seat != LEAD else None
 
     def open_items(self, items: Sequence[int] | None = None) -> list[int]:
         """Return the numbers of the rows that lack a cell, among ``items`` or all rows."""
@@ -252,8 +252,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         return [row for row in (rows if items is None else items) if lacks[row]]
 
     def parts(self) -> tuple[int, ...]:
-        """Return the seats that were asked for cells; () if the lead writes the answer."""
-        return () if self.rules.writes else tuple(sorted(self.num_due))
+        """Return the seats that had to find cells; () if the lead writes the answer."""
+        return () if self.rules.writes else tuple(sorted(self.num_assigned))
 
     def worth(self, seats: Collection[int]) -> float:
         """Return item F1 of a table with the notes of these seats only."""
@@ -261,11 +261,11 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         return score_table(self.start.rows(), self._rows_of(cells), self.rules.columns).item_f1
 
     def own_share(self, seat: int) -> float:
-        """Return the right cells of a seat, divided by the cells that it was asked for."""
-        return self.figures()["found"][seat] / max(self.num_due[seat], 1)
+        """Return the share of the cells assigned to a seat that the seat found."""
+        return self.figures()["found"][seat] / max(self.num_assigned[seat], 1)
 
     def due(self) -> tuple[int, ...]:
-        if self.ended:
+        if self.is_over:
             return ()
         return tuple(sorted(self.calls)) or (LEAD,)
 
@@ -273,11 +273,11 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         """Return the legal replies of a seat: () if it is not due, None if any text is legal."""
         if seat not in self.due():
             return ()
-        if self.writing or (seat in self.calls and self.rules.free):
+        if self.must_write or (seat in self.calls and self.rules.any_text):
             return None
         if seat not in self.calls:
-            largest = min(self.rules.workers, len(self.open_items()))
-            return (*(f"{CALL} {width}" for width in range(1, largest + 1)), FINISH)
+            max_width = min(self.rules.workers, len(self.open_items()))
+            return (*(f"{CALL} {width}" for width in range(1, max_width + 1)), FINISH)
         return searching.actions(self, self.calls[seat])
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -285,13 +285,13 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         legal = self.legal(seat)
         if legal is not None:
             return listed_reply(legal, reply, exact)
-        if self.writing:
+        if self.must_write:
             return reply
         return searching.read_action(self, self.calls[seat], reply, exact)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random reply in the required form, where any text is allowed."""
-        if self.writing:
+        if self.must_write:
             return sample_table(self.noted_rows(), self.start, stream, brief=self.brief)
         return searching.sample(self, self.calls[seat], stream)
 
@@ -299,7 +299,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         """Return the observation of a seat; each call starts a new conversation of a worker."""
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
-        if self.writing and seat == LEAD:
+        if self.must_write and seat == LEAD:
             return writer_observation(self)
         if self.rules.leads(seat):
             return lead_observation(self)
@@ -312,16 +312,16 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             is_valid = reply in legal if legal is not None else self.read(seat, reply, True)
             if is_valid is False or is_valid is None:
                 raise GameError(f"wide_search: {quoted(reply)} is illegal for seat {seat} now.")
-        if self.writing:
+        if self.must_write:
             self.lead_steps += 1
-            self.answer_text, self.writing, self.ended = replies[LEAD], False, True
+            self.answer_text, self.must_write, self.is_over = replies[LEAD], False, True
             self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
         elif not self.calls:
             self._apply_lead_reply(replies[LEAD])
         else:
             self._apply_worker_replies(replies)
         limit = self.rules.critical
-        if limit and self.critical_steps >= limit and not (self.ended or self.writing):
+        if limit and self.critical_steps >= limit and not (self.is_over or self.must_write):
             self._end_wave()
             self._end_search()
 
@@ -334,30 +334,30 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self._end_search()
             return
         width, items = int(reply.split()[1]), self.open_items()
-        cuts = [len(items) * number // width for number in range(width + 1)]
-        shares = enumerate(pairwise(cuts), start=1)
-        self._start_calls({seat: tuple(items[begin:end]) for seat, (begin, end) in shares})
+        bounds = [len(items) * number // width for number in range(width + 1)]
+        shares = enumerate(pairwise(bounds), start=1)
+        self._start_calls({seat: tuple(items[start:end]) for seat, (start, end) in shares})
 
     def _start_calls(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         columns = range(self.rules.columns)
-        self.num_due = dict(self.num_due)
+        self.num_assigned = dict(self.num_assigned)
         for seat, items in shares.items():
             num_open = sum((item, column) not in self.notes for item in items for column in columns)
-            self.num_due[seat] = self.num_due.get(seat, 0) + num_open
+            self.num_assigned[seat] = self.num_assigned.get(seat, 0) + num_open
         self.calls = {seat: SearchCall(items, self.rules.turns) for seat, items in shares.items()}
         self.ends = {seat: end for seat, end in self.ends.items() if seat not in shares}
         self.steps, self.num_notes_before = dict.fromkeys(shares, 0), len(self.notes)
 
     def _end_search(self) -> None:
-        self.writing = self.rules.writes
-        self.ended = not self.writing
+        self.must_write = self.rules.writes
+        self.is_over = not self.must_write
 
     def _apply_worker_replies(self, replies: Mapping[int, str]) -> None:
         self.notes, self.noted_by = dict(self.notes), dict(self.noted_by)
         self.calls, self.steps = dict(self.calls), dict(self.steps)
         for seat, reply in sorted(replies.items()):
             prompt = self.observe(seat).prompt
-            action = (self.read(seat, reply, True) or reply) if self.rules.free else reply
+            action = (self.read(seat, reply, True) or reply) if self.rules.any_text else reply
             call = self.calls[seat]
             call = replace(call, turns=call.turns - 1, log=(*call.log, prompt, action))
             self.steps[seat] += 1
@@ -378,7 +378,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.successful_calls |= {(len(self.waves), self.noted_by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.steps.values()))
             self.wave_texts = (*self.wave_texts, wave_text(self))
-        call = self.calls.get(LEAD)  # a single seat that a limit of critical steps stops
+        call = self.calls.get(LEAD)  # of a seat that works alone and reaches the limit of steps
         self.search_log = call.log if call is not None else self.search_log
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.steps = {}, {}
@@ -393,14 +393,14 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         num_successful, workers = len(self.successful_calls), self.rules.workers
         waves = wave_figures(self.lead_steps, self.waves, num_successful, workers)
         shared_figures: dict[str, float] = {**asdict(self.score), **waves}
-        right = [0.0] * seats
+        num_right = [0.0] * seats
         for cell, seat in self.noted_by.items():
-            right[seat] += self._is_right(cell)
+            num_right[seat] += self._is_right(cell)
         if self.rules.writes:
             shared_figures["malformed"] = self.answer is None
         return {
             **{name: (float(value),) * seats for name, value in shared_figures.items()},
-            "found": tuple(right),
+            "found": tuple(num_right),
         }
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -411,8 +411,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             if call is not None:
                 heading(canvas, "Items")
                 paragraph(canvas, ", ".join(start.names[item] for item in call.items))
-                if call.open >= 0:
-                    _draw_page(canvas, self, call.open)
+                if call.open_page >= 0:
+                    _draw_page(canvas, self, call.open_page)
         elif seat is None:
             rows: list[tuple[str, ...]] = [("", *start.columns)]
             for item in range(min(len(start.names), MAX_DRAWN_ROWS)):
@@ -460,10 +460,10 @@ def _draw_page(canvas: Canvas, play: WideSearchPlay, number: int) -> None:
 
 
 def _cell_text(play: WideSearchPlay, item: int, column: int) -> str:
-    noted_rows, right = play.notes.get((item, column)), play.start.values[item][column]
-    if noted_rows is None:
-        return f"- / {right}"
-    return noted_rows if noted_rows == right else f"{noted_rows} / {right}"
+    note, value = play.notes.get((item, column)), play.start.values[item][column]
+    if note is None:
+        return f"- / {value}"
+    return note if note == value else f"{note} / {value}"
 
 
 SINGLE_ROLE = "single"
@@ -475,24 +475,24 @@ SCORE_NAMES = tuple(field.name for field in fields(TableScore))
 class WideSearch(Bank):
     """A team fills a table: a lead calls workers, who read pages in parallel and note cells.
 
-    What: a world has things with invented names, and a page for each thing. The lead says how many
-    workers it calls. The rows that lack a cell are split evenly among these workers, who search in
+    What: a world has things with invented names, and a page for each thing. The lead chooses the
+    number of workers. The rows that lack a cell are split evenly among these workers, who search in
     parallel. Every call starts a new conversation of a worker, who opens pages and notes values
     until it is done or has no turns left. Then the lead learns how many cells are noted, and calls
     again or finishes. The answer is the table of the notes.
 
-    With ``search: words`` workers find pages by full-text search, which returns the best three. The
-    pages are one for each thing, a list of things for each value, and ``distractors``. A worker
-    replies ``search ardan colour``, ``open 2``, ``note ardan colour red`` or ``done``. In full
-    style it may reply any text, and the first valid command is the action. With ``answer: written``
-    the lead sees the noted cells and writes the table after the search: markdown in full style,
-    ``ardan red ; bemir -`` in brief style. With ``tables`` the rows come from a real table, such as
-    some columns of all countries whose subregion is Western Europe.
+    With ``search: words`` workers find pages by full-text search, which returns the best three.
+    There is one page for each thing, one list of things for each value, and ``distractors`` other
+    pages. A worker replies ``search ardan colour``, ``open 2``, ``note ardan colour red`` or
+    ``done``. In full style a worker may reply any text, and the first valid command is the action.
+    With ``answer: written`` the lead sees the noted cells and writes the table after the search:
+    markdown in full style, ``ardan red ; bemir -`` in brief style. With ``tables`` the rows come
+    from a real table, such as some columns of all countries whose subregion is Western Europe.
     When to use: to train teams that choose their own size (WideSeek-R1; Agent Swarm, with frozen
     workers), and to compare them with a single agent: ``workers: 0`` has one seat, with ``turns``
     turns in all.
     Mathematics: the return of every seat is item F1, with E true rows, M rows of the answer and A
-    columns beside the name:
+    columns besides the name:
 
         TP = sum over rows of the answer of 1 + its right cells
         P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
@@ -501,11 +501,11 @@ class WideSearch(Bank):
 
     Comparisons of cells ignore case, white space and commas between thousands.
 
-    Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
-    wave), critical_steps, total_steps, called (number of calls of a worker), finished (calls with a
-    new right cell), parallel (width - 1 over ``workers`` - 1), finished_share (finished / called),
-    and found, the right cells of each seat. ``answer: written`` adds malformed, 1 for an unparsable
-    answer, which scores 0.
+    Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (largest
+    number of workers in a wave), critical_steps, total_steps, called (number of calls of a worker),
+    finished (calls with a new right cell), parallel (width - 1 over ``workers`` - 1),
+    finished_share (finished / called), and found, the right cells of each seat. ``answer: written``
+    adds malformed, 1 for an unparsable answer, which has the score 0.
     Pitfalls: right names of rows count as right cells, so a row with wrong values still scores;
     non_key_f1 ignores names. Two workers never share a row, so they cannot disagree. Workers are
     given the names of their rows, and search only for values. The lead decides by counts only: it
@@ -516,14 +516,14 @@ class WideSearch(Bank):
     Verified by: tests/environments/test_wide_search.py.
 
     Args:
-        items: number of rows, 1 to 48; for a real table the most rows, at least 4.
+        items: number of rows, 1 to 48; for a real table the largest number of rows, at least 4.
         columns: number of columns besides the name, 1 to 4: colour, size, food, place.
         workers: largest number of workers in a call, 0 to 16; 0: one seat, "single", works alone.
-        turns: turns of a worker at each call, 1 to 1000. A row takes one turn to open and one for
-            each cell, and with ``search: words`` one more to search.
-        waves: calls of the lead, 1 to 100.
-        critical: critical steps after which the search ends; 0 (default): no limit.
-        worlds: worlds in the bank, 1 to 10,000,000.
+        turns: number of turns of a worker in each call, 1 to 1000. A row takes one turn to open and
+            one for each cell, and with ``search: words`` one more to search.
+        waves: largest number of calls of the lead, 1 to 100.
+        critical: number of critical steps after which the search ends; 0 (default): no limit.
+        worlds: number of worlds in the bank, 1 to 10,000,000.
         bank: number of the bank, below 2^31; another bank has other worlds.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
         search: "names" (default): workers open the pages of their rows by name. "words": they
@@ -580,7 +580,7 @@ class WideSearch(Bank):
         turns = self.turns
         self.max_turns = self.waves * (1 + workers * turns) + 1 if workers else turns
         self.by_words = search == "words"
-        self.free, self.writes = self.by_words and not self.brief, answer == "written"
+        self.any_text, self.writes = self.by_words and not self.brief, answer == "written"
         self.max_turns += self.writes
         if self.writes:
             self.figures = (*self.figures, "malformed")
@@ -601,14 +601,14 @@ class WideSearch(Bank):
         return real_world(stream, self.tables, self.items, self.columns, is_held_out)
 
     def vocabulary(self) -> tuple[str, ...]:
-        largest = max(
+        max_number = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
-        largest = max(largest, MAX_RESULTS * self.by_words)
-        extra = {*(SEARCH_WORDS * self.by_words), *(TABLE_WORDS * self.writes)}
-        values = {value for options in VALUES.values() for value in options}
-        numbers = map(str, range(largest + 1))
-        return tuple(sorted({*BASE_WORDS, *extra, *NAMES, *VALUES, *values, *numbers}))
+        max_number = max(max_number, MAX_RESULTS * self.by_words)
+        optional_words = {*(SEARCH_WORDS * self.by_words), *(TABLE_WORDS * self.writes)}
+        values = {value for column_values in VALUES.values() for value in column_values}
+        numbers = map(str, range(max_number + 1))
+        return tuple(sorted({*BASE_WORDS, *optional_words, *NAMES, *VALUES, *values, *numbers}))
 
     def openings(self) -> tuple[tuple[float, WideSearchPlay], ...]:
         """Return (probability, episode) of every world of the bank, for exact figures.

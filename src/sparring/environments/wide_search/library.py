@@ -11,7 +11,7 @@ from sparring.environments.toolbox import search
 from sparring.environments.wide_search.world import INVENTED, World, table
 
 MAX_RESULTS = 3  # largest number of pages that a search returns
-LIST_INTRO = "of all there are these have it on a page of their own"  # begins a page with a list
+LIST_INTRO = "of all there are these have it on a page of their own"  # first words of a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Page:
     Args:
         title: the title in search results.
         text: the content, which a search matches.
-        item: number of the row that the page describes, -1 for none.
-        padding: hidden words that lower the page's rank, as search ranks shorter pages first.
+        item: number of the row that the page describes; -1 if the page describes no row.
+        padding: hidden words that lower the page's rank, because a search prefers short pages.
     """
 
     title: str
@@ -42,7 +42,7 @@ def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
         brief: whether the style is brief.
     """
     stream = Stream.from_seed(0).child("library").child(repr(world)).child(distractors)
-    draws = stream.child("distractors")
+    news_stream = stream.child("distractors")
     if world.kind == INVENTED:
         pages = [
             *(
@@ -50,10 +50,10 @@ def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
                 for item, name in enumerate(world.names)
             ),
             *_list_pages(world, brief),
-            *(_news_page(world, number, draws, brief) for number in range(distractors)),
+            *(_news_page(world, number, news_stream, brief) for number in range(distractors)),
         ]
     else:
-        pages = _real_pages(world, distractors, draws)
+        pages = _real_pages(world, distractors, news_stream)
     order = stream.child("order")
     return tuple(pages[index] for index in sorted(range(len(pages)), key=order.uniform))
 
@@ -113,14 +113,14 @@ def _news_page(world: World, number: int, stream: Stream, brief: bool) -> Page:
 
 def _real_pages(world: World, distractors: int, stream: Stream) -> list[Page]:
     source = table(world.kind)
-    items = {name: item for item, name in enumerate(world.names)}
+    item_of = {name: item for item, name in enumerate(world.names)}
     page_rows: list[tuple[str, dict[str, str]]] = []
     other_rows: list[tuple[str, dict[str, str]]] = []
     for name, values in source.rows:
         row = dict(zip(source.columns, values, strict=True))
-        (page_rows if name in items else other_rows).append((name, row))
+        (page_rows if name in item_of else other_rows).append((name, row))
     for index in range(min(distractors, len(other_rows))):
         page_rows.append(other_rows.pop(stream.integer(index, len(other_rows))))
     title = f"{world.kind.capitalize()} {world.asked}"
-    row_pages = [_row_page(name, row, items.get(name, -1), False) for name, row in page_rows]
+    row_pages = [_row_page(name, row, item_of.get(name, -1), False) for name, row in page_rows]
     return [*row_pages, _list_page(title, world.names)]

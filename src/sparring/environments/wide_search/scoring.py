@@ -36,7 +36,7 @@ def wave_figures(
 ) -> dict[str, float]:
     """Return the values of ``FIGURES`` for a finished episode.
 
-    Mathematics: with w_t <= W workers in wave t, and F calls of a worker that found something
+    Mathematics: with w_t <= W workers in wave t, and F calls of a worker that found a right cell
 
         parallel = (max over t of w_t - 1) / (W - 1)
         finished_share = F / sum over t of w_t
@@ -45,8 +45,8 @@ def wave_figures(
 
     Args:
         lead_steps: number of steps of the lead.
-        waves: steps of the workers of each wave.
-        num_successful: F.
+        waves: number of steps of each worker of each wave.
+        num_successful: F, the number of calls that found a right cell.
         workers: W; 0 if one seat works alone.
     """
     width, num_calls = max(map(len, waves), default=0), sum(map(len, waves))
@@ -69,7 +69,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,20}(?:\.\d{1,20})?", re.ASCII)
 
 
 def normalise_cell(cell: str) -> str:
-    """Return the normal form of a cell, in which equal cells are the same text.
+    """Return the normal form of a cell; equal cells have the same normal form.
 
     Cells that differ only in case, white space or ``CELL_PADDING`` are equal, and so are numbers of
     the same value, with or without commas between thousands.
@@ -83,11 +83,11 @@ def normalise_cell(cell: str) -> str:
 
 def _normalise_rows(rows: Rows) -> dict[str, dict[str, str]]:
     """Return a table with all cells in normal form; of rows with one name, keep the first."""
-    normal: dict[str, dict[str, str]] = {}
+    normal_rows: dict[str, dict[str, str]] = {}
     for key, row in rows.items():
         cells = {column: normalise_cell(value) for column, value in row.items()}
-        normal.setdefault(normalise_cell(key), cells)
-    return normal
+        normal_rows.setdefault(normalise_cell(key), cells)
+    return normal_rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,14 +114,14 @@ class TableScore:
 def score_table(table: Rows, answer: Rows, columns: int) -> TableScore:
     """Return the scores of an answer; cells are compared by ``normalise_cell``.
 
-    Mathematics, with E true rows, M rows of the answer and A columns beside the key:
+    Mathematics, with E true rows, M rows of the answer and A columns besides the key:
         TP = sum of (1 + right cells of the row), over rows of the answer with a true key
         P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
 
     Args:
         table: the true table.
         answer: the answer; cells may be missing.
-        columns: A.
+        columns: A, the number of columns besides the key.
     """
     table, answer = _normalise_rows(table), _normalise_rows(answer)
     right_by_row = {  # right cells, by the key of the row
@@ -232,7 +232,7 @@ def format_table(rows: Table, world: World, *, brief: bool) -> str:
 
 
 def sample_table(notes: Table, world: World, stream: Stream, *, brief: bool) -> str:
-    """Return the noted rows as text, each value replaced by a random one of its column.
+    """Return the noted rows as text, with each value replaced by a random value of its column.
 
     Warm-up (imitation of such replies) teaches only the form; RL must learn the right values.
     """
@@ -241,9 +241,9 @@ def sample_table(notes: Table, world: World, stream: Stream, *, brief: bool) -> 
     }
     rows: Table = {}
     for number, (name, row) in enumerate(notes.items()):
-        draws = stream.child(number)
+        row_stream = stream.child(number)
         rows[name] = {
-            column: values[column][draws.integer(index, len(values[column]))]
+            column: values[column][row_stream.integer(index, len(values[column]))]
             for index, column in enumerate(row)
         }
     return format_table(rows, world, brief=brief)

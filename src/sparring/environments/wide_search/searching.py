@@ -30,16 +30,16 @@ class SearchCall:
 
     Args:
         items: numbers of the rows to complete.
-        turns: turns left.
-        open: number of the open page, -1 before the first: the number of its row, or the number in
-            ``pages`` where workers search by words.
+        turns: number of turns left.
+        open_page: index of the open page, -1 if no page is open. This is the index of a row or, if
+            workers search by words, an index in ``pages``.
         log: prompts and replies since the call, alternating.
-        results: pages of the last search.
+        results: indices of the pages that the last search found.
     """
 
     items: tuple[int, ...]
     turns: int
-    open: int = -1
+    open_page: int = -1
     log: tuple[str, ...] = ()
     results: tuple[int, ...] = ()
 
@@ -73,11 +73,13 @@ def actions(play: SharedNotes, call: SearchCall) -> tuple[str, ...]:
     """Return the legal actions of a worker."""
     start = play.start
     if not play.by_words:
-        open_actions = (f"{OPEN} {start.names[item]}" for item in call.items if item != call.open)
+        open_actions = (
+            f"{OPEN} {start.names[item]}" for item in call.items if item != call.open_page
+        )
         note_actions = (
             f"{NOTE} {name} {value}"
             for column, name in enumerate(start.columns)
-            if call.open >= 0 and (call.open, column) not in play.notes
+            if call.open_page >= 0 and (call.open_page, column) not in play.notes
             for value in VALUES[name]
         )
         return (*open_actions, *note_actions, DONE)
@@ -96,7 +98,7 @@ def actions(play: SharedNotes, call: SearchCall) -> tuple[str, ...]:
 
 def noteable_cells(play: SharedNotes, call: SearchCall) -> list[tuple[int, int]]:
     """Return the cells that a worker may note: its empty cells, after it opened a page."""
-    columns = range(len(play.start.columns)) if call.open >= 0 else ()
+    columns = range(len(play.start.columns)) if call.open_page >= 0 else ()
     cells = ((item, column) for item in call.items for column in columns)
     return [cell for cell in cells if cell not in play.notes]
 
@@ -110,7 +112,7 @@ def apply_action(play: SharedNotes, seat: int, call: SearchCall, reply: str) -> 
         number = (
             call.results[int(argument) - 1] if play.by_words else play.start.names.index(argument)
         )
-        return replace(call, open=number)
+        return replace(call, open_page=number)
     if word == NOTE:
         if play.by_words:
             note = _parse_note(play, call, argument)
@@ -118,7 +120,7 @@ def apply_action(play: SharedNotes, seat: int, call: SearchCall, reply: str) -> 
             cell, value = note
         else:
             column, value = argument.split()
-            cell = call.open, play.start.columns.index(column)
+            cell = call.open_page, play.start.columns.index(column)
         play.notes[cell], play.noted_by[cell] = value, seat
     return call
 
@@ -174,7 +176,7 @@ def _parse_note(play: SharedNotes, call: SearchCall, text: str) -> tuple[Cell, s
 
 
 def _split_name(text: str, names: dict[str, int]) -> tuple[str, str]:
-    """Return (the longest of the names at the beginning of a text or "", the remaining text)."""
+    """Return (the longest name at the beginning of a text, or ""; the remaining text)."""
     text = text.strip(SEPARATORS)
     for name in sorted(names, key=len, reverse=True):
         match = re.match(rf"{re.escape(name)}(?!\w)", text, re.IGNORECASE)
@@ -186,21 +188,20 @@ def _split_name(text: str, names: dict[str, int]) -> tuple[str, str]:
 def sample(play: SharedNotes, call: SearchCall, stream: Stream) -> str:
     """Return a random action in the required form, made of words in the worker's prompts.
 
-    Most actions make progress: a note of a cell with a value of the open page, a page of the last
-    search, or a search for a name, half the time with a column. The page, the cell and the value
-    are random.
+    Most actions make progress: a note of a random cell with a random value of the open page, a
+    random page of the last search, or a search for a name, half of the time with a column.
     """
-    start, cells, choice = play.start, noteable_cells(play, call), stream.uniform(0)
-    if choice < 0.05:
+    start, cells, uniform = play.start, noteable_cells(play, call), stream.uniform(0)
+    if uniform < 0.05:
         return DONE
-    if choice < 0.55 and cells:
+    if uniform < 0.55 and cells:
         item, column = cells[stream.integer(1, len(cells))]
-        page = pages(play)[call.open].text
+        page = pages(play)[call.open_page].text
         values = [line.partition(": ")[2] for line in page.splitlines() if ": " in line]
         if values:
             value = values[stream.integer(2, len(values))]
             return f"{NOTE} {start.names[item]} | {start.columns[column]} | {value}"
-    if choice < 0.8 and call.results:
+    if uniform < 0.8 and call.results:
         return f"{OPEN} {1 + stream.integer(1, len(call.results))}"
     words = start.names[call.items[stream.integer(1, len(call.items))]]
     if stream.uniform(2) < 0.5:
@@ -214,14 +215,14 @@ def result_text(play: SharedNotes, call: SearchCall) -> str:
     if word == NOTE:
         return "noted" if brief else "Noted."
     if not play.by_words:
-        page, name = play.start.row(call.open), play.start.names[call.open]
+        page, name = play.start.row(call.open_page), play.start.names[call.open_page]
         if brief:
             return f"page {name} {' '.join(f'{column} {value}' for column, value in page.items())}"
         facts = "; ".join(f"{column}: {value}" for column, value in page.items())
         return f"The page of {name}. {facts}."
     library_pages = pages(play)
     if word == OPEN:
-        text = library_pages[call.open].text
+        text = library_pages[call.open_page].text
         return f"page {text}" if brief else text
     dot = "" if brief else "."
     numbered_results = enumerate(call.results, start=1)

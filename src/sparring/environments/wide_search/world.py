@@ -23,7 +23,7 @@ class Filter:
     Args:
         text: the condition in words.
         column: the column that the condition reveals, "" for none.
-        rows: numbers of the rows that pass, ascending.
+        rows: numbers of the rows that fulfil the condition, ascending.
     """
 
     text: str
@@ -40,7 +40,7 @@ class PackageTable:
         key: name of the column that names a row.
         columns: the other columns.
         rows: rows in order of their keys.
-        filter_columns: columns of which each value makes a filter.
+        filter_columns: columns; each value of these columns makes a filter.
         range_column: the column of whole numbers whose ranges make filters, "" for none.
     """
 
@@ -62,18 +62,18 @@ class PackageTable:
         filters |= _value_filters("", f"whose {self.key} begins with", letters)
         if self.range_column:
             filters |= dict.fromkeys(self._ranges(max_rows))
-        usable = (item for item in filters if 2 <= len(item.rows) <= max_rows)
-        return tuple(sorted(usable, key=lambda item: item.text))
+        filters_in_range = (f for f in filters if 2 <= len(f.rows) <= max_rows)
+        return tuple(sorted(filters_in_range, key=lambda f: f.text))
 
     def _ranges(self, max_rows: int) -> Iterable[Filter]:
         """Return the ranges of ``range_column`` that exactly ``max_rows`` rows pass."""
         index = self.columns.index(self.range_column)
         order = sorted(range(len(self.rows)), key=lambda row: int(self.rows[row][1][index]))
-        for begin in range(len(order) - max_rows + 1):
-            span = order[begin : begin + max_rows]
-            first, last = (self.rows[row][1][index] for row in (span[0], span[-1]))
+        for start in range(len(order) - max_rows + 1):
+            rows = order[start : start + max_rows]
+            first, last = (self.rows[row][1][index] for row in (rows[0], rows[-1]))
             text = f"whose {self.range_column} is from {first} to {last}"
-            yield Filter(text, self.range_column, tuple(sorted(span)))
+            yield Filter(text, self.range_column, tuple(sorted(rows)))
 
 
 def _value_filters(column: str, words: str, values: Sequence[str]) -> dict[Filter, None]:
@@ -102,7 +102,7 @@ def countries(package: Any) -> PackageTable:
         facts = country.info()
         rows.append((facts["name"], [_one_line(facts.get(field)) for field in names.values()]))
     filter_columns = ("region", "subregion", "currency")
-    return _complete_table("countries", "name", tuple(names), rows, filter_columns)
+    return _full_table("countries", "name", tuple(names), rows, filter_columns)
 
 
 def elements(package: Any) -> PackageTable:
@@ -115,7 +115,7 @@ def elements(package: Any) -> PackageTable:
             period = 1 + sum(end < atom.number for end in period_ends)
             facts = (atom.symbol, atom.number, atom.mass, atom.density, atom.covalent_radius)
             rows.append((atom.name, [_one_line(fact) for fact in (*facts, period)]))
-    return _complete_table("elements", "name", columns, rows, ("period",), "atomic number")
+    return _full_table("elements", "name", columns, rows, ("period",), "atomic number")
 
 
 def airports(package: Any) -> PackageTable:
@@ -126,7 +126,7 @@ def airports(package: Any) -> PackageTable:
         region = f"{row['subd']}, {row['country']}" if row["subd"] else ""
         facts = (row["name"], row["city"], row["country"], row["elevation"], row["tz"], row["icao"])
         rows.append((code, [_one_line(fact) for fact in (*facts, region)]))
-    return _complete_table("airports", "code", columns, rows, ("region", "country"))
+    return _full_table("airports", "code", columns, rows, ("region", "country"))
 
 
 READERS = {
@@ -155,42 +155,42 @@ def table(kind: str) -> PackageTable:
             f"({error}); run pip install 'sparring[tables]', or write tables=invented."
         ) from None
     try:
-        full = reader(package)
+        full_table = reader(package)
     except Exception as error:  # another version of the package may raise anything
         raise ConfigError(
             f"wide_search: the package {name} has no readable table of {kind} "
             f"({type(error).__name__}: {error}); run pip install --force-reinstall "
             "'sparring[tables]'."
         ) from None
-    if len(full.rows) < MIN_ROWS:
+    if len(full_table.rows) < MIN_ROWS:
         raise ConfigError(
-            f"wide_search: the package {name} gives {len(full.rows)} complete {kind}, but at "
+            f"wide_search: the package {name} gives {len(full_table.rows)} complete {kind}, but at "
             f"least {MIN_ROWS} are required; run pip install --force-reinstall 'sparring[tables]'."
         )
-    return full
+    return full_table
 
 
 @lru_cache(maxsize=64)
 def questions(kind: str, max_rows: int, is_held_out: bool) -> tuple[Filter, ...]:
     """Return the filters with 2 to ``max_rows`` rows for evaluation (held out) or for training.
 
-    One filter in five is held out for evaluation banks, so training never sees it.
+    One filter in five is held out for evaluation banks, so training never uses this filter.
 
     Raises:
         ConfigError: ``table`` fails, or no filter has so few rows.
     """
     filters = table(kind).filters(max_rows)
     last = HELD_OUT_EVERY - 1
-    chosen = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_EVERY == last) == is_held_out)
-    if not chosen:
+    subset = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_EVERY == last) == is_held_out)
+    if not subset:
         raise ConfigError(
             f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {max_rows} rows; "
             "write items=8."
         )
-    return chosen
+    return subset
 
 
-def _complete_table(
+def _full_table(
     kind: str,
     key: str,
     columns: tuple[str, ...],
@@ -198,9 +198,9 @@ def _complete_table(
     filter_columns: tuple[str, ...],
     range_column: str = "",
 ) -> PackageTable:
-    complete = {_one_line(name): tuple(values) for name, values in rows if all(values)}
-    complete.pop("", None)
-    sorted_rows = tuple(sorted(complete.items()))
+    values_of = {_one_line(name): tuple(values) for name, values in rows if all(values)}
+    values_of.pop("", None)
+    sorted_rows = tuple(sorted(values_of.items()))
     return PackageTable(kind, key, columns, sorted_rows, filter_columns, range_column)
 
 
@@ -261,13 +261,13 @@ class World:
 def world(stream: Stream, items: int, columns: int) -> World:
     """Draw an invented world from a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    draws, column_names = stream.child("values"), COLUMNS[:columns]
+    value_stream, column_names = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
         columns=column_names,
         values=tuple(
             tuple(
-                VALUES[name][draws.integer(row * len(COLUMNS) + index, len(VALUES[name]))]
+                VALUES[name][value_stream.integer(row * len(COLUMNS) + index, len(VALUES[name]))]
                 for index, name in enumerate(column_names)
             )
             for row in range(items)
@@ -284,23 +284,25 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, is_held_out:
         kind: "countries", "elements" or "airports".
         items: largest number of rows.
         columns: number of columns.
-        is_held_out: whether the filter is one of those held out for evaluation banks.
+        is_held_out: whether to draw a filter that is held out for evaluation banks.
 
     Raises:
         ConfigError: the table's package is missing or broken, or no filter has so few rows.
     """
     source, filters = table(kind), questions(kind, items, is_held_out)
-    chosen = filters[stream.child("filter").integer(0, len(filters))]
-    remaining = [name for name in source.columns if name != chosen.column]
-    draws = stream.child("columns")
-    names = [remaining.pop(draws.integer(index, len(remaining))) for index in range(columns)]
+    row_filter = filters[stream.child("filter").integer(0, len(filters))]
+    remaining = [name for name in source.columns if name != row_filter.column]
+    column_stream = stream.child("columns")
+    names = [
+        remaining.pop(column_stream.integer(index, len(remaining))) for index in range(columns)
+    ]
     indices = [source.columns.index(name) for name in names]
-    rows = [source.rows[number] for number in chosen.rows]
+    rows = [source.rows[number] for number in row_filter.rows]
     return World(
         names=tuple(name for name, _ in rows),
         columns=tuple(names),
         values=tuple(tuple(values[index] for index in indices) for _, values in rows),
         kind=kind,
         key=source.key,
-        asked=chosen.text,
+        asked=row_filter.text,
     )

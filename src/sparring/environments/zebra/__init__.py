@@ -20,7 +20,7 @@ from sparring.environments.options import entry_of
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
     ATTRIBUTES,
-    OF_KIND,
+    CLUE_KINDS,
     VALUES,
     clue_words,
     clues_text,
@@ -51,7 +51,7 @@ class ZebraOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZebraTable(ZebraOptions, FillInTable):
-    """A position: the puzzle, the board now, and the action ids so far."""
+    """A position: the puzzle, the current board, and the action ids so far."""
 
     clues: tuple[Clue, ...] = ()
 
@@ -72,7 +72,7 @@ class ZebraTable(ZebraOptions, FillInTable):
 
     def with_puzzle(self, index: int) -> ZebraTable:
         """Return the table with its puzzle."""
-        clues, solution = self.only or puzzle_of(
+        clues, solution = self.fixed_puzzle or puzzle_of(
             self.houses, self.attributes, self.kinds, self.level, self.bank, index
         )
         return replace(self, clues=clues, solution=solution, cells=(0,) * self.blanks)
@@ -90,8 +90,8 @@ def rules(options: ZebraOptions) -> Rules:
     """Return the numbers of actions and turns of the game, and its first table."""
     initial_table = ZebraTable(**asdict(options))
     if options.puzzle:
-        only = read_puzzle(options.houses, options.attributes, options.puzzle)
-        initial_table = replace(initial_table, only=only)
+        puzzle = read_puzzle(options.houses, options.attributes, options.puzzle)
+        initial_table = replace(initial_table, fixed_puzzle=puzzle)
     return initial_table.rules(
         actions=options.houses * initial_table.blanks, length=initial_table.blanks
     )
@@ -116,22 +116,22 @@ class Zebra(BankGame):
 
     Every house has one value of each attribute (colour, drink, pet, food), and no two houses have
     the same value. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start;
-    nothing else is random and nothing is hidden. Writing into a filled cell is illegal; every value
-    of the attribute is legal in an empty cell, even one that another house has, so most legal moves
+    nothing else is random and nothing is hidden. A value in a filled cell is illegal. Every value
+    of the attribute is legal in an empty cell, even if another house has it, so most legal moves
     are wrong. No clue is redundant. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red",
     or an item, a kind and an item: "red left tea". The vocabulary has 46 words for 3 houses and 3
     attributes, 22 for 2 and 2, and 130 for 5 and 4.
 
     Args:
-        houses: 2 to 5; every attribute has the same number of values.
-        attributes: 2 to 4.
+        houses: number of houses, 2 to 5; every attribute has as many values.
+        attributes: number of attributes, 2 to 4.
         kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
             are "with" each other in one house, or "without"), "order" (also: "left", one value is
             directly left of the other; "before", it is somewhere to the left; "next", it is in the
             next house).
         level: the deduction that the puzzle needs: "deduced" (unit propagation solves it, and needs
             every clue), "search" (unit propagation is not enough; not available for 2 houses or
-            kinds "places"), "any".
+            kinds "places"), "any" (no condition).
         puzzles: number of puzzles in the bank, 1 to 100,000, built on first use.
         bank: seed of the bank: puzzle number i of a bank depends only on ``houses``,
             ``attributes``, ``kinds``, ``level``, ``bank`` and i. Two banks share puzzles if there
@@ -140,8 +140,8 @@ class Zebra(BankGame):
             "continues" to a full board.
         pay: at the end 1 for a solved puzzle and else 0, or with "share" the share of the cells
             with the solution's value.
-        puzzle: this one puzzle instead of a bank: its clues in brief style, as "h1=red; tea left
-            red; not h2=milk".
+        puzzle: a puzzle that replaces the bank: its clues in brief style, such as "h1=red; tea
+            left red; not h2=milk".
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -165,7 +165,7 @@ class Zebra(BankGame):
             load(NAME, asdict(options)), name=NAME, roles=("solver",), words=words, style=style
         )
         self.table: ZebraTable = self.first_table
-        self.kinds = OF_KIND["order" if self.table.only else options.kinds]
+        self.kinds = CLUE_KINDS["order" if self.table.fixed_puzzle else options.kinds]
         self.rules = _rules(self.table)
         self.first_node().child(0)  # raises ConfigError if the bank has no puzzle
 
@@ -207,23 +207,23 @@ class Zebra(BankGame):
     def paint_table(self, canvas: Canvas, position: ZebraTable, seat: int | None) -> None:
         houses, attributes = position.houses, position.attributes
         rows = [("", *(f"house {house + 1}" for house in range(houses)))]
-        faint, colours, marked = [], {}, []
+        faint_cells, colours, last_cells = [], {}, []
         for number in range(attributes):
             row = [ATTRIBUTES[number]]
             for house in range(houses):
                 cell, table_cell = house * attributes + number, (number + 1, house + 1)
                 value, solution_value = position.cells[cell], position.solution[cell]
                 if not value:
-                    faint.append(table_cell)
+                    faint_cells.append(table_cell)
                     row.append(VALUES[number][solution_value - 1] if seat is None else "?")
                     continue
                 row.append(VALUES[number][value - 1])
                 is_wrong = value != solution_value and (seat is None or position.wrong == "ends")
                 colours[table_cell] = "red" if is_wrong else "sky"
                 if position.moves and position.moves[-1] // houses == cell:
-                    marked.append(table_cell)
+                    last_cells.append(table_cell)
             rows.append(tuple(row))
-        table(canvas, rows, faint=faint, colours=colours, marked=marked)
+        table(canvas, rows, faint=faint_cells, colours=colours, marked=last_cells)
         heading(canvas, "Clues")
         clues = "; ".join(clue_words(houses, clue) for clue in position.clues)
         paragraph(canvas, f"{clues}.", most=12, size=14)
@@ -260,7 +260,7 @@ def _rules(table: ZebraTable) -> str:
         f"{ATTRIBUTES[number]}: {', '.join(VALUES[number][:houses])}"
         for number in range(attributes)
     )
-    wrong = (
+    wrong_text = (
         "A wrong value, one that is not in the solution, ends the game."
         if table.wrong == "ends"
         else (
@@ -268,7 +268,7 @@ def _rules(table: ZebraTable) -> str:
             "the game ends when the board is full."
         )
     )
-    pay = (
+    pay_text = (
         f"You get 1/{table.blanks} point for every value you wrote that is in the solution."
         if table.pay == "share"
         else "You get 1 point if you solve the puzzle, and 0 otherwise."
@@ -278,7 +278,7 @@ def _rules(table: ZebraTable) -> str:
         "left to right. Every house has one value of each attribute, and no two houses share one "
         f"({values_text}). The clues leave exactly one solution. On your turn you write one value "
         f"into an empty cell of the board; h2={VALUES[0][0]} writes {VALUES[0][0]} into house "
-        f"2. {wrong} {pay}"
+        f"2. {wrong_text} {pay_text}"
     )
 
 

@@ -1,10 +1,10 @@
 """Logic-grid puzzles: unit propagation and exact search over bit masks.
 
 A puzzle has ``houses`` houses in a row and ``attributes`` attributes with ``houses`` values each;
-every house has one value of each attribute, and no two houses share one. An item is a value of an
-attribute, number attribute * houses + value. A board is a tuple of value + 1 per cell house *
-attributes + attribute, 0 for an empty cell. The possible houses of an item are an int: bit h stands
-for house h.
+every house has one value of each attribute, and no two houses have the same value. An item is a
+value of an attribute; its number is attribute * houses + value. A board is a tuple with value + 1
+at index house * attributes + attribute, or 0 for an empty cell. The possible houses of an item are
+an int: bit h stands for house h.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ Board = tuple[int, ...]
 Clue = tuple[str, int, int]  # kind, item, and a house (kinds in PLACES) or another item
 
 PLACES = ("is", "not")  # the item is in the house, or is not
-LINKS = ("with", "without")  # the two are in one house, or are not
-# the first is directly left of the second, anywhere left of it, or beside it
+LINKS = ("with", "without")  # both items are in one house, or are not
+# the first item is directly left of the second, anywhere left of it, or beside it
 ORDER = ("left", "before", "next")
 KINDS = (*PLACES, *LINKS, *ORDER)
 SYMMETRIC = (*LINKS, "next")
 
-Narrow = Callable[[int, int], tuple[int, int]]
+Narrow = Callable[[int, int], tuple[int, int]]  # possible houses of two items -> fewer houses
 
 
 def clue_holds(kind: str, a: int, b: int) -> bool:
-    """Return whether a clue is true of an item in house ``a``, and of house ``b``."""
+    """Return whether a clue is true if its item is in house ``a``, and its other in ``b``."""
     if kind in ("is", "with"):
         return a == b
     if kind in ("not", "without"):
@@ -68,12 +68,12 @@ NARROW: dict[str, Narrow] = {
 
 def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | None]:
     """Return the last house of each item on a board, None for an item without a house."""
-    out: list[int | None] = [None] * (houses * attributes)
+    house_of: list[int | None] = [None] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
             house, attribute = divmod(cell, attributes)
-            out[attribute * houses + value - 1] = house
-    return out
+            house_of[attribute * houses + value - 1] = house
+    return house_of
 
 
 def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Clue]:
@@ -100,7 +100,7 @@ def possible_houses(
 
     Propagation repeats three rules until nothing changes: arc consistency on every clue, an item's
     only house, and a house's only item of an attribute. The result equals unit propagation on the
-    clauses "if item a is in h, b is in one of the houses that the clue then allows".
+    clauses "if item a is in house h, item b is in one of the houses that the clue allows for h".
     """
     choices = [(1 << houses) - 1] * (houses * attributes)
     for cell, value in enumerate(board):
@@ -118,7 +118,7 @@ def _links(clues: Sequence[Clue]) -> list[tuple[Narrow, int, int]]:
 
 
 def _propagate(houses: int, choices: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
-    """Narrow the possible houses in place; return whether every item still has one."""
+    """Narrow the possible houses in place; return whether every item still has a house."""
     previous: list[int] = []
     while previous != choices:
         previous = choices[:]
@@ -173,7 +173,7 @@ def _search(
     limit: int,
     boards: list[Board],
 ) -> None:
-    """Put the item with the fewest houses into each of them in turn, and recurse."""
+    """Try each possible house of the item with the fewest possible houses, and recurse."""
     item = min(
         (item for item, choice in enumerate(choices) if choice & (choice - 1)),
         key=lambda item: choices[item].bit_count(),

@@ -28,7 +28,7 @@ VALUES = (
     ("rice", "bread", "soup", "cake", "plum"),
 )
 # option ``kinds`` -> kinds of clues
-OF_KIND = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}
+CLUE_KINDS = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}
 MAX_BOARDS = 300  # largest number of full boards to try for a puzzle
 Puzzle = tuple[tuple[Clue, ...], Board]
 
@@ -70,7 +70,7 @@ def _shuffled_clues(
     houses: int, attributes: int, board: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
     """Return all true clues; the kinds alternate, and clues of one kind are in random order."""
-    clues_by_kind = [true_clues(houses, attributes, board, kind) for kind in OF_KIND[kinds]]
+    clues_by_kind = [true_clues(houses, attributes, board, kind) for kind in CLUE_KINDS[kinds]]
     ranked_clues = [
         (position, number, row[index])
         for number, row in enumerate(clues_by_kind)
@@ -82,10 +82,10 @@ def _shuffled_clues(
 def _minimal_clues(
     houses: int, attributes: int, clues: list[Clue], kinds: str, level: str
 ) -> tuple[Clue, ...]:
-    """Return the shortest prefix of clues that makes a puzzle of a level, without redundant clues.
+    """Return the shortest prefix of clues that makes a puzzle of a level, minus redundant clues.
 
-    More clues never make a puzzle invalid, so one pass removes every redundant clue. Clues "is" are
-    dropped first unless the kinds are "places", because they would replace most other clues.
+    More clues never make a puzzle invalid, so one pass removes every redundant clue. The pass tries
+    clues "is" first, unless the kinds are "places", because these clues make most others redundant.
     """
     num_needed = bisect_left(
         range(len(clues)),
@@ -118,7 +118,7 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     ";" and "," are ignored, and ":" means "=".
 
     Raises:
-        ConfigError: not clues, or not exactly one solution.
+        ConfigError: some words are not clues, or there is not exactly one solution.
     """
     text = normal_form(text).replace(":", "=")
     words = text.split()
@@ -158,7 +158,7 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     if len(boards) != 1:
         raise ConfigError(
             f"zebra: puzzle={text!r} has {'several solutions' if boards else 'no solution'}; write "
-            "clues that leave exactly one."
+            "clues that have exactly one solution."
         )
     return tuple(clues), boards[0]
 

@@ -28,7 +28,7 @@ def zebra(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
 ) -> SolverResult | None:
-    """Whether each value of a logic-grid puzzle keeps it solvable, by the clues' only solution.
+    """Whether each value of a logic-grid puzzle keeps the puzzle solvable, by the only solution.
 
     What: the value of a right move is the return if all later moves are right too. The value of a
     wrong move is the largest return still possible after it.
@@ -93,7 +93,7 @@ def solution(
         problem = "several solutions" if boards else "no solution"
         raise OracleError(
             f"Oracle 'constraint': the puzzle {clues_text(houses, clues)!r} has {problem}; judge "
-            "puzzles whose clues leave exactly one."
+            "puzzles whose clues have exactly one solution."
         )
     return boards[0]
 
@@ -107,8 +107,8 @@ def z3_solutions(houses: int, attributes: int, clues: Sequence[Clue], limit: int
     for first in range(0, len(variables), houses):
         solver.add(z3.Distinct(variables[first : first + houses]))
     for kind, a, b in clues:
-        other = b if kind in ("is", "not") else variables[b]
-        solver.add(_formula(z3, kind, variables[a], other))
+        second = b if kind in ("is", "not") else variables[b]
+        solver.add(_formula(z3, kind, variables[a], second))
     while len(boards) < limit and solver.check() == z3.sat:
         model = solver.model()
         values = [model.eval(house, model_completion=True).as_long() for house in variables]

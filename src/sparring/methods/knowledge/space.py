@@ -224,11 +224,11 @@ def solve_exactly(
             "environments/history_tree.py), or write solver: sampled."
         )
     with environment_call(game):
-        tree = walk(HistoryTree(abstract_game(game, kinds)), most=MAX_HISTORIES)
+        tree = walk(HistoryTree(abstract_game(game, kinds)), max_histories=MAX_HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     strategy: dict[str, list[float]] = {}
-    for (_, key), node, row in zip(tree.number, tree.examples, policy, strict=True):
+    for (_, key), node, row in zip(tree.index_of, tree.examples, policy, strict=True):
         history: Any = node
         if actions or kind_of(game, history.play.inner, history.seat) in kinds:
             strategy[key] = [float(share) for share in row]

@@ -84,7 +84,7 @@ class EquilibriumOracle(CachedOracle):
         return [self._verdict(state, self._solved[rules]) for state in states]
 
     def _verdict(self, state: SearchablePlay, values: _Values) -> Verdict | None:
-        index = values.arrays.number[state.seat, state.node.information_state_string(state.seat)]
+        index = values.arrays.index_of[state.seat, state.node.information_state_string(state.seat)]
         if values.reach[index] <= 0:
             self.counts["unreached"] += 1
             return None

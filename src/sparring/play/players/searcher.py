@@ -65,7 +65,7 @@ class Searcher(TextAgent):
                 f"Agent 'searcher' plays only wide_search, not {type(play).__name__}; write "
                 "random or scripted there."
             )
-        if play.writing:
+        if play.must_write:
             return format_table(play.noted_rows(), play.start, brief=play.rules.brief)
         if seat not in play.calls:
             limit = min(play.rules.workers, len(play.open_items()))
@@ -77,7 +77,8 @@ class Searcher(TextAgent):
             return DONE
         call, columns = play.calls[seat], range(play.rules.columns)
         pages = searching.pages(play) if play.rules.by_words else ()
-        item = pages[call.open].item if pages and call.open >= 0 else call.open
+        page = call.open_page
+        item = pages[page].item if pages and page >= 0 else page
         for column in columns if item in call.items else ():
             if (item, column) not in play.notes:
                 return self._note_cell(play, (item, column), stream)

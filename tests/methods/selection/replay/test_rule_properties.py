@@ -38,7 +38,7 @@ def test_rule_none_ignores_stored_games(past_groups, new_groups):
     assert buffer.join(
         bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
     ) == (list(fresh), {})
-    assert buffer.stored == ()
+    assert buffer.entries == ()
 
 
 @given(GROUPS)

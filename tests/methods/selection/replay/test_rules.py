@@ -101,11 +101,11 @@ def test_joined_games_were_stored_and_join_once(name, past_groups, new_groups, s
         progress=0.0,
     )
     assert first == list(stored_games)
-    request = request_of(fresh, buffer.stored, seed=seed)
+    request = request_of(fresh, buffer.entries, seed=seed)
     plan, second_plan = rule(request, progress=0.5), rule(request, progress=0.5)
     assert plan == second_plan
     assert len(set(joined_numbers(plan))) == len(joined_numbers(plan))
-    assert all(entry in buffer.stored for entry, _ in plan.joining)
+    assert all(entry in buffer.entries for entry, _ in plan.joining)
     known_ids = {e.episode_id for e in (*stored_games, *fresh)}
     assert {entry.episode.episode_id for entry in plan.buffer} <= known_ids
     batch, metrics = buffer.join(
@@ -135,7 +135,7 @@ def test_buffers_are_bounded_and_drop_old_games(name):
             stream=Stream.from_seed(step),
             progress=0.0,
         )
-        sizes.append(len(buffer.stored))
+        sizes.append(len(buffer.entries))
     assert max(sizes) <= 12  # r3 keeps six of each outcome
     assert sizes[-1] == 0
     if name != "none":
@@ -148,14 +148,14 @@ def test_a_saved_buffer_is_restored_exactly(tmp_path):
     )
     buffer.save(tmp_path)
     restored = ReplayBuffer.restored(tmp_path)
-    assert restored.stored == buffer.stored
+    assert restored.entries == buffer.entries
     for folder in (second_folder := tmp_path / "second", empty := tmp_path / "empty"):
         folder.mkdir()
     restored.save(second_folder)
     assert all((second_folder / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
     ReplayBuffer().save(empty)
     assert list(empty.iterdir()) == []
-    assert ReplayBuffer.restored(tmp_path / "no").stored == ()
+    assert ReplayBuffer.restored(tmp_path / "no").entries == ()
     (tmp_path / "replay.json").write_bytes(json.dumps({"arms": [], "priorities": []}).encode())
     with pytest.raises(CheckpointError, match="replay buffer"):
         ReplayBuffer.restored(tmp_path)

@@ -79,8 +79,8 @@ def check_output(rule: BoundPlugin, plan: Any, *arguments: Any) -> None:
 class ReplayBuffer:
     """The stored episodes of a run."""
 
-    def __init__(self, stored: Iterable[ReplayEntry] = ()) -> None:
-        self.stored = tuple(stored)
+    def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
+        self.entries = tuple(entries)
 
     def join(
         self,
@@ -109,13 +109,13 @@ class ReplayBuffer:
         request = ReplayRequest(
             fresh=tuple(fresh),
             arm_of=arm_of,
-            buffer=self.stored,
+            buffer=self.entries,
             num_episodes=num_episodes,
             step=step,
             stream=stream,
         )
         plan: ReplayPlan = rule(request, progress=progress)
-        self.stored = plan.buffer
+        self.entries = plan.buffer
         joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
         batch = [replace(entry.episode, group_id=group) for entry, group in joining] + list(fresh)
         if not plan.buffer and not joining:
@@ -131,13 +131,13 @@ class ReplayBuffer:
 
     def save(self, folder: Path) -> None:
         """Write the buffer into a checkpoint's folder, unless the buffer is empty."""
-        if not self.stored:
+        if not self.entries:
             return
         notes = {
-            "arms": [entry.arm for entry in self.stored],
-            "priorities": [entry.priority for entry in self.stored],
+            "arms": [entry.arm for entry in self.entries],
+            "priorities": [entry.priority for entry in self.entries],
         }
-        episodes = [(entry.step, entry.episode) for entry in self.stored]
+        episodes = [(entry.step, entry.episode) for entry in self.entries]
         write_synced(folder / FILE, to_bytes(episodes))
         write_synced(folder / NOTES, json.dumps(notes).encode())
 
@@ -160,7 +160,8 @@ class ReplayBuffer:
             )
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
-                f"The replay buffer of {folder} cannot be loaded: {error!r}."
+                f"The replay buffer of {folder} cannot be loaded ({error!r}); start "
+                "anew with --overwrite."
             ) from error
 
 
@@ -174,12 +175,12 @@ def recent_entries(
 def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float]:
     """Return the mean |A| by group id; A is the return minus its mean over (group, role)."""
     data = trajectories(turn_table(episodes_of_step), "replay")
-    mean_size = (
+    sizes = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
     ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
-    means = np.bincount(inverse, weights=mean_size) / np.maximum(np.bincount(inverse), 1)
+    means = np.bincount(inverse, weights=sizes) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 

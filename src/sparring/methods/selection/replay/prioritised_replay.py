@@ -38,7 +38,7 @@ def prioritised_replay(
     with p_g the mean |A| of the group's trajectories. Groups are drawn without replacement, up to
     share * (episodes per step) episodes. Metric ``replay_weight`` is the mean over drawn groups of
         (N P(g))^-beta
-    over its largest value in the buffer of N groups.
+    divided by its largest value in the buffer of N groups.
     Shapes: episodes.
     Pitfalls:
         - The metric reports the weights that would correct the preference, but the loss does not
@@ -69,11 +69,11 @@ def prioritised_replay(
     metrics = {}
     if joining:
         importance = (weights / weights.sum() * len(weights)) ** -beta
-        joining_numbers = [
-            number
-            for number, members in enumerate(groups)
+        joining_indices = [
+            index
+            for index, members in enumerate(groups)
             if any(members is group for group in joining)
         ]
-        metrics["replay_weight"] = float(importance[joining_numbers].mean() / importance.max())
+        metrics["replay_weight"] = float(importance[joining_indices].mean() / importance.max())
     buffer = add_fresh_groups(request, entries, mean_advantage_sizes(request.fresh), capacity)
     return ReplayPlan(joining=joining_groups(joining), buffer=buffer, metrics=metrics)

@@ -54,12 +54,12 @@ def ssb(
     """
     sizes = mean_advantage_sizes(request.fresh)
     entries = recent_entries(request.buffer, request.step, max_age)
-    missing = request.num_episodes - sum(
+    num_missing = request.num_episodes - sum(
         sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh
     )
     groups = group_entries(entries)
     weights = [members[0].priority * len(members) for members in groups]
-    joining = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
+    joining = draw_groups(groups, weights, round(fill * max(num_missing, 0)), request.stream)
     return ReplayPlan(
         joining=joining_groups(joining), buffer=add_fresh_groups(request, entries, sizes, capacity)
     )

@@ -18,8 +18,8 @@ def legal_magnet(
     vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
     bonus over the whole vocabulary pays for illegal replies. The gradients of the bonus and of the
-    return go to 0 with the probability of an action, so the policy cannot relearn that action. With
-    this loss it can.
+    return go to 0 with the probability of an action, so the policy cannot relearn that action. This
+    loss lets the policy relearn the action.
     Mathematics: u is the next token of a uniformly drawn legal reply, given the tokens of the reply
     so far.
 

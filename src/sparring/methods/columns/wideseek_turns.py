@@ -39,7 +39,7 @@ def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
     all_conversations = conversations(game, episode)
     failed_turns = _turns_of_failed(all_conversations)
     leading_seats = _leading_seats(game)
-    of_lead = [
+    lead_conversations = [
         conversation for conversation in all_conversations if conversation.seat in leading_seats
     ]
     malformed = [
@@ -48,9 +48,9 @@ def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
     forfeits = [
         conversation for conversation in malformed if conversation.seat == episode.forfeited_by
     ]
-    answer_conversation = forfeits[0] if forfeits else of_lead[-1]
+    answer_conversation = forfeits[0] if forfeits else lead_conversations[-1]
     if answer_conversation.end != "malformed":
-        return _turns_of_failed(of_lead) or {*range(len(episode.turns))} - failed_turns
+        return _turns_of_failed(lead_conversations) or {*range(len(episode.turns))} - failed_turns
     last_turn = answer_conversation.turns[-1]
     trained = set[int]()
     if episode.turns[last_turn].truncated:
@@ -77,8 +77,8 @@ def _leading_seats(game: Environment) -> set[int]:
     leads = {seat for seat in seats if game.leads(seat)} if isinstance(game, HasLeads) else set()
     if not leads and game.num_seats > 1:
         raise CreditError(
-            f"{game.name}: none of its {game.num_seats} seats leads, and WideSeek-R1 trains an "
-            "episode by the end of its lead; play wide_search or dag_search, or write trains: "
-            "unfailed."
+            f"{game.name}: none of its {game.num_seats} seats leads, but WideSeek-R1 selects "
+            "turns by the end of the lead's conversation; play wide_search or dag_search, or "
+            "write trains: unfailed."
         )
     return leads or {0}

@@ -79,7 +79,7 @@ def _team_ids(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | Non
         names = ", ".join(f"{role}: {team}" for role, team in teams.items())
         raise CreditError(
             f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{names}}}; "
-            f"write {missing[0]}: TEAM as well."
+            f"add {missing[0]}: TEAM."
         )
     team_number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
     team_of_role = np.array(

@@ -93,7 +93,7 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
     return column
 
 
-def adapted(plugin: Plugin) -> Callable[..., Credit]:
+def adapt(plugin: Plugin) -> Callable[..., Credit]:
     """Return an estimator as a function of table and state that returns a Credit.
 
     An estimator without state may be a function of the table that returns advantages, [N], or one
@@ -127,22 +127,20 @@ def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: 
         raise PluginError(
             f"The {estimator} must return a Credit; it returned {type(credit).__name__}."
         )
-    tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
+    num_tokens, num_rows = int(turns.n_tokens.sum()), len(turns.reward)
     by_token = "token_value" in estimator.needs and "value" not in estimator.needs
-    _check_column(
-        estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows
-    )
+    length = num_tokens if credit.level == "token" else num_rows
+    _check_column(estimator, "advantages", credit.advantages, length)
     if credit.value_targets is not None:
-        _check_column(
-            estimator, "value_targets", credit.value_targets, tokens if by_token else rows
-        )
+        length = num_tokens if by_token else num_rows
+        _check_column(estimator, "value_targets", credit.value_targets, length)
     if credit.baselines is not None:
-        _check_column(estimator, "baselines", credit.baselines, rows)
+        _check_column(estimator, "baselines", credit.baselines, num_rows)
     if credit.trained is not None:
         mask = np.asarray(credit.trained)
-        if mask.shape != (rows,) or mask.dtype != bool:
+        if mask.shape != (num_rows,) or mask.dtype != bool:
             raise PluginError(
-                f"The {estimator} must return trained as booleans of shape ({rows},) here; it "
+                f"The {estimator} must return trained as booleans of shape ({num_rows},) here; it "
                 f"returned {mask.dtype} of shape {mask.shape}."
             )
 

@@ -366,7 +366,7 @@ def base_attribute(slot: str, name: str) -> Any:
     """Return an attribute of a slot's base module, or None.
 
     A base module may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
-    ``adapt(plugin)``, ``GIVEN`` (descriptions of names that NEEDS may have), ``NEEDS_FROM``
+    ``adapt(plugin)``, ``BASE_NEEDS`` (descriptions of names that NEEDS may have), ``NEEDS_FROM``
     (slots whose plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
     """
     base = f"{package_of(slot)}.base"

@@ -81,7 +81,7 @@ def mars(
 def _normalise(
     returns: FloatArray, groups: IntArray, num_groups: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (returns minus their group's mean, divided as ``scale`` says, and that mean)."""
+    """Return (returns minus their group's mean, scaled by ``scale``, and the means), [N] each."""
     centred = centre(returns, groups, num_groups)
     baselines = returns - centred
     if scale == "std":

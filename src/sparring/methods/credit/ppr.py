@@ -92,8 +92,8 @@ def ppr(
     outcomes = trajectory_sums(payoffs, turns.trajectory)
     scaled_outcomes = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
     turn_outcomes = broadcast_to_turns(scaled_outcomes, turns)
-    combined = _centre_and_sum(process_rewards / largest_process, turn_outcomes, turns, centring)
-    reward = turns.reward - process_rewards - payoffs + combined
+    sums = _centre_and_sum(process_rewards / largest_process, turn_outcomes, turns, centring)
+    reward = turns.reward - process_rewards - payoffs + sums
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, num_groups = start_groups(turns)
     advantages = centre(returns, groups, num_groups)

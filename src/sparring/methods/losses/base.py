@@ -20,7 +20,7 @@ from sparring.config.policies import Reduction
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray, IntArray
 
-GIVEN = {  # what NEEDS may name, besides features
+BASE_NEEDS = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
     "reference_logprobs": "log-probabilities of the initial policy",

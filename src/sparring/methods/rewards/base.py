@@ -43,7 +43,7 @@ from sparring.methods.rewards.components import (
 )
 from sparring.play.episode import Grade
 
-UNSHAPED = ("game", "illegal")  # components that do not come from a reward plug-in
+GAME_COMPONENTS = ("game", "illegal")  # components from the environment, not from plug-ins
 # below one half, so that two seats' shaping stays below the difference of their outcomes
 SHAPING_BOUND = 0.49
 PAYOFF_TOLERANCE = 1e-9  # payoffs closer than this are one outcome
@@ -72,7 +72,7 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
 
 def unscaled_components(episode: Episode, seat: int) -> tuple[str, ...]:
     """Return the components of a seat that are not shaping."""
-    return UNSHAPED if episode.forfeited_by == seat else ("game",)
+    return GAME_COMPONENTS if episode.forfeited_by == seat else ("game",)
 
 
 def trained_seats(episode: Episode) -> dict[int, list[Turn]]:
@@ -116,7 +116,7 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
     return replace(episode, turns=tuple(map(scale, episode.turns)))
 
 
-GIVEN = {  # what NEEDS may name
+BASE_NEEDS = {  # what NEEDS may name
     "verdicts": "an oracle's verdict on every turn",
     "game": "the episode's game",
     "batch": "all episodes of a step at once, and the games by name",

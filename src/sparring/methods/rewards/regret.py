@@ -34,7 +34,7 @@ def regret(
     Pitfalls:
         - With "state" a choice between nearly equal actions counts as much as a decisive one.
         - If all actions are equally good the regret is 0.
-        - The sum over an episode favours short episodes; with ``positive`` long ones.
+        - The sum over an episode favours short episodes, or long ones with ``positive``.
         - An illegal reply costs as much as the worst action.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.

@@ -44,7 +44,7 @@ class ReplayEntry(NamedTuple):
 class ReplayRequest:
     """Input of a rule: the fresh episodes after selection, and the buffer, oldest first."""
 
-    fresh: tuple[Episode, ...]
+    fresh_episodes: tuple[Episode, ...]
     arm_of: Mapping[int, str]  # arm of each fresh group id
     buffer: tuple[ReplayEntry, ...]
     num_episodes: int  # configured episodes per step
@@ -59,7 +59,7 @@ class ReplayPlan:
     A stored episode joins at most once, with its group id or that of a fresh group.
     """
 
-    joining: tuple[tuple[ReplayEntry, int], ...] = ()  # (entry, group id in the batch)
+    additions: tuple[tuple[ReplayEntry, int], ...] = ()  # (entry, group id in the batch)
     buffer: tuple[ReplayEntry, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class ReplayBuffer:
     def join(
         self,
         rule: BoundPlugin | None,
-        fresh: Sequence[Episode],
+        fresh_episodes: Sequence[Episode],
         arm_of: Mapping[int, str],
         *,
         num_episodes: int,
@@ -96,8 +96,8 @@ class ReplayBuffer:
         """Return (training batch with stored episodes first, metrics), and update the buffer.
 
         Args:
-            rule: chooses the joining episodes and the next buffer; None changes nothing.
-            fresh: the episodes of this step after selection.
+            rule: chooses the stored episodes to add, and the next buffer; None changes nothing.
+            fresh_episodes: the episodes of this step after selection.
             arm_of: name of the arm of each group id.
             num_episodes: configured episodes per step.
             step: the step's number.
@@ -105,9 +105,9 @@ class ReplayBuffer:
             progress: finished share of the run.
         """
         if rule is None:
-            return list(fresh), {}
+            return list(fresh_episodes), {}
         request = ReplayRequest(
-            fresh=tuple(fresh),
+            fresh_episodes=tuple(fresh_episodes),
             arm_of=arm_of,
             buffer=self.entries,
             num_episodes=num_episodes,
@@ -116,17 +116,19 @@ class ReplayBuffer:
         )
         plan: ReplayPlan = rule(request, progress=progress)
         self.entries = plan.buffer
-        joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
-        batch = [replace(entry.episode, group_id=group) for entry, group in joining] + list(fresh)
-        if not plan.buffer and not joining:
+        additions = sorted(plan.additions, key=lambda pair: pair[0].episode.episode_id)
+        stored_episodes = [replace(entry.episode, group_id=group) for entry, group in additions]
+        batch = [*stored_episodes, *fresh_episodes]
+        if not plan.buffer and not additions:
             return batch, {}
         metrics = {
-            "replayed_share": len(joining) / max(len(batch), 1),
+            "replayed_share": len(additions) / max(len(batch), 1),
             "buffer_size": float(len(plan.buffer)),
             **plan.metrics,
         }
-        if joining:
-            metrics["replay_age"] = sum(step - entry.step for entry, _ in joining) / len(joining)
+        if additions:
+            total_age = sum(step - entry.step for entry, _ in additions)
+            metrics["replay_age"] = total_age / len(additions)
         return batch, metrics
 
     def save(self, folder: Path) -> None:
@@ -193,7 +195,7 @@ def add_fresh_groups(
     """
     varied_episodes = [
         episode
-        for episode in request.fresh
+        for episode in request.fresh_episodes
         if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0
     ]
     new_entries = [
@@ -238,6 +240,6 @@ def draw_groups(
     return result
 
 
-def joining_groups(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
-    """Return the drawn groups with their original group ids, for ``ReplayPlan.joining``."""
+def group_additions(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
+    """Return the drawn groups with their original group ids, for ``ReplayPlan.additions``."""
     return tuple((entry, entry.episode.group_id) for members in groups for entry in members)

@@ -55,10 +55,8 @@ def flag_turns(
         turn_keys[episode_index] = {(turn.seat, turn.turn_index) for turn in turns}
     index_of_episode = {id(episode): index for index, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
-    return np.array(
-        [
-            (turn.seat, turn.turn_index) in turn_keys[index_of_episode[id(episode)]]
-            for episode, turn in rows
-        ],
-        dtype=bool,
-    )
+    flags = [
+        (turn.seat, turn.turn_index) in turn_keys[index_of_episode[id(episode)]]
+        for episode, turn in rows
+    ]
+    return np.array(flags, dtype=bool)

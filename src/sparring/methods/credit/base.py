@@ -101,8 +101,8 @@ def adapt(plugin: Plugin) -> Callable[..., Credit]:
     """
     parameters = inspect.signature(plugin.function).parameters.values()
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [parameter for parameter in parameters if parameter.kind in by_position]
-    if len(positional) != 1:
+    positional_parameters = [parameter for parameter in parameters if parameter.kind in by_position]
+    if len(positional_parameters) != 1:
         return plugin.function
 
     def with_state(turns: TurnTable, state: Mapping[str, Any], **options: Any) -> Credit:
@@ -199,9 +199,9 @@ def turn_keys(turns: TurnTable) -> tuple[IntArray, ...]:
     Further columns separate memories, notes and attempts. Rows that are equal in all columns are
     comparable turns of episodes with one initial state.
     """
-    optional = (turns.memory, turns.attempt, turns.note)
-    present = tuple(column.astype(np.int64) for column in optional if column is not None)
-    return (turns.group, turns.role, turns.turn_index, *present)
+    optional_columns = (turns.memory, turns.attempt, turns.note)
+    columns = tuple(column.astype(np.int64) for column in optional_columns if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *columns)
 
 
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
@@ -270,9 +270,10 @@ def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> Flo
     return np.where(cut, value, reward)
 
 
-def whiten_known(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
+def whiten_known(advantages: FloatArray, is_unknown: BoolArray) -> FloatArray:
     """Return advantages with mean 0 and deviation 1 over known turns; unknown turns get 0."""
-    valid = advantages[~unknown]
-    if len(valid) < 2:
+    known_values = advantages[~is_unknown]
+    if len(known_values) < 2:
         return advantages
-    return np.where(unknown, 0.0, (advantages - valid.mean()) / (valid.std(ddof=1) + 1e-8))
+    deviation = known_values.std(ddof=1) + 1e-8
+    return np.where(is_unknown, 0.0, (advantages - known_values.mean()) / deviation)

@@ -159,6 +159,6 @@ def _mix_levels(
     low: FloatArray, high: FloatArray, is_segment_start: BoolArray, high_share: float
 ) -> FloatArray:
     """Return A_low, mixed with A_high at the first turn of each segment."""
-    mixed = low.copy()
-    mixed[is_segment_start] = (1.0 - high_share) * low[is_segment_start] + high_share * high
-    return mixed
+    advantages = low.copy()
+    advantages[is_segment_start] = (1.0 - high_share) * low[is_segment_start] + high_share * high
+    return advantages

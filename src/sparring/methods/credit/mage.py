@@ -383,10 +383,8 @@ def _attempt_advantages(
 
 def _centre(values: FloatArray, ids: IntArray, num_groups: int, keep_lone: bool) -> FloatArray:
     """Return values minus their group's mean; a single value stays if ``keep_lone``."""
-    centred = centre(values, ids, num_groups)
-    return (
-        np.where(group_counts(ids, num_groups)[ids] == 1, values, centred) if keep_lone else centred
-    )
+    is_lone = group_counts(ids, num_groups)[ids] == 1
+    return np.where(is_lone & keep_lone, values, centre(values, ids, num_groups))
 
 
 def _add_notes(attempts: Attempts, values: FloatArray, note_rewards: FloatArray) -> FloatArray:

@@ -227,8 +227,6 @@ def _relative_to_group(
         return standardise(values, ids, num_groups, epsilon=epsilon)
     else:
         centred = centre(values, ids, num_groups)
-    return (
-        divide_by_deviation(centred, values, ids, num_groups, epsilon=epsilon)
-        if divide_by_std
-        else centred
-    )
+    if not divide_by_std:
+        return centred
+    return divide_by_deviation(centred, values, ids, num_groups, epsilon=epsilon)

@@ -443,9 +443,9 @@ class SolverOptions:
         """Return the strategy of the abstracted game."""
         if self.solver == "whole":
             return solve_exactly(game, kinds, self.steps, actions=self.actions)
-        abstracted = abstract_game(game, kinds)
+        abstracted_game = abstract_game(game, kinds)
         sampled_solver = MonteCarloSolver(
-            abstracted,
+            abstracted_game,
             stream,
             depth=self.depth,
             actions=self.actions,
@@ -468,11 +468,11 @@ def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
     names = sorted({decision.kind for decision in chain(*decisions) if decision.kind})
-    unknown = sorted(set(kinds) - set(names))
-    if unknown and names:
+    unknown_kinds = sorted(set(kinds) - set(names))
+    if unknown_kinds and names:
         raise ConfigError(
             f"knowledge 'latent_space', option 'kinds': the step has no statements of the kind "
-            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, names))}."
+            f"{unknown_kinds[0]!r}; its kinds are {', '.join(map(repr, names))}."
         )
     return {kind: kinds.get(kind, clusters) for kind in names}
 

@@ -89,13 +89,13 @@ class LatentSpace:
         has_name = np.array([NAME in sentence for sentence in clusters.sentences])
         first_names = [first_player_name(line, self.player_names) for line in lines]
         distances[np.array([name is None for name in first_names])[:, None] & has_name] = np.inf
-        nearest = [
+        sentences = [
             clusters.sentences[cluster] if np.isfinite(distances[row, cluster]) else None
             for row, cluster in enumerate(distances.argmin(axis=1))
         ]
         return [
             None if sentence is None else sentence.replace(NAME, name or "")
-            for sentence, name in zip(nearest, first_names, strict=True)
+            for sentence, name in zip(sentences, first_names, strict=True)
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -123,19 +123,19 @@ class LatentSpace:
             CheckpointError: the state cannot be read.
         """
         try:
-            saved = state["space"]
+            content = state["space"]
             space = cls(
                 embedding=embedding,
-                names=tuple(saved["names"]),
-                player_names=tuple(saved.get("called", ())),
+                names=tuple(content["names"]),
+                player_names=tuple(content.get("called", ())),
                 kinds={
                     name: StatementClusters(
                         centres=np.array(clusters["centres"], dtype=np.float64),
                         sentences=tuple(clusters["sentences"]),
                     )
-                    for name, clusters in saved["kinds"].items()
+                    for name, clusters in content["kinds"].items()
                 },
-                strategies=saved["strategies"],
+                strategies=content["strategies"],
             )
             _validate(space)
             return int(state["iteration"]), space

@@ -151,8 +151,8 @@ def clip_loss(
         torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
         for edge in (1.0 - low, 1.0 + high)
     )
-    unclipped, at_bound = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
-    return torch.maximum(unclipped, at_bound), at_bound > unclipped
+    plain_loss, clipped_loss = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
+    return torch.maximum(plain_loss, clipped_loss), clipped_loss > plain_loss
 
 
 def apply_dual_clip(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:

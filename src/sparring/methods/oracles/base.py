@@ -235,14 +235,14 @@ class CachedOracle:
 
     def _fill(self, states: dict[str, SearchablePlay]) -> None:
         cache = self._cache
-        missing = [key for key in states if key not in cache]
-        self.counts["searched"] += len(missing)
-        new_verdicts = self.compute_verdicts([states[key] for key in missing])
-        if len(cache) + len(missing) > MAX_CACHED:
+        missing_keys = [key for key in states if key not in cache]
+        self.counts["searched"] += len(missing_keys)
+        new_verdicts = self.compute_verdicts([states[key] for key in missing_keys])
+        if len(cache) + len(missing_keys) > MAX_CACHED:
             needed_verdicts = {key: cache[key] for key in states if key in cache}
             cache.clear()
             cache.update(needed_verdicts)
-        cache.update(zip(missing, new_verdicts, strict=True))
+        cache.update(zip(missing_keys, new_verdicts, strict=True))
 
     def enter(self, game: Searchable) -> None:
         """Select the game of the next calls; games of equal rules and action names share a cache.

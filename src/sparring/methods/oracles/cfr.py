@@ -125,9 +125,8 @@ class EquilibriumOracle(CachedOracle):
             for index in np.flatnonzero(seats == seat):
                 action_values[index], reach[index] = values.action[index], values.others[index]
         nash_conv = max(float(sum(response_gains)), 0.0)
-        values_of_actions = tuple(action_values)
         return _Values(
-            arrays=arrays, action_values=values_of_actions, reach=reach, nash_conv=nash_conv
+            arrays=arrays, action_values=tuple(action_values), reach=reach, nash_conv=nash_conv
         )
 
 

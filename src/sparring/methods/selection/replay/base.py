@@ -204,13 +204,13 @@ def add_fresh_groups(
         )
         for episode in varied_episodes
     ]
-    groups, newest, free_space = group_entries([*buffer, *new_entries]), [], capacity
+    groups, newest_groups, free_space = group_entries([*buffer, *new_entries]), [], capacity
     for members in reversed(groups):
         if len(members) > free_space:
             break
         free_space -= len(members)
-        newest.append(members)
-    return tuple(entry for members in reversed(newest) for entry in members)
+        newest_groups.append(members)
+    return tuple(entry for members in reversed(newest_groups) for entry in members)
 
 
 def group_entries(buffer: Sequence[ReplayEntry]) -> list[list[ReplayEntry]]:

@@ -101,10 +101,10 @@ def _next_buffer(
         if episode.turns
     ]
     counts: dict[tuple[object, ...], int] = {}
-    newest = []
+    newest_entries = []
     for entry in reversed([*entries, *fresh_entries]):
         key = (*_pool_key(entry.episode, entry.arm), entry.priority)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= capacity:
-            newest.append(entry)
-    return tuple(reversed(newest))
+            newest_entries.append(entry)
+    return tuple(reversed(newest_entries))

@@ -30,7 +30,7 @@ def advantage_alignment(
     baseline: Literal["turn", "start"] = "turn",
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Favour actions that help an opponent after the seat's gains, so that learners cooperate.
+    """Reward actions that help an opponent once the seat has gained, so that learners cooperate.
 
     What: The seat's advantage, plus the opponents' advantage weighted by the seat's advantages so
     far.

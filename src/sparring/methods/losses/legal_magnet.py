@@ -37,7 +37,7 @@ def legal_magnet(
     Pitfalls:
         - Requires a finite list of legal actions and replies without thoughts.
         - The loss is 0 where the tokens so far are not the beginning of a legal reply.
-        - With top-p or top-k the loss is of the whole distribution, before truncation.
+        - With top-p or top-k the loss uses the whole distribution, before truncation.
         - While the weight is above 0, the equilibrium of the regularised game differs from the
           game's: in Kuhn poker the forward form with weight 0.1, 0.05 and 0.02 has NashConv 0.076,
           0.041 and 0.018, the reverse form with 0.1 has 0.038.

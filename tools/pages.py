@@ -25,7 +25,7 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import reason_not_searchable as is_open
-from sparring.methods.oracles.solvers import solved_by
+from sparring.methods.oracles.solvers import games_of_oracle
 from sparring.report import game_page
 from sparring.report.explanations import glossary
 from sparring.report.game_page import first_prompts, format_random_sample
@@ -210,7 +210,7 @@ def solver_section(name: str) -> list[str]:
 
 def solved_games(plugin: registry.Plugin) -> list[str]:
     """Return a line on the games whose solvers an oracle asks; nothing for other plug-ins."""
-    names = solved_by(plugin.name) if plugin.slot == "oracles" else ()
+    names = games_of_oracle(plugin.name) if plugin.slot == "oracles" else ()
     links = ", ".join(f"[`{name}`](environments-{name}.md#solver)" for name in names)
     return ["", f"**Games with a solver.** {links}."] if names else []
 

@@ -8,11 +8,11 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.solvers import solved_by
+from sparring.methods.oracles.solvers import games_of_oracle
 from tests.cases import every_case
 from tests.contract.positions import positions
 
-NAMES = solved_by("posterior")
+NAMES = games_of_oracle("posterior")
 CASES = [(name, prior) for name in NAMES for prior in ("uniform", "bank")]
 IDS = [f"{name}-{prior}" for name, prior in CASES]
 

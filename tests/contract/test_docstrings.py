@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparring.config.plugins import registry
-from sparring.methods.oracles.solvers import solved_by
+from sparring.methods.oracles.solvers import games_of_oracle
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
@@ -33,5 +33,5 @@ def test_docstrings_have_the_headings_and_their_tests_exist(slot):
 
 @pytest.mark.parametrize("oracle", ["constraint", "posterior"])
 def test_docstrings_of_solvers_have_the_headings_too(oracle):
-    for name in solved_by(oracle):
+    for name in games_of_oracle(oracle):
         check_headings("solver", name, registry.load_part("environments", name, "solver"))

@@ -17,7 +17,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.measure.oracle_choice import choose_oracle
-from sparring.methods.oracles.solvers import solved_by
+from sparring.methods.oracles.solvers import games_of_oracle
 from studies.credit_race import race
 from tests.contract import test_credit, test_credit_inputs, test_docstrings
 
@@ -142,7 +142,7 @@ def page_of(slot, name):
 
 
 def test_a_folder_added_to_the_environments_is_one_with_its_solver(added_environment):
-    assert "our_urns" in registry.names("environments") and "our_urns" in solved_by("posterior")
+    assert "our_urns" in registry.names("environments") and "our_urns" in games_of_oracle("posterior")
     assert "our_urns" in call("list", "environments")
     assert "most: what the first action is worth" in call("explain", "our_urns")
     page = page_of("environments", "our_urns")
@@ -201,4 +201,4 @@ def test_one_added_file_is_listed_explained_documented_and_compared(added_estima
 
 def test_added_plug_ins_are_gone_after_their_tests():
     assert "median_of_batch" not in registry.names("credit")
-    assert "our_urns" not in (*registry.names("environments"), *solved_by("posterior"))
+    assert "our_urns" not in (*registry.names("environments"), *games_of_oracle("posterior"))

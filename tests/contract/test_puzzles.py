@@ -8,11 +8,11 @@ from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.solvers import has_reference, reference_of, solved_by
+from sparring.methods.oracles.solvers import games_of_oracle, has_reference, reference_of
 from tests.cases import every_case
 from tests.contract.positions import positions
 
-NAMES = solved_by("constraint")
+NAMES = games_of_oracle("constraint")
 CASES = [(name, options) for name in NAMES for options in ({}, {"right": "forced"}, {"lost": "solution"})]
 IDS = [f"{name}-{'-'.join(options) or 'default'}" for name, options in CASES]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparring.config.plugins import registry
 from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.environments.catalogue import make_game
-from sparring.methods.rewards.base import UNSHAPED
+from sparring.methods.rewards.base import GAME_COMPONENTS
 from sparring.testing import check_reward
 from sparring.testing.rewards import check_reward_of
 
@@ -65,7 +65,7 @@ def episodes(draw):
 
 
 def test_reward_names_are_not_reserved_and_only_llm_judge_needs_options():
-    assert not set(NAMES) & set(UNSHAPED)
+    assert not set(NAMES) & set(GAME_COMPONENTS)
     assert set(NEEDS_MORE) <= {"llm_judge"}  # its own test file has the same checks
 
 

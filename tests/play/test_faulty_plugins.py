@@ -127,7 +127,11 @@ FAULTS = {
         lambda request: None.x,
         "curriculum 'mine' .curriculum. failed in .*AttributeError",
     ),
-    "arm unknown": ("curriculum", lambda request: np.full(request.groups, 9), "must return an arm.s number, 0 to 0"),
+    "arm unknown": (
+        "curriculum",
+        lambda request: np.full(request.num_groups, 9),
+        "must return an arm.s index, 0 to 0",
+    ),
     "matchmaker raises": (
         "matchmaker",
         lambda request: int("x"),

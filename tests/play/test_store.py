@@ -274,7 +274,7 @@ def test_files_of_version_0_are_read(caplog):
     game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
     assert all(replay(game, episode) for _, episode in records)
     buffer = ReplayBuffer.restored(DATA / "run_v0" / "checkpoints" / "step_000002")
-    assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [stored.step for stored in buffer.entries] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_files_of_version_1_are_read(caplog):

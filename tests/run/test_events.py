@@ -145,9 +145,7 @@ def open_sinks(monkeypatch):
         monkeypatch.setattr(
             "sparring.config.plugins.plugin.base_attribute",
             lambda slot, name: (
-                (lambda plugin: lambda start: remaining_sinks.pop(0))
-                if name == "adapted"
-                else base_attribute(slot, name)
+                (lambda plugin: lambda start: remaining_sinks.pop(0)) if name == "adapt" else base_attribute(slot, name)
             ),
         )
         return Sinks([PluginConfig(name="tensorboard")] * len(fragile_sinks), RunStart(folder=None))
@@ -216,7 +214,7 @@ def test_a_sink_that_cannot_be_opened_closes_earlier_ones(monkeypatch):
 
     monkeypatch.setattr(
         "sparring.config.plugins.plugin.base_attribute",
-        lambda slot, name: open_plugin if name == "adapted" else base_attribute(slot, name),
+        lambda slot, name: open_plugin if name == "adapt" else base_attribute(slot, name),
     )
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))

@@ -117,7 +117,7 @@ def test_a_restarted_learner_has_its_initial_state(tmp_path):
     assert (
         state_after.owners["credit"] == {}
         and state_after.owners["curriculum"] == {"y": 2}
-        and not len(state_after.replay.stored)
+        and not len(state_after.replay.entries)
     )
 
 

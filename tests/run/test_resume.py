@@ -296,7 +296,7 @@ def test_the_state_accumulates_over_steps(tmp_path):
         assert state.json("credit")
         records = [record for arm in state.json("curriculum").values() for record in arm]
         assert len(records) == 4 * state.step  # one record per group
-    buffer_sizes = [len(state.replay.stored) for state in states]
+    buffer_sizes = [len(state.replay.entries) for state in states]
     assert buffer_sizes[0] == 0 < buffer_sizes[1] < buffer_sizes[3]
 
 
@@ -317,14 +317,14 @@ def test_a_saved_state_is_restored(tmp_path):
     restored = RunState.restored(tmp_path / "one", state.step, json.loads(files["state.json"]))
     assert restored.step == 2
     assert restored.json("credit") == state.json("credit")
-    assert restored.replay.stored == state.replay.stored
+    assert restored.replay.entries == state.replay.entries
     assert save_state(restored, tmp_path / "two") == files
 
 
 def test_the_initial_state_is_saved_as_an_empty_mapping(tmp_path):
     assert save_state(RunState(), tmp_path / "empty") == {"state.json": b"{}"}
     restored = RunState.restored(tmp_path / "empty", 0, {})
-    assert (restored.json("credit"), restored.replay.stored) == ({}, ())
+    assert (restored.json("credit"), restored.replay.entries) == ({}, ())
     assert save_state(restored, tmp_path / "again") == {"state.json": b"{}"}
 
 

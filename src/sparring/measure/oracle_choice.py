@@ -88,7 +88,7 @@ def _requested_oracle(
     spec: OracleSpec, games: Sequence[Environment]
 ) -> tuple[dict[str, Oracle], list[str]]:
     oracle = spec.make()
-    reasons = {game.name: base.hindrance(oracle, game) for game in games}
+    reasons = {game.name: base.reason_not_judged(oracle, game) for game in games}
     if all(reasons.values()):
         text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"--oracle {spec.name} cannot judge the games: {text.rstrip('.')}.")
@@ -111,7 +111,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
         return without_faults(configured), ""
     if reason_not_searchable(game):
         planning = OracleSpec("planning", {}).make()
-        if not base.hindrance(planning, game):
+        if not base.reason_not_judged(planning, game):
             return planning, ""
         return None, f"{game.name}: no regret, as {reason_not_searchable(game)}."
     reasons = []
@@ -128,7 +128,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
         ),
     ):
         oracle = OracleSpec(name, options).make()
-        reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
+        reason = (_unsolvable(game) if name == "cfr" else "") or reason_not_judged(oracle, game)
         if not reason:
             return oracle, ""
         reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
@@ -147,13 +147,13 @@ def _unsolvable(game: Environment) -> str:
     return "its average policy is an equilibrium only for one seat or two opposed ones"
 
 
-def hindrance(oracle: Oracle, game: Environment) -> str:
+def reason_not_judged(oracle: Oracle, game: Environment) -> str:
     """Return why an oracle cannot judge a game from its beginning, or "".
 
     Minimax solves the whole game here and caches the result. Otherwise it would try, for seconds,
     to solve many positions of a game that is too large.
     """
-    reason = base.hindrance(oracle, game)
+    reason = base.reason_not_judged(oracle, game)
     if reason or not isinstance(oracle, MinimaxOracle):
         return reason
     play = game.reset(Stream.from_seed(0))

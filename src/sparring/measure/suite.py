@@ -61,7 +61,7 @@ from sparring.measure.matches import (
 )
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.oracle_regret import Judge, add_judged_turns, judged_turns
-from sparring.methods.oracles.base import Oracle, hindrance
+from sparring.methods.oracles.base import Oracle, reason_not_judged
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.play.players.base import Agent
 from sparring.play.team import play_teams
@@ -360,7 +360,7 @@ def _check_row(row: SuiteRow) -> None:
     if row.opponent is not None:
         row.opponent.spec.make()
     if row.oracle is not None:
-        reason = hindrance(row.oracle.spec.make(), game)
+        reason = reason_not_judged(row.oracle.spec.make(), game)
         if reason:
             raise ConfigError(f"oracle {row.oracle.name!r} cannot judge {row.game!r}: {reason}")
 
@@ -424,7 +424,9 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
             f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
             "leave --oracle out."
         )
-    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in unjudged}
+    reasons = {
+        row.name: oracle_choice.reason_not_judged(oracle, row.make_game()) for row in unjudged
+    }
     if all(reasons.values()):
         text = "; ".join(
             {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in unjudged}.values()

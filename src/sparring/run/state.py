@@ -144,7 +144,7 @@ class RunState:
     def replay(self) -> ReplayBuffer:
         """A copy of the replay buffer, empty at the beginning."""
         buffer = self.owners.get("replay")
-        return ReplayBuffer(buffer.stored if buffer is not None else ())
+        return ReplayBuffer(buffer.entries if buffer is not None else ())
 
     @property
     def fresh(self) -> FreshRecord:

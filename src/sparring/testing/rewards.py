@@ -12,7 +12,7 @@ from sparring.core.records import Episode, Segment, Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
-from sparring.methods.rewards.components import opinions
+from sparring.methods.rewards.components import call_reward
 from sparring.testing.bound_plugin import bind_plugin, require_equal
 
 GAMES = ("tic_tac_toe", "kuhn_poker")
@@ -44,7 +44,7 @@ def check_reward(
     root = Stream.from_seed(seed)
     for number in range(episodes):
         check_reward_of(plugin, random_episode(root.child(number), turns=number % 9), games)
-    assert opinions(plugin, [], games) == [], f"The {plugin} must return [] for no episodes."
+    assert call_reward(plugin, [], games) == [], f"The {plugin} must return [] for no episodes."
 
 
 def check_reward_of(
@@ -52,7 +52,7 @@ def check_reward_of(
 ) -> None:
     """Check a reward on one episode; see ``check_reward``."""
     original = copy.deepcopy(episode)
-    (values,) = opinions(reward, [episode], games)
+    (values,) = call_reward(reward, [episode], games)
     assert len(values) == len(episode.turns), (
         f"The {reward} returned {len(values)} numbers for an episode of {len(episode.turns)} turns."
     )
@@ -69,7 +69,7 @@ def check_reward_of(
         )
     require_equal(
         [values, values],
-        opinions(reward, [episode, episode], games),
+        call_reward(reward, [episode, episode], games),
         f"The {reward} must return equal rewards for equal episodes",
     )
     assert episode == original, f"The {reward} changed the episode; make new objects."

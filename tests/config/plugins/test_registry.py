@@ -67,7 +67,7 @@ def plugins(monkeypatch):
     calls = (
         "check_input",
         "check_output",
-        "adapted",
+        "adapt",
     )
     monkeypatch.setattr(
         plugin, "base_attribute", lambda slot, name: None if name in calls else base_attribute(slot, name)

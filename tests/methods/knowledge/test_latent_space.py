@@ -285,7 +285,9 @@ def test_free_text_is_a_kind_per_role_with_states_of_clusters():
     play = chat_episode("you are a wolf", "no I am not")
     decisions = judged_decisions(Chat(), play)
     asker, echo = (0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)
-    assert [(decision.number, decision.kind, decision.actions, decision.has_candidates) for decision in decisions] == [
+    assert [
+        (decision.turn_index, decision.kind, decision.actions, decision.has_candidates) for decision in decisions
+    ] == [
         asker,
         echo,
     ]
@@ -559,7 +561,7 @@ def test_an_anchored_strategy_is_a_distribution(anchor, regrets, weight):
     row = _StateRow(
         labels=tuple("abcd"[:size]),
         regrets=np.array(regrets),
-        sums=np.zeros(size),
+        strategy_sums=np.zeros(size),
         log_empirical=np.log(np.full(size, 1 / size)),
         in_result=True,
         weight=weight,

@@ -25,7 +25,10 @@ def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
 @pytest.mark.parametrize("depth", [1, 2])
 def test_bluff_has_the_same_solution_as_on_the_full_tree(depth):
     """Every seat decides once, so this is external sampling."""
-    exact, sampled = solve_exactly(make_game("bluff"), {}, 2000, actions=True), solution("bluff", 6000, depth=depth)
+    exact, sampled = (
+        solve_exactly(make_game("bluff"), {}, 2000, actions=True),
+        solution("bluff", 6000, depth=depth),
+    )
     assert sampled.keys() <= exact.keys() and len(sampled) == len(exact)
     for key, row in sampled.items():
         assert row == pytest.approx(exact[key], abs=0.06), key

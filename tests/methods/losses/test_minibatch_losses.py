@@ -16,7 +16,7 @@ from sparring.methods.losses.hapo_clip import hapo_clip
 from sparring.methods.losses.kl_cov import kl_cov
 from sparring.methods.losses.minibatch import (
     standardise,
-    through_tokens,
+    token_losses,
 )
 from sparring.methods.losses.ppo_clip import ppo_clip
 
@@ -382,7 +382,7 @@ def test_standardised_scores_by_hand(values, expected):
 def test_a_loss_that_uses_no_token_has_gradient_zero(make_minibatch, gradient_of):
     batches, leaf = make_minibatch([-1.0, -2.0])
     gradient = gradient_of(
-        lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))),
+        lambda batch: LossTerm(values=token_losses(batch, lambda _: torch.zeros((), dtype=torch.float64))),
         batches,
         leaf,
     )
@@ -392,4 +392,4 @@ def test_a_loss_that_uses_no_token_has_gradient_zero(make_minibatch, gradient_of
 def test_a_batch_without_its_minibatch_is_refused_with_the_reason(make_minibatch):
     (batch,), _ = make_minibatch([-1.0])
     with pytest.raises(AssertionError, match="NEEDS"):
-        through_tokens(dataclasses.replace(batch, whole=None), lambda x: x.sum())
+        token_losses(dataclasses.replace(batch, whole=None), lambda x: x.sum())

@@ -114,7 +114,7 @@ def test_nash_conv_equals_the_best_response_values_of_openspiel(name, options):
     game = make_game(name, options=options)
     oracle = make_oracle("best_response", iterations=3, variant="cfr")
     oracle.judge(random_states(game, 1))
-    values, table = oracle._solved[str(game.spiel)], oracle.solver.policy(game)
+    values, table = oracle._values_of_rules[str(game.spiel)], oracle.solver.policy(game)
     best_response_sum = 0.0
     for seat in range(game.num_seats):
         response = pyspiel.TabularBestResponse(game.spiel, seat, table)

@@ -17,8 +17,8 @@ from sparring.environments.minesweeper import mines_of, order_of
 from sparring.environments.situation import Situation, decision_of
 from sparring.measure.matches import play_matches
 from sparring.measure.oracle_regret import Judge
-from sparring.methods.oracles.base import hindrance, verdicts
-from sparring.methods.oracles.solvers import solved_by
+from sparring.methods.oracles.base import reason_not_judged, verdicts
+from sparring.methods.oracles.solvers import games_of_oracle
 from sparring.play.players.scheduler import scheduler
 
 OPTIONS = [{}, {"right": "forced"}, {"lost": "solution"}]
@@ -29,7 +29,7 @@ def constraint_oracle(**options):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["default", "forced", "lost"])
-@pytest.mark.parametrize("name", solved_by("constraint"))
+@pytest.mark.parametrize("name", games_of_oracle("constraint"))
 def test_the_verdict_is_that_of_the_games_file(name, options):
     states, judge, abstained = random_states(make_game(name), number=6), constraint_oracle(**options), 0
     solve = registry.with_options(load_part("environments", name, "solver"), options)
@@ -52,7 +52,7 @@ def test_the_verdict_is_that_of_the_games_file(name, options):
 
 
 def test_one_oracle_judges_several_puzzles_in_turn():
-    games = [make_game(name) for name in solved_by("constraint")]
+    games = [make_game(name) for name in games_of_oracle("constraint")]
     starts = [game.reset(Stream.from_seed(seed)) for seed in range(3) for game in games]
     judge = constraint_oracle()
     assert judge.judge(starts) == [constraint_oracle().judge([state])[0] for state in starts] == judge.judge(starts)
@@ -399,10 +399,10 @@ def test_games_and_options_without_a_plan_are_refused():
     with pytest.raises(OracleError, match="kuhn_poker"):
         planning_oracle().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
     wide_search = make_game("wide_search")
-    assert hindrance(planning_oracle(), wide_search) and hindrance(
+    assert reason_not_judged(planning_oracle(), wide_search) and reason_not_judged(
         registry.bind("oracles", "minimax")(), game
     ).startswith("it has no rules")
-    assert not hindrance(planning_oracle(), game)
+    assert not reason_not_judged(planning_oracle(), game)
     with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide_search, wide_search.reset(Stream.from_seed(0)), 0))
 

@@ -16,7 +16,7 @@ from sparring.core.rng import Stream
 from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
-from sparring.methods.rewards.components import opinions
+from sparring.methods.rewards.components import call_reward
 from sparring.methods.rewards.llm_judge import _account, score, turn_json
 from sparring.play.players.endpoint_account import Answer
 from sparring.run.step import Methods
@@ -138,7 +138,7 @@ def test_scores_by_turn_and_what_the_judge_is_shown(serve):
     url, requests = serve(by_action)
     episodes = [kuhn_episode(1, "pass", "I go. bet", "pass"), kuhn_episode(2, "bet", "!what", "pass")]
     bound = judge(url)
-    assert opinions(bound, episodes, GAMES) == [(0.25, 0.8, 0.25), (0.8, 0.0, 0.25)]
+    assert call_reward(bound, episodes, GAMES) == [(0.25, 0.8, 0.25), (0.8, 0.0, 0.25)]
     assert len(requests) == 5  # an illegal reply is not sent
     request = next(r for r in requests if "I go." in r["messages"][1]["content"])
     assert (request["temperature"], request["max_tokens"], request["model"]) == (0.0, 512, "m")
@@ -154,7 +154,7 @@ def test_scores_by_turn_and_what_the_judge_is_shown(serve):
         "what the player wrote": "I go. bet",
         "action played": "bet",
     }
-    assert opinions(bound, [], GAMES) == []
+    assert call_reward(bound, [], GAMES) == []
 
 
 HOSTILE = [
@@ -168,7 +168,7 @@ HOSTILE = [
 @pytest.mark.parametrize("reply", HOSTILE, ids=["quotes", "chatml", "inst", "odd"])
 def test_text_of_the_player_is_passed_as_data(serve, reply):
     url, requests = serve(lambda number, question: completion("SCORE: 3"))
-    assert opinions(judge(url), [kuhn_episode(1, reply)], GAMES) == [(0.3,)]
+    assert call_reward(judge(url), [kuhn_episode(1, reply)], GAMES) == [(0.3,)]
     (request,) = requests
     assert [message["role"] for message in request["messages"]] == ["system", "user"]
     question = request["messages"][1]["content"]
@@ -181,7 +181,9 @@ def test_text_of_the_player_is_passed_as_data(serve, reply):
 
 def test_if_only_the_action_is_shown_the_reply_is_not_sent(serve):
     url, requests = serve(by_action)
-    assert opinions(judge(url, shows="action", rubric="Be {strict}."), [kuhn_episode(1, HOSTILE[0])], GAMES) == [(0.8,)]
+    assert call_reward(judge(url, shows="action", rubric="Be {strict}."), [kuhn_episode(1, HOSTILE[0])], GAMES) == [
+        (0.8,)
+    ]
     assert (
         "wrote" not in requests[0]["messages"][1]["content"] and "Be {strict}." in requests[0]["messages"][0]["content"]
     )
@@ -190,17 +192,17 @@ def test_if_only_the_action_is_shown_the_reply_is_not_sent(serve):
 def test_only_turns_of_trained_seats_without_a_verdict_are_sent(serve):
     url, requests = serve(by_action)
     episode = kuhn_episode(1, "pass", "bet", "bet")
-    assert opinions(judge(url), [replace(episode, trained=(False, True))], GAMES) == [(None, 0.8, None)]
+    assert call_reward(judge(url), [replace(episode, trained=(False, True))], GAMES) == [(None, 0.8, None)]
     with_verdict = replace(
         episode,
         turns=tuple(
             t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns
         ),
     )
-    assert opinions(judge(url), [with_verdict], GAMES) == [(0.25, 0.8, None)]
-    assert opinions(judge(url, turns="all"), [with_verdict], GAMES) == [(0.25, 0.8, 0.8)]
+    assert call_reward(judge(url), [with_verdict], GAMES) == [(0.25, 0.8, None)]
+    assert call_reward(judge(url, turns="all"), [with_verdict], GAMES) == [(0.25, 0.8, 0.8)]
     num_requests = len(requests)
-    assert opinions(judge(url), [episode, episode], GAMES) == [(0.25, 0.8, 0.8)] * 2
+    assert call_reward(judge(url), [episode, episode], GAMES) == [(0.25, 0.8, 0.8)] * 2
     assert len(requests) == num_requests + 3  # equal turns are sent once
 
 
@@ -214,7 +216,7 @@ def test_unreadable_answers_and_failures_are_reported_abstentions(serve, caplog)
     ]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
-        shares = opinions(judge(url, concurrency=1), always_five(), GAMES)
+        shares = call_reward(judge(url, concurrency=1), always_five(), GAMES)
     assert shares == [(0.4,), (None,), (None,), (None,), (None,)]
     (record,) = caplog.records
     assert "no score for 4 of 5 requests, 2 of them failed. The first: 'fish'" in record.getMessage()
@@ -227,7 +229,7 @@ def always_five():
 def test_an_endpoint_that_never_answered_stops_the_run(serve):
     url, requests = serve(lambda number, question: (401, {"error": "bad key"}))
     with pytest.raises(RolloutError, match=r"status 401.*OPENAI_API_KEY"):
-        opinions(judge(url), always_five(), GAMES)
+        call_reward(judge(url), always_five(), GAMES)
     assert len(requests) == 1
 
 
@@ -237,19 +239,19 @@ def test_a_spent_budget_stops_the_run_and_cached_scores_are_free(serve, tmp_path
     with pytest.raises(
         RolloutError, match=r"'llm_judge' \(m\): budget_tokens=100 is spent: 2 requests.*run again with this cache"
     ):
-        opinions(judge(url, budget_tokens=100, **options), always_five(), GAMES)
+        call_reward(judge(url, budget_tokens=100, **options), always_five(), GAMES)
     assert len(requests) == 2
-    assert opinions(judge(url, **options), always_five(), GAMES) == [(0.8,)] * 5
+    assert call_reward(judge(url, **options), always_five(), GAMES) == [(0.8,)] * 5
     assert len(requests) == 5
     _account.cache_clear()
-    assert opinions(judge(url, budget_tokens=1, **options), always_five(), GAMES) == [(0.8,)] * 5
+    assert call_reward(judge(url, budget_tokens=1, **options), always_five(), GAMES) == [(0.8,)] * 5
     assert len(requests) == 5
 
 
 def test_a_budget_that_cannot_be_kept_stops_the_run(serve):
     url, _ = serve(lambda number, question: completion("SCORE: 1", tokens=0))
     with pytest.raises(RolloutError, match="reports no token counts"):
-        opinions(judge(url, budget_tokens=9), always_five(), GAMES)
+        call_reward(judge(url, budget_tokens=9), always_five(), GAMES)
 
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "random"}}

@@ -174,7 +174,7 @@ def test_a_reward_component_for_form_lowers_the_penalty():
     with_form_reward = replace(turns, components={"form": np.where(turns.trajectory == 0, 1.0, 0.0)})
     assert trajectories_of(turns, roc_resample(turns, STREAM, keep=2, least=1))[0] == 2
     assert trajectories_of(turns, roc_resample(with_form_reward, STREAM, keep=2, least=1, component="form"))[0] == 0
-    with pytest.raises(CreditError, match=r"'forms'.*have: form"):
+    with pytest.raises(CreditError, match=r"'forms'.*write one of form"):
         roc_resample(with_form_reward, STREAM, keep=2, least=1, component="forms")
 
 

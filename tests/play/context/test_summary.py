@@ -20,7 +20,7 @@ from sparring.learn.pack import pack
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.matches import illegal_replies
 from sparring.methods.oracles.judge import judge_episodes
-from sparring.methods.rewards.base import WeightedReward, apply_rewards, opinions
+from sparring.methods.rewards.base import WeightedReward, apply_rewards, call_reward
 from sparring.play.context.base import ContextWindow, Ledger, WriteMemory
 from sparring.play.context.full import full
 from sparring.play.context.summary import REQUEST, WORDS, summary
@@ -190,10 +190,10 @@ def test_memories_are_not_judged_or_rewarded(sokoban_and_episodes):
     (in_play, *_) = play(sokoban.specs(8), {"learner": sokoban.agent}, judges=judges)
     assert in_play == judged_episode
     bonus = bind("rewards", "format_bonus")
-    (row,) = opinions(bonus, [episode], {})
+    (row,) = call_reward(bonus, [episode], {})
     assert [value is None for value in row] == [turn.event == "memory" for turn in episode.turns]
     episode_without = replace(episode, turns=episode.decisions)
-    assert [value for value in row if value is not None] == list(opinions(bonus, [episode_without], {})[0])
+    assert [value for value in row if value is not None] == list(call_reward(bonus, [episode_without], {})[0])
     shaped, metrics = apply_rewards([episode], [WeightedReward(bound=bonus, weight=parse(1.0))], 0.0, gaps={})
     assert all(("format_bonus" in turn.rewards) == (turn.event != "memory") for turn in shaped[0].turns)
     assert "abstained/format_bonus" not in metrics

@@ -33,7 +33,7 @@ def test_a_plug_in_that_returns_no_sink_is_refused_by_name(tmp_path, monkeypatch
     plugin = registry.load("run.sinks", "tensorboard")
     monkeypatch.setattr(
         "sparring.config.plugins.plugin.base_attribute",
-        lambda slot, name: (lambda plugin: lambda start: object()) if name == "adapted" else base_attribute(slot, name),
+        lambda slot, name: (lambda plugin: lambda start: object()) if name == "adapt" else base_attribute(slot, name),
     )
     with pytest.raises(PluginError, match=r"sink 'tensorboard' \(logging.sinks\) must return a sink.*has no write"):
         registry.with_options(plugin)(RunStart(folder=tmp_path))

@@ -239,8 +239,8 @@ class BoundPlugin:
         with PluginCall(self):
             if check_input is not None:
                 check_input(self, *args)
-            adapted: Any = base_attribute(plugin.slot, "adapted")
-            entry = plugin.function if adapted is None else adapted(plugin)
+            adapt: Any = base_attribute(plugin.slot, "adapt")
+            entry = plugin.function if adapt is None else adapt(plugin)
             output = entry(*args, **options)
             if check_output is not None:
                 check_output(self, output, *args)
@@ -366,7 +366,7 @@ def base_attribute(slot: str, name: str) -> Any:
     """Return an attribute of a slot's base module, or None.
 
     A base module may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
-    ``adapted(plugin)``, ``GIVEN`` (descriptions of names that NEEDS may have), ``NEEDS_FROM``
+    ``adapt(plugin)``, ``BASE_NEEDS`` (descriptions of names that NEEDS may have), ``NEEDS_FROM``
     (slots whose plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
     """
     base = f"{package_of(slot)}.base"

@@ -132,7 +132,7 @@ def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    base_columns: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
+    base_columns: Mapping[str, str] = base_attribute(plugin.slot, "BASE_NEEDS") or {}
     sources: tuple[str, ...] = base_attribute(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
     option_needs = [need for values in by_option.values() for need in values.values()]

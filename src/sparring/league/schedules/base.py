@@ -11,7 +11,7 @@ from sparring.core.errors import PluginError
 from sparring.core.records import LEARNER, MAIN, PlayerRef, refs
 from sparring.league.payoffs import Payoffs, Results
 
-GIVEN = {"returns": "mean return of each step in which the learner was trained"}
+BASE_NEEDS = {"returns": "mean return of each step in which the learner was trained"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -60,28 +60,28 @@ def table_of_arrays(
     trajectory = _number_trajectories(episodes, seats)
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
     indices = np.arange(num_rows) - starts[trajectory] if num_rows else np.zeros(0, dtype=np.int64)
-    computed = set(registry.names("columns"))
-    known_columns = set(NAME_COLUMNS) | set(FLAG_COLUMNS) | {"logprob", "attempt"} | computed
+    plugin_columns = set(registry.names("columns"))
+    known_columns = set(NAME_COLUMNS) | set(FLAG_COLUMNS) | {"logprob", "attempt"} | plugin_columns
     for name in columns:
         if name not in known_columns:
             raise UnknownNameError("column of the turn table", name, sorted(known_columns))
-    tokens = np.ones(num_rows) if n_tokens is None else n_tokens
-    ids = {name: _number_entries(name, columns.get(name), num_rows) for name in NAME_COLUMNS}
+    token_counts = np.ones(num_rows) if n_tokens is None else n_tokens
+    codes = {name: _number_entries(name, columns.get(name), num_rows) for name in NAME_COLUMNS}
     seat_role, seat_names = _number_entries(
         "role", [f"seat {number}" for number in seats.tolist()], num_rows
     )
     flags: dict[str, Any] = {
         name: _flags(name, columns[name], num_rows) for name in FLAG_COLUMNS if name in columns
     }
-    role, role_names = ids["role"] if "role" in columns else (seat_role, seat_names)
+    role, role_names = codes["role"] if "role" in columns else (seat_role, seat_names)
     table = TurnTable(
         episode=episodes,
         group=_integers("group", np.zeros(num_rows) if group is None else group, num_rows),
         trajectory=trajectory,
-        game=ids["game"][0],
+        game=codes["game"][0],
         role=role,
         seat=seats,
-        agent=ids["agent"][0],
+        agent=codes["agent"][0],
         turn_index=_integers("turn_index", indices if turn_index is None else turn_index, num_rows),
         reward=rewards,
         done=flags.pop(
@@ -90,11 +90,11 @@ def table_of_arrays(
             if num_rows
             else np.zeros(0, dtype=bool),
         ),
-        state_key=ids["state_key"][0] if "state_key" in columns else np.arange(num_rows),
+        state_key=codes["state_key"][0] if "state_key" in columns else np.arange(num_rows),
         legal=flags.pop("legal", np.ones(num_rows, dtype=bool)),
-        n_tokens=_integers("n_tokens", tokens, num_rows),
-        action=ids["action"][0] if "action" in columns else None,
-        view=ids["view"][0] if "view" in columns else None,
+        n_tokens=_integers("n_tokens", token_counts, num_rows),
+        action=codes["action"][0] if "action" in columns else None,
+        view=codes["view"][0] if "view" in columns else None,
         logprob=_floats("logprob", columns["logprob"], num_rows) if "logprob" in columns else None,
         attempt=_integers("attempt", columns["attempt"], num_rows)
         if "attempt" in columns
@@ -103,14 +103,14 @@ def table_of_arrays(
             name: _floats(f"components[{name!r}]", values, num_rows)
             for name, values in (components or {}).items()
         },
-        game_names=ids["game"][1],
+        game_names=codes["game"][1],
         role_names=role_names,
-        agent_names=ids["agent"][1],
-        action_names=ids["action"][1],
-        view_names=ids["view"][1],
+        agent_names=codes["agent"][1],
+        action_names=codes["action"][1],
+        view_names=codes["view"][1],
         **flags,
     )
-    for name in sorted(columns.keys() & computed):
+    for name in sorted(columns.keys() & plugin_columns):
         num_values = int(table.n_tokens.sum()) if name in TOKEN_COLUMNS else num_rows
         values: npt.NDArray[Any] = _floats(name, columns[name], num_values)
         if name in INTEGER_COLUMNS:

@@ -6,7 +6,7 @@ sampled token if the module declares ``PER = "token"``. The module also declares
     REQUIRED_SERVICES
              parts of a run: "critic" (a value head), "reference" (the initial policy), "process"
              (the reward model), "tree" (exact evaluation of every game), "candidates" (a row for
-             every reply to a prompt), "playouts" (they start before and after every turn)
+             every reply to a prompt), "playouts" (starting before and after every turn)
     NEEDS    other columns, which are computed first
 
 ``standard.py`` holds many columns and declares these by the decorator ``column``.

@@ -46,19 +46,17 @@ def flag_turns(
     """
     games: dict[str, Any] = {}
     turn_keys: dict[int, set[tuple[int, int]]] = {}  # (seat, turn index) of the turns, by episode
-    for number, episode in enumerate(source.episodes):
+    for episode_index, episode in enumerate(source.episodes):
         key = repr(episode.environment)
         if key not in games:
             games[key] = environment_of(episode)
         indices = indices_of(games[key], episode) if episode.turns else ()
         turns = (episode.turns[index] for index in indices)
-        turn_keys[number] = {(turn.seat, turn.turn_index) for turn in turns}
-    index_of = {id(episode): index for index, episode in enumerate(source.episodes)}
+        turn_keys[episode_index] = {(turn.seat, turn.turn_index) for turn in turns}
+    index_of_episode = {id(episode): index for index, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
-    return np.array(
-        [
-            (turn.seat, turn.turn_index) in turn_keys[index_of[id(episode)]]
-            for episode, turn in rows
-        ],
-        dtype=bool,
-    )
+    flags = [
+        (turn.seat, turn.turn_index) in turn_keys[index_of_episode[id(episode)]]
+        for episode, turn in rows
+    ]
+    return np.array(flags, dtype=bool)

@@ -39,32 +39,31 @@ def find_trained_turns(game: Environment, episode: Episode) -> set[int]:
     all_conversations = conversations(game, episode)
     failed_turns = _turns_of_failed(all_conversations)
     leading_seats = _leading_seats(game)
-    of_lead = [
+    lead_conversations = [
         conversation for conversation in all_conversations if conversation.seat in leading_seats
     ]
-    malformed = [
-        conversation for conversation in all_conversations if conversation.end == "malformed"
-    ]
     forfeits = [
-        conversation for conversation in malformed if conversation.seat == episode.forfeited_by
+        conversation
+        for conversation in all_conversations
+        if conversation.end == "malformed" and conversation.seat == episode.forfeited_by
     ]
-    answer_conversation = forfeits[0] if forfeits else of_lead[-1]
+    answer_conversation = forfeits[0] if forfeits else lead_conversations[-1]
     if answer_conversation.end != "malformed":
-        return _turns_of_failed(of_lead) or {*range(len(episode.turns))} - failed_turns
+        return _turns_of_failed(lead_conversations) or {*range(len(episode.turns))} - failed_turns
     last_turn = answer_conversation.turns[-1]
-    trained = set[int]()
+    trained_turns = set[int]()
     if episode.turns[last_turn].truncated:
         failed_turns |= {*answer_conversation.turns}
     else:
-        trained = {last_turn}
+        trained_turns = {last_turn}
     last_turns = (conversation.turns[-1] for conversation in all_conversations)
     repeating_turns = {index for index in last_turns if _is_repetition(episode, index)}
-    return trained | (repeating_turns or failed_turns)
+    return trained_turns | (repeating_turns or failed_turns)
 
 
 def _turns_of_failed(conversations: list[Conversation]) -> set[int]:
-    failed = (conversation for conversation in conversations if conversation.end in FAILED)
-    return {index for conversation in failed for index in conversation.turns}
+    turns = (conversation.turns for conversation in conversations if conversation.end in FAILED)
+    return {index for indices in turns for index in indices}
 
 
 def _is_repetition(episode: Episode, index: int) -> bool:
@@ -77,8 +76,8 @@ def _leading_seats(game: Environment) -> set[int]:
     leads = {seat for seat in seats if game.leads(seat)} if isinstance(game, HasLeads) else set()
     if not leads and game.num_seats > 1:
         raise CreditError(
-            f"{game.name}: none of its {game.num_seats} seats leads, and WideSeek-R1 trains an "
-            "episode by the end of its lead; play wide_search or dag_search, or write trains: "
-            "unfailed."
+            f"{game.name}: none of its {game.num_seats} seats leads, but WideSeek-R1 selects "
+            "turns by the end of the lead's conversation; play wide_search or dag_search, or "
+            "write trains: unfailed."
         )
     return leads or {0}

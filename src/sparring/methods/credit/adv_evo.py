@@ -74,12 +74,13 @@ def _team_ids(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | Non
     roles = turns.role[starts]
     if teams is None:
         return roles
-    missing = sorted({turns.role_names[role] for role in np.unique(roles).tolist()} - set(teams))
-    if missing:
+    role_names = {turns.role_names[role] for role in np.unique(roles).tolist()}
+    missing_roles = sorted(role_names - set(teams))
+    if missing_roles:
         names = ", ".join(f"{role}: {team}" for role, team in teams.items())
         raise CreditError(
-            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{names}}}; "
-            f"write {missing[0]}: TEAM as well."
+            f"credit 'adv_evo': role {missing_roles[0]!r} has no team in teams={{{names}}}; "
+            f"add {missing_roles[0]}: TEAM."
         )
     team_number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
     team_of_role = np.array(

@@ -30,7 +30,7 @@ def advantage_alignment(
     baseline: Literal["turn", "start"] = "turn",
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Favour actions that help an opponent after the seat's gains, so that learners cooperate.
+    """Reward actions that help an opponent once the seat has gained, so that learners cooperate.
 
     What: The seat's advantage, plus the opponents' advantage weighted by the seat's advantages so
     far.
@@ -40,7 +40,7 @@ def advantage_alignment(
         A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t
     A1 are the seat's advantages. A2 is the sum of the other trained seats' advantages at their own
     turn t of the same episode; it is 0 where they have none. Each seat's advantage is
-        A = G_t - mean of G_t of the others of the (group, role) that have a turn t
+        A = G_t - mean of G_t over the other trajectories of the (group, role) with a turn t
     with G_t the discounted return from turn t.
     Shapes: advantages [N].
     Pitfalls:
@@ -80,10 +80,10 @@ def advantage_alignment(
             leave_one_out_mean(returns[starts], groups, num_groups), turns
         )
     turn_ids, num_turn_ids = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
-    others = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages
+    other_sums = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages
     advantages = align_advantages(
         seat_advantages,
-        others,
+        other_sums,
         turns.trajectory,
         beta=beta,
         gamma=gamma,
@@ -100,7 +100,7 @@ def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArra
 
 def align_advantages(
     advantages: FloatArray,
-    others: FloatArray,
+    other_sums: FloatArray,
     trajectory: IntArray,
     *,
     beta: float,
@@ -109,11 +109,11 @@ def align_advantages(
 ) -> FloatArray:
     """Return A*_t, the seat's advantages aligned with those of the others, [N].
 
-        A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * others_t
+        A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * other_advantages_t
 
     Args:
         advantages: the seat's advantages A, [N].
-        others: the other seats' advantages at the same time, [N].
+        other_sums: sum of the other seats' advantages at the same time, [N].
         trajectory: trajectory of each turn, [N], non-decreasing.
         beta: weight of the alignment.
         gamma: discount per turn.
@@ -122,4 +122,4 @@ def align_advantages(
     # sum over k <= t of gamma^(t-k) A_k
     discounted_sums = backward_recurrence(advantages[::-1], gamma, trajectory[::-1])[::-1]
     past_sums = discounted_sums - advantages
-    return advantages + beta * (gamma if extra_discount else 1.0) * past_sums * others
+    return advantages + beta * (gamma if extra_discount else 1.0) * past_sums * other_sums

@@ -74,15 +74,15 @@ def positions(trajectory: IntArray) -> IntArray:
 def mean_over_trajectories(
     values: FloatArray, ids: IntArray, num_ids: int, trajectory: IntArray
 ) -> FloatArray:
-    """Return the mean of a trajectory's value over the trajectories of each id, [count].
+    """Return the mean of a trajectory's value over the trajectories of each id, [num_ids].
 
     A repeated id counts once per trajectory.
 
     Args:
-        values: float64 [N], equal over the rows of a trajectory.
-        ids: int64 [N].
+        values: value of each row, equal over the rows of a trajectory, [N].
+        ids: id of each row, [N].
         num_ids: number of ids.
-        trajectory: int64 [N].
+        trajectory: trajectory of each row, [N].
     """
     rows = _first_rows(ids, trajectory)
     return group_mean(values[rows], ids[rows], num_ids)

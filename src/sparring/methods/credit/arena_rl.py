@@ -85,11 +85,11 @@ def _tournament_scores(
             continue
         members = np.take_along_axis(rows, np.argsort(-returns[rows], axis=1), axis=1)
         is_worse = differs_from_previous(returns[members])
-        first, pattern = distinct_rows(is_worse)
+        example_rows, pattern_of_group = distinct_rows(is_worse)
         pattern_scores = np.stack(
-            [_scores_of_pattern(is_worse[row], scheme) for row in first.tolist()]
+            [_scores_of_pattern(is_worse[row], scheme) for row in example_rows.tolist()]
         )
-        scores[members] = pattern_scores[pattern]
+        scores[members] = pattern_scores[pattern_of_group]
     return scores
 
 

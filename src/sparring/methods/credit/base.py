@@ -93,7 +93,7 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
     return column
 
 
-def adapted(plugin: Plugin) -> Callable[..., Credit]:
+def adapt(plugin: Plugin) -> Callable[..., Credit]:
     """Return an estimator as a function of table and state that returns a Credit.
 
     An estimator without state may be a function of the table that returns advantages, [N], or one
@@ -101,8 +101,8 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
     """
     parameters = inspect.signature(plugin.function).parameters.values()
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [parameter for parameter in parameters if parameter.kind in by_position]
-    if len(positional) != 1:
+    positional_parameters = [parameter for parameter in parameters if parameter.kind in by_position]
+    if len(positional_parameters) != 1:
         return plugin.function
 
     def with_state(turns: TurnTable, state: Mapping[str, Any], **options: Any) -> Credit:
@@ -127,22 +127,20 @@ def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: 
         raise PluginError(
             f"The {estimator} must return a Credit; it returned {type(credit).__name__}."
         )
-    tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
+    num_tokens, num_rows = int(turns.n_tokens.sum()), len(turns.reward)
     by_token = "token_value" in estimator.needs and "value" not in estimator.needs
-    _check_column(
-        estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows
-    )
+    length = num_tokens if credit.level == "token" else num_rows
+    _check_column(estimator, "advantages", credit.advantages, length)
     if credit.value_targets is not None:
-        _check_column(
-            estimator, "value_targets", credit.value_targets, tokens if by_token else rows
-        )
+        length = num_tokens if by_token else num_rows
+        _check_column(estimator, "value_targets", credit.value_targets, length)
     if credit.baselines is not None:
-        _check_column(estimator, "baselines", credit.baselines, rows)
+        _check_column(estimator, "baselines", credit.baselines, num_rows)
     if credit.trained is not None:
         mask = np.asarray(credit.trained)
-        if mask.shape != (rows,) or mask.dtype != bool:
+        if mask.shape != (num_rows,) or mask.dtype != bool:
             raise PluginError(
-                f"The {estimator} must return trained as booleans of shape ({rows},) here; it "
+                f"The {estimator} must return trained as booleans of shape ({num_rows},) here; it "
                 f"returned {mask.dtype} of shape {mask.shape}."
             )
 
@@ -201,9 +199,9 @@ def turn_keys(turns: TurnTable) -> tuple[IntArray, ...]:
     Further columns separate memories, notes and attempts. Rows that are equal in all columns are
     comparable turns of episodes with one initial state.
     """
-    optional = (turns.memory, turns.attempt, turns.note)
-    present = tuple(column.astype(np.int64) for column in optional if column is not None)
-    return (turns.group, turns.role, turns.turn_index, *present)
+    optional_columns = (turns.memory, turns.attempt, turns.note)
+    columns = tuple(column.astype(np.int64) for column in optional_columns if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *columns)
 
 
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
@@ -272,9 +270,10 @@ def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> Flo
     return np.where(cut, value, reward)
 
 
-def whiten_known(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
+def whiten_known(advantages: FloatArray, is_unknown: BoolArray) -> FloatArray:
     """Return advantages with mean 0 and deviation 1 over known turns; unknown turns get 0."""
-    valid = advantages[~unknown]
-    if len(valid) < 2:
+    known_values = advantages[~is_unknown]
+    if len(known_values) < 2:
         return advantages
-    return np.where(unknown, 0.0, (advantages - valid.mean()) / (valid.std(ddof=1) + 1e-8))
+    deviation = known_values.std(ddof=1) + 1e-8
+    return np.where(is_unknown, 0.0, (advantages - known_values.mean()) / deviation)

@@ -25,10 +25,10 @@ def candidate_value(turns: TurnTable) -> Credit:
     Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) uses such scores as preferences.
     Verified by: tests/methods/credit/test_exact_values.py.
     """
-    value, judged = turns.candidate_value, turns.candidate_judged
-    assert value is not None and judged is not None
+    value, is_judged = turns.candidate_value, turns.candidate_judged
+    assert value is not None and is_judged is not None
     return Credit(
-        advantages=np.where(judged, value, 0.0),
-        trained=judged.astype(bool),
-        metrics={"judged": float(judged.mean()) if len(judged) else 0.0},
+        advantages=np.where(is_judged, value, 0.0),
+        trained=is_judged.astype(bool),
+        metrics={"judged": float(is_judged.mean()) if len(is_judged) else 0.0},
     )

@@ -41,7 +41,7 @@ def coma(
         A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a')
     With "table"
         Q(s, a) = W / n
-        n <- decay n + times (s, a) was played
+        n <- decay n + number of turns that played (s, a)
         W <- decay W + sum of the discounted returns that followed
     this batch included. policy(a | s) is how often a was played among this batch's turns in s. With
     "exact"

@@ -59,8 +59,8 @@ def copo(
     role_of_group = np.zeros(num_groups, dtype=np.int64)
     role_of_group[ids] = roles[starts]
     means = group_mean(returns, ids, num_groups)
-    between_groups = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
-    within_group = standardise(returns, ids, num_groups, epsilon=epsilon)
-    advantages = local_weight * within_group + (1.0 - local_weight) * between_groups
+    group_advantages = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
+    member_advantages = standardise(returns, ids, num_groups, epsilon=epsilon)
+    advantages = local_weight * member_advantages + (1.0 - local_weight) * group_advantages
     metrics = {"local_weight": float(local_weight.mean())} if len(local_weight) else {}
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)

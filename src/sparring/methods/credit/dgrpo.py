@@ -64,8 +64,8 @@ def dgrpo(
     ids = groups[starts]
     means = group_mean(returns, ids, num_groups)
     scaled_means = np.clip((means - worst) / (best - worst), 0.0, 1.0)
-    relative = centre(returns, ids, num_groups)
+    relative_returns = centre(returns, ids, num_groups)
     if divide_by_std:
-        relative = standardise(returns, ids, num_groups, epsilon=epsilon)
-    advantages = (1.0 + strength * (1.0 - scaled_means))[ids] * relative
+        relative_returns = standardise(returns, ids, num_groups, epsilon=epsilon)
+    advantages = (1.0 + strength * (1.0 - scaled_means))[ids] * relative_returns
     return Credit(advantages=broadcast_to_turns(advantages, turns))

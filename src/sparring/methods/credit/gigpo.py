@@ -69,7 +69,7 @@ def gigpo(
 
     Raises:
         CreditError: the anchor's column is missing.
-        ConfigError: ``similarity`` without texts.
+        ConfigError: ``similarity`` is set and ``anchor`` is not "view".
     """
     groups, num_groups = anchor_groups(turns, "gigpo", anchor, similarity)
     episode_advantages = grpo(

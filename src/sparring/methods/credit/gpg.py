@@ -15,8 +15,8 @@ def gpg(turns: TurnTable) -> Credit:
     """Subtract the group's mean, and rescale for groups of equal returns.
 
     What: Centred returns, divided by the share of trajectories whose group has unequal returns.
-    When to use: as ``grpo`` without the division, when in many groups all are right or all wrong,
-    and the step should not shrink with them.
+    When to use: as ``grpo`` without the division, if many groups are all right or all wrong, and
+    such groups should not shrink the step.
     Mathematics:
         A_i = B / (B - M) * (R_i - mean_g R)
     with B trajectories in the batch, M of them in groups of equal returns.

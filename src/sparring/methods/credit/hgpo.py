@@ -81,19 +81,19 @@ def hgpo(
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     tolerance = RELATIVE_TOLERANCE * np.abs(returns).max(initial=0.0)
-    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    weighted_sum, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
-        total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
-        weights[:] = 1.0 if count_zeros else np.abs(total) > RELATIVE_TOLERANCE
+        weighted_sum = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
+        weights[:] = 1.0 if count_zeros else np.abs(weighted_sum) > RELATIVE_TOLERANCE
     for length, rows, groups, num_groups in _groups_by_length(turns, history + 1, anchor):
         values = centre(returns[rows], groups, num_groups)
         has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > tolerance
         if divide_by_std:
             values = values / _deviation(values, groups, num_groups, tolerance, epsilon)[groups]
         weight = np.where(has_value, (length + 1.0) ** alpha, 0.0)
-        total[rows] += weight * values
+        weighted_sum[rows] += weight * values
         weights[rows] += weight
-    return Credit(advantages=total / np.where(weights > 0, weights, 1.0))
+    return Credit(advantages=weighted_sum / np.where(weights > 0, weights, 1.0))
 
 
 def _groups_by_length(

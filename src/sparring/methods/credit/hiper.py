@@ -34,7 +34,7 @@ def hiper(
     normalise: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Credit turns up to the end of their segment, and its first turn with the whole segment.
+    """Credit a turn up to the end of its segment, and the first turn for the whole segment.
 
     What: The turns of a trajectory form segments. The low level sums temporal differences within a
     segment; at its end the critic's value of the next segment is used. The high level does the same
@@ -97,8 +97,8 @@ def hiper(
     )
     targets = value + _mix_levels(low, high, is_segment_start, high_share)
     if normalise:
-        unknown = is_truncated.astype(np.int64)  # a group of their own, all 0
-        low, high = standardise(low, unknown, 2), standardise(high, unknown[is_segment_start], 2)
+        ids = is_truncated.astype(np.int64)  # truncated turns are a group of 0s
+        low, high = standardise(low, ids, 2), standardise(high, ids[is_segment_start], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
     advantages = _mix_levels(low, high, is_segment_start, high_share)
     return Credit(advantages=advantages, value_targets=targets, metrics=metrics)
@@ -108,7 +108,7 @@ def hierarchical_advantages(
     reward: FloatArray,
     value_low: FloatArray,
     value_high: FloatArray,
-    opens: BoolArray,
+    is_segment_start: BoolArray,
     trajectory: IntArray,
     *,
     gamma: float,
@@ -121,13 +121,13 @@ def hierarchical_advantages(
         reward: rewards of the turns, [N].
         value_low: low critic before each turn, [N].
         value_high: high critic before each turn that opens a segment, [K].
-        opens: whether the turn starts a segment, as the first turn of each trajectory does, [N].
+        is_segment_start: whether the turn is the first one of a segment or trajectory, [N].
         trajectory: trajectory of each turn, [N], non-decreasing.
         gamma: discount per turn.
         lam_turn: decay of differences within a segment.
         lam_segment: decay of differences between segments.
     """
-    segment, starts = np.cumsum(opens) - 1, np.flatnonzero(opens)
+    segment, starts = np.cumsum(is_segment_start) - 1, np.flatnonzero(is_segment_start)
     next_value = value_low.copy()
     next_value[starts] = value_high
     low = reward + gamma * next_values(next_value, trajectory) - value_low
@@ -156,9 +156,9 @@ def _segment_starts(
 
 
 def _mix_levels(
-    low: FloatArray, high: FloatArray, opens: BoolArray, high_share: float
+    low: FloatArray, high: FloatArray, is_segment_start: BoolArray, high_share: float
 ) -> FloatArray:
     """Return A_low, mixed with A_high at the first turn of each segment."""
-    mixed = low.copy()
-    mixed[opens] = (1.0 - high_share) * low[opens] + high_share * high
-    return mixed
+    advantages = low.copy()
+    advantages[is_segment_start] = (1.0 - high_share) * low[is_segment_start] + high_share * high
+    return advantages

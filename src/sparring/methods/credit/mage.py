@@ -33,12 +33,12 @@ class Attempts:
 
     Attributes:
         rows: rows of the table that are turns of attempts, in order, [P].
-        attempt: number of each such turn's attempt, non-decreasing, [P].
+        attempt: index of the attempt of each turn in ``rows``, non-decreasing, [P].
         starts: index of each attempt's first turn in ``rows``, [K].
         lengths: number of turns of each attempt, [K].
-        sequence: number of each attempt's sequence, [K].
-        number: number of each attempt in its sequence, from 0, [K].
-        order: order of attempts by sequence and number, [K].
+        sequence: index of each attempt's sequence, [K].
+        rank: index of each attempt in its sequence, from 0, [K].
+        order: order of attempts by sequence and rank, [K].
         notes: rows of the table that are notes between attempts, [M].
         next_attempt: attempt that follows each note, or -1, [M].
     """
@@ -48,7 +48,7 @@ class Attempts:
     starts: IntArray
     lengths: IntArray
     sequence: IntArray
-    number: IntArray
+    rank: IntArray
     order: IntArray
     notes: IntArray
     next_attempt: IntArray
@@ -89,16 +89,16 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
     starts = trajectory_starts(attempt_ids)
     sequence = turns.trajectory[rows[starts]]
     # the attempt of the first turn after each note, within the same trajectory
-    following = np.searchsorted(rows, notes)
-    next_attempts = np.append(attempt_ids, -1)[following]
-    has_next = np.append(turns.trajectory[rows], -1)[following] == turns.trajectory[notes]
+    next_indices = np.searchsorted(rows, notes)
+    next_attempts = np.append(attempt_ids, -1)[next_indices]
+    has_next = np.append(turns.trajectory[rows], -1)[next_indices] == turns.trajectory[notes]
     return Attempts(
         rows=rows,
         attempt=attempt_ids,
         starts=starts,
         lengths=np.diff(np.append(starts, len(rows))),
         sequence=sequence,
-        number=attempt[rows[starts]],
+        rank=attempt[rows[starts]],
         order=np.arange(len(starts)),
         notes=notes,
         next_attempt=np.where(has_next, next_attempts, -1),
@@ -110,17 +110,17 @@ def _attempts_by_episode(turns: TurnTable, length: int) -> Attempts:
     groups, _ = group_ids(turns.group[starts], turns.role[starts], turns.seat[starts])
     order = np.lexsort((turns.episode[starts], groups))
     group_starts = trajectory_starts(groups[order])
-    rank = np.empty(len(order), dtype=np.int64)
+    episode_ranks = np.empty(len(order), dtype=np.int64)
     lengths = np.diff(np.append(group_starts, len(order)))
-    rank[order] = np.arange(len(order)) - np.repeat(group_starts, lengths)
-    sequence, _ = group_ids(groups, rank // length)
+    episode_ranks[order] = np.arange(len(order)) - np.repeat(group_starts, lengths)
+    sequence, _ = group_ids(groups, episode_ranks // length)
     return Attempts(
         rows=np.arange(len(turns.reward)),
         attempt=turns.trajectory,
         starts=starts,
         lengths=np.diff(np.append(starts, len(turns.reward))),
         sequence=sequence,
-        number=rank % length,
+        rank=episode_ranks % length,
         order=order,
         notes=np.zeros(0, dtype=np.int64),
         next_attempt=np.zeros(0, dtype=np.int64),
@@ -153,7 +153,7 @@ def return_gains(attempts: Attempts, returns: FloatArray) -> FloatArray:
     return gains
 
 
-def at_the_end(attempts: Attempts, values: FloatArray) -> FloatArray:
+def pay_last_turns(attempts: Attempts, values: FloatArray) -> FloatArray:
     """Return one value per attempt as a reward of its last turn, [P]."""
     reward = np.zeros(len(attempts.rows))
     reward[attempts.ends] = values
@@ -186,13 +186,13 @@ def step_returns(
     first_returns = decay * reward[attempts.ends] if last_only else returns[attempts.starts]
     factor = decay * gamma_episode if discounted else np.full(len(decay), gamma_episode)
     totals = backward_recurrence(first_returns[order], factor[order], sequence)
-    later = np.empty(len(first_returns))
-    later[order] = gamma_episode * next_values(totals, sequence)
+    later_returns = np.empty(len(first_returns))
+    later_returns[order] = gamma_episode * next_values(totals, sequence)
     if not discounted:
-        return returns + later[attempts.attempt]
-    combined = reward.copy()
-    combined[attempts.ends] += later
-    return discounted_returns(combined, attempts.attempt, gamma=gamma)
+        return returns + later_returns[attempts.attempt]
+    reward_with_later = reward.copy()
+    reward_with_later[attempts.ends] += later_returns
+    return discounted_returns(reward_with_later, attempts.attempt, gamma=gamma)
 
 
 NEEDS_BY = {"per_opponent": {True: {"opponents"}}}
@@ -315,14 +315,14 @@ def mage(
         CreditError: the anchor's column or the part ``outcome`` is missing, or attempts are not in
             order.
     """
-    summed = turns.reward if outcome is None else component(turns, "mage", outcome)
+    reward = turns.reward if outcome is None else component(turns, "mage", outcome)
     table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = split_rewards(table, summed)
+    rewards, note_rewards = split_rewards(table, reward)
     returns, differential = trajectory_sums(rewards, table.attempt), pay == "differential"
     gains = return_gains(table, returns) if differential else returns
     later_returns = step_returns(
         table,
-        at_the_end(table, gains) if differential else rewards,
+        pay_last_turns(table, gains) if differential else rewards,
         gamma,
         gamma_episode,
         last_only=differential,
@@ -333,11 +333,11 @@ def mage(
     options = over == "turns", note_zeros, keep_lone
     advantages = _attempt_advantages(table, gains, groups, num_groups, options)
     if outcome is not None:
-        advantages += _centre(turns.reward - summed, groups, num_groups, keep_lone)
+        advantages += _centre(turns.reward - reward, groups, num_groups, keep_lone)
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
-    turn_advantages = centre(_with_notes(table, later_returns, note_rewards), anchors, num_anchors)
+    turn_advantages = centre(_add_notes(table, later_returns, note_rewards), anchors, num_anchors)
     return Credit(advantages=advantages + step_weight * turn_advantages)
 
 
@@ -348,7 +348,7 @@ def _comparison_keys(
     keys: list[IntArray] = []
     if by_attempt:
         attempt_index = np.zeros(len(turns.reward), dtype=np.int64)
-        attempt_index[attempts.rows] = attempts.number[attempts.attempt]
+        attempt_index[attempts.rows] = attempts.rank[attempts.attempt]
         if turns.attempt is not None:
             attempt_index[attempts.notes] = turns.attempt[attempts.notes]
         keys.append(attempt_index)
@@ -374,25 +374,23 @@ def _attempt_advantages(
         values = np.append(values, np.zeros(len(attempts.notes)))
     centred = _centre(values, groups[rows], num_groups, keep_lone)
     result = np.zeros(len(groups))
-    of_attempts, of_notes = centred[:num_entries], centred[num_entries:]
-    result[attempts.rows] = of_attempts if over_turns else of_attempts[attempts.attempt]
+    attempt_values, note_values = centred[:num_entries], centred[num_entries:]
+    result[attempts.rows] = attempt_values if over_turns else attempt_values[attempts.attempt]
     if note_zeros:
-        result[attempts.notes] = of_notes
+        result[attempts.notes] = note_values
     return result
 
 
 def _centre(values: FloatArray, ids: IntArray, num_groups: int, keep_lone: bool) -> FloatArray:
     """Return values minus their group's mean; a single value stays if ``keep_lone``."""
-    centred = centre(values, ids, num_groups)
-    return (
-        np.where(group_counts(ids, num_groups)[ids] == 1, values, centred) if keep_lone else centred
-    )
+    is_lone = group_counts(ids, num_groups)[ids] == 1
+    return np.where(is_lone & keep_lone, values, centre(values, ids, num_groups))
 
 
-def _with_notes(attempts: Attempts, later: FloatArray, note_rewards: FloatArray) -> FloatArray:
+def _add_notes(attempts: Attempts, values: FloatArray, note_rewards: FloatArray) -> FloatArray:
     """Return the return from every turn on, with notes, [N]."""
     returns = np.zeros(len(attempts.rows) + len(attempts.notes))
-    returns[attempts.rows], returns[attempts.notes] = later, note_rewards
+    returns[attempts.rows], returns[attempts.notes] = values, note_rewards
     has_next = attempts.next_attempt >= 0
-    returns[attempts.notes[has_next]] = later[attempts.starts[attempts.next_attempt[has_next]]]
+    returns[attempts.notes[has_next]] = values[attempts.starts[attempts.next_attempt[has_next]]]
     return returns

@@ -39,10 +39,10 @@ def mars(
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
     Pitfalls:
         - The mean over turns gives long episodes more weight.
-        - The variant "as_released" is for comparison only; it depends on the number of later
-          tokens, and mixes games; it subtracts the mean per player from turn rewards, whitens token
-          rewards over the batch, and sums them backwards over tokens. Then it subtracts, per
-          player, the mean of the distinct values over all games, and whitens again.
+        - The variant "as_released" is for comparison only: advantages depend on the number of later
+          tokens, and games are mixed. The code subtracts the mean per player from turn rewards,
+          whitens token rewards over the batch, and sums them backwards over tokens. Then the code
+          subtracts, per player, the mean of the distinct values over all games, and whitens again.
         - The authors' code pads rows to a fixed length, so the 0 after a row's last reply is one of
           the distinct values. Here this 0 always counts, because rows should not fill the length.
         - With ``gamma`` below 1 the authors' code also discounts over prompt tokens between a
@@ -81,7 +81,7 @@ def mars(
 def _normalise(
     returns: FloatArray, groups: IntArray, num_groups: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (returns minus their group's mean, divided as ``scale`` says, and that mean)."""
+    """Return (returns minus their group's mean, scaled by ``scale``, and the means), [N] each."""
     centred = centre(returns, groups, num_groups)
     baselines = returns - centred
     if scale == "std":

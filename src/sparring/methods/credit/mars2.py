@@ -71,10 +71,10 @@ def mars2(
     states, num_states = anchor_groups(turns, "mars2", "state_key")
     nodes, num_nodes = node_groups(turns, "mars2", states)
     rewards = group_mean(broadcast_to_turns(trajectory_returns(turns)[0], turns), nodes, num_nodes)
-    state_of = np.zeros(num_nodes, dtype=np.int64)
-    state_of[nodes] = states
-    siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
-    has_siblings = (group_counts(state_of, num_states) > 1)[states]
+    state_of_node = np.zeros(num_nodes, dtype=np.int64)
+    state_of_node[nodes] = states
+    siblings = leave_one_out_mean(rewards, state_of_node, num_states)[nodes]
+    has_siblings = (group_counts(state_of_node, num_states) > 1)[states]
     values = rewards[nodes]
     shaped_rewards = values + weight * (
         values
@@ -101,6 +101,6 @@ def _baseline(
     A row with neither gets its reward.
     """
     parent = np.append(values[:1], values[:-1])
-    mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
-    single = np.where(has_parent, parent, np.where(has_siblings, siblings, values))
-    return np.where(has_parent & has_siblings, mixed, single)
+    both_terms = (1.0 - sibling_share) * parent + sibling_share * siblings
+    one_term = np.where(has_parent, parent, np.where(has_siblings, siblings, values))
+    return np.where(has_parent & has_siblings, both_terms, one_term)

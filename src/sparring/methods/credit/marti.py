@@ -91,12 +91,12 @@ def marti(
     changes = np.zeros_like(scaled)
     if num_agents:
         changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
-    shaped = returns + alpha * (high - low) * changes
+    rewards = returns + alpha * (high - low) * changes
     if baseline != "none":
         groups, num_groups = (
             start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
         )
-        shaped = shaped - leave_one_out_mean(shaped, groups[starts], num_groups)
+        rewards = rewards - leave_one_out_mean(rewards, groups[starts], num_groups)
     increments = zip(
         names,
         records,
@@ -109,7 +109,7 @@ def marti(
     }
     new_state = {**state, **new_records}
     metrics = {f"record/{name}": record[1] / record[0] for name, record in new_state.items()}
-    return Credit(advantages=broadcast_to_turns(shaped, turns), state=new_state, metrics=metrics)
+    return Credit(advantages=broadcast_to_turns(rewards, turns), state=new_state, metrics=metrics)
 
 
 def _shaping(

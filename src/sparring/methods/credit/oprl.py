@@ -87,14 +87,15 @@ def oprl(
     newer_column, older_column = COMPARED_COLUMNS[model]
     returns, starts = trajectory_returns(turns)
     groups, num_groups = start_groups(turns)
-    steps = beta * (turns.column(newer_column) - turns.column(older_column))
-    of_trajectory = _relative_to_group(returns, groups[starts], num_groups, form)
-    by_episode = broadcast_to_turns(of_trajectory, turns)
-    by_step = _relative_to_group(steps, groups, num_groups, form)
+    step_rewards = beta * (turns.column(newer_column) - turns.column(older_column))
+    trajectory_advantages = _relative_to_group(returns, groups[starts], num_groups, form)
+    episode_advantages = broadcast_to_turns(trajectory_advantages, turns)
+    step_advantages = _relative_to_group(step_rewards, groups, num_groups, form)
     metrics = {}
-    if len(steps):
-        metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
-    return Credit(advantages=by_episode + alpha * by_step, metrics=metrics)
+    if len(step_rewards):
+        mean, deviation = float(step_rewards.mean()), float(step_rewards.std())
+        metrics = {"step_reward_mean": mean, "step_reward_std": deviation}
+    return Credit(advantages=episode_advantages + alpha * step_advantages, metrics=metrics)
 
 
 def _relative_to_group(

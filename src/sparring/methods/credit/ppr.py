@@ -90,10 +90,10 @@ def ppr(
         )
     process_rewards, payoffs = component(turns, "ppr", process), component(turns, "ppr", outcome)
     outcomes = trajectory_sums(payoffs, turns.trajectory)
-    shares = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
-    scaled_process, share = process_rewards / largest_process, broadcast_to_turns(shares, turns)
-    centred = _centre_and_sum(scaled_process, share, turns, centring)
-    reward = turns.reward - process_rewards - payoffs + centred
+    scaled_outcomes = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
+    turn_outcomes = broadcast_to_turns(scaled_outcomes, turns)
+    sums = _centre_and_sum(process_rewards / largest_process, turn_outcomes, turns, centring)
+    reward = turns.reward - process_rewards - payoffs + sums
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, num_groups = start_groups(turns)
     advantages = centre(returns, groups, num_groups)
@@ -103,13 +103,13 @@ def ppr(
 
 
 def _centre_and_sum(
-    scores: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
+    scores: FloatArray, outcomes: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
 ) -> FloatArray:
     if centring == "half":
         is_last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scores)]
-        return scores - 0.5 + np.where(is_last, share - 0.5, 0.0)
+        return scores - 0.5 + np.where(is_last, outcomes - 0.5, 0.0)
     trajectories, num_groups = group_ids(turns.trajectory)
     means = np.bincount(trajectories, weights=scores, minlength=num_groups) / np.maximum(
         group_counts(trajectories, num_groups), 1
     )
-    return scores - means[trajectories] + share
+    return scores - means[trajectories] + outcomes

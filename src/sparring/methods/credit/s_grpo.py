@@ -17,7 +17,7 @@ GROUP_RELATIVE = True
 def s_grpo(
     turns: TurnTable, *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens"
 ) -> Credit:
-    """Reward the shortest success of a group with 1, and each longer success with half of the last.
+    """Reward a group's shortest success with 1, and each longer one with half of the one before.
 
     What: Short successes get the largest rewards. The members of a group are the exits of a serial
     group, in order of length.

@@ -60,7 +60,7 @@ def shapley(
             teams with one payoff, or their "sum", for seats with their own payoffs.
         empty: v of the empty coalition, the worth without the learner, in reward units; the
             default is 0.
-        baseline: true subtracts the phi_i for the running mean of v(S), which lowers the variance.
+        baseline: true subtracts phi_i of the running mean of v(S), which lowers the variance.
             False (default) does not.
         decay: factor per batch on the running sums behind v, above 0 and at most 1. 1 forgets
             nothing; the default 0.95 averages over about 20 batches.
@@ -74,13 +74,13 @@ def shapley(
     largest = int(group_counts(episodes, num_episodes).max(initial=0))
     if seats.max(initial=0) >= 62 or largest > MAX_PLAYERS:
         raise CreditError(
-            f"credit 'shapley': {largest} seats of one episode learn; the exact value is for at "
-            f"most {MAX_PLAYERS} of seats 0 to 61."
+            f"credit 'shapley': {largest} seats of one episode learn; train at most "
+            f"{MAX_PLAYERS} seats, with numbers from 0 to 61."
         )
     masks = np.zeros(num_episodes, dtype=np.int64)
     np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
-    game_of = np.zeros(num_episodes, dtype=np.int64)
-    game_of[episodes] = games
+    game_ids = np.zeros(num_episodes, dtype=np.int64)
+    game_ids[episodes] = games
     worths = group_sum(returns, episodes, num_episodes)
     if worth == "mean":
         worths = worths / np.maximum(group_counts(episodes, num_episodes), 1)
@@ -88,8 +88,8 @@ def shapley(
         game: {name: (entry[0], entry[1]) for name, entry in table.items()}
         for game, table in state.items()
     }
-    shares = _shares(turns, old_worths, (seats, episodes, masks, game_of), worths, empty, baseline)
-    new_worths = _update_worths(turns, old_worths, masks, game_of, worths, decay)
+    shares = _shares(turns, old_worths, (seats, episodes, masks, game_ids), worths, empty, baseline)
+    new_worths = _update_worths(turns, old_worths, masks, game_ids, worths, decay)
     lengths = np.diff(np.append(starts, len(turns.reward)))
     return Credit(
         advantages=np.repeat(shares, lengths), state=new_worths, metrics=_metrics(new_worths, empty)
@@ -104,13 +104,13 @@ def _shares(
     empty: float,
     baseline: bool,
 ) -> FloatArray:
-    seats, episodes, masks, game_of = columns
+    seats, episodes, masks, game_ids = columns
     shares = np.zeros(len(seats))
-    coalition_ids, num_coalitions = group_ids(game_of, masks)
+    coalition_ids, num_coalitions = group_ids(game_ids, masks)
     coalition_of_row = coalition_ids[episodes] if len(episodes) else episodes
     for coalition in range(num_coalitions):
         example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
+        game, members = turns.game_names[int(game_ids[example])], _members(int(masks[example]))
         rows = np.flatnonzero(coalition_of_row == coalition)
         table, equal_shares = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
@@ -135,17 +135,17 @@ def _worths(
         if entry is not None:
             values[mask] = entry[1] / entry[0]
     values[0], values[-1] = empty, total
-    of_size = [values[coalition_sizes == size] for size in range(n + 1)]
-    sizes = [size for size in range(n + 1) if not np.isnan(of_size[size]).all()]
-    by_size = np.interp(coalition_sizes, sizes, [np.nanmean(of_size[size]) for size in sizes])
-    return np.where(np.isnan(values), by_size, values)
+    values_by_size = [values[coalition_sizes == size] for size in range(n + 1)]
+    sizes = [size for size in range(n + 1) if not np.isnan(values_by_size[size]).all()]
+    means = [np.nanmean(values_by_size[size]) for size in sizes]
+    return np.where(np.isnan(values), np.interp(coalition_sizes, sizes, means), values)
 
 
 def _update_worths(
     turns: TurnTable,
     tables: Worths,
     masks: IntArray,
-    game_of: IntArray,
+    game_ids: IntArray,
     worths: FloatArray,
     decay: float,
 ) -> dict[str, Any]:
@@ -153,12 +153,12 @@ def _update_worths(
         game: {name: [decay * record[0], decay * record[1]] for name, record in table.items()}
         for game, table in tables.items()
     }
-    coalition_ids, num_coalitions = group_ids(game_of, masks)
+    coalition_ids, num_coalitions = group_ids(game_ids, masks)
     counts = group_counts(coalition_ids, num_coalitions)
     totals = group_sum(worths, coalition_ids, num_coalitions)
     for coalition in range(num_coalitions):
         example = int(np.flatnonzero(coalition_ids == coalition)[0])
-        table = new_worths.setdefault(turns.game_names[int(game_of[example])], {})
+        table = new_worths.setdefault(turns.game_names[int(game_ids[example])], {})
         record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
         record[0] += float(counts[coalition])
         record[1] += float(totals[coalition])

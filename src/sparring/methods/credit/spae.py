@@ -80,15 +80,15 @@ def spae(
     probe_rewards = accuracies if confidence is None else accuracies + confidences
     phi = potential(accuracies, confidences)
     starts = trajectory_starts(turns.trajectory)
-    previous = np.append(0.0, phi[:-1])[: len(phi)]
-    previous[starts] = 0.0
+    previous_phi = np.append(0.0, phi[:-1])[: len(phi)]
+    previous_phi[starts] = 0.0
     is_high = (phi > saturation).astype(np.float64)
     num_high_in_table = np.cumsum(is_high) - is_high  # of all earlier rows of the table
     num_high_earlier = num_high_in_table - broadcast_to_turns(num_high_in_table[starts], turns)
-    game = replace(turns, reward=turns.reward - probe_rewards)
-    outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
-    share = np.where(num_high_earlier > 0, reduction, 1.0)
-    advantages = share * outcome.advantages + weight * (phi - previous)
+    turns_without_probe = replace(turns, reward=turns.reward - probe_rewards)
+    outcome_credit = grpo(turns_without_probe, divide_by_std=divide_by_std, epsilon=epsilon)
+    outcome_factor = np.where(num_high_earlier > 0, reduction, 1.0)
+    advantages = outcome_factor * outcome_credit.advantages + weight * (phi - previous_phi)
     return Credit(advantages=advantages)
 
 

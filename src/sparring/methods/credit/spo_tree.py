@@ -107,9 +107,9 @@ def spo_tree(
 
 def _segment_ids(turns: TurnTable, nodes: IntArray, num_nodes: int) -> tuple[IntArray, int]:
     edges, num_edges = group_ids(nodes, _children(turns, nodes, num_nodes))
-    node_of = np.zeros(num_edges, dtype=np.int64)
-    node_of[edges] = nodes
-    is_start = np.bincount(node_of, minlength=num_nodes)[nodes] > 1
+    node_of_edge = np.zeros(num_edges, dtype=np.int64)
+    node_of_edge[edges] = nodes
+    is_start = np.bincount(node_of_edge, minlength=num_nodes)[nodes] > 1
     is_start[trajectory_starts(turns.trajectory)] = True
     return np.cumsum(is_start) - 1, int(is_start.sum())
 
@@ -136,26 +136,26 @@ def _average_children(
     children = _children(turns, nodes, num_nodes)
     is_last = children >= num_nodes
     edges, num_edges = group_ids(nodes, children)  # by node, hence by depth
-    node_of = np.zeros(num_edges, dtype=np.int64)
-    node_of[edges] = nodes
+    node_of_edge = np.zeros(num_edges, dtype=np.int64)
+    node_of_edge[edges] = nodes
     values, edge_values = np.zeros(num_nodes), np.zeros(num_edges)
     depth = positions(turns.trajectory)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
     for low, high in reversed(list(pairwise(bounds))):
         rows = order[low:high]
-        is_ended = is_last[rows]
-        next_values = np.where(is_ended, 0.0, values[np.where(is_ended, 0, children[rows])])
+        is_final = is_last[rows]
+        next_values = np.where(is_final, 0.0, values[np.where(is_final, 0, children[rows])])
         first, end = int(edges[rows].min()), int(edges[rows].max()) + 1  # edges of this depth
         edge_values[first:end] = group_mean(
             turns.reward[rows] + gamma * next_values, edges[rows] - first, end - first
         )
-        parents = node_of[first:end]
+        parents = node_of_edge[first:end]
         values[parents[0] : parents[-1] + 1] = group_mean(
             edge_values[first:end], parents - parents[0], int(parents[-1] - parents[0]) + 1
         )
-    baseline = values[node_of]
+    baseline = values[node_of_edge]
     if leave_one_out:
-        baseline = leave_one_out_mean(edge_values, node_of, num_nodes)
-    deviation = group_std(edge_values, node_of, num_nodes, ddof=0)[node_of]
+        baseline = leave_one_out_mean(edge_values, node_of_edge, num_nodes)
+    deviation = group_std(edge_values, node_of_edge, num_nodes, ddof=0)[node_of_edge]
     return edge_values[edges], baseline[edges], deviation[edges]

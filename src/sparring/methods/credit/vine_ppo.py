@@ -51,16 +51,16 @@ def vine_ppo(
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
             leaves the differences, whose expected gradient is that of the return.
     """
-    values, old_values = turns.column("playout"), turns.column("playout_before")
+    returns_after, returns_before = turns.column("playout"), turns.column("playout_before")
     payoffs = component(turns, "vine_ppo", "game")
     cumulative_payoffs = _cumulative_payoffs(payoffs, turns)
     values_after, values_before = (
-        values - cumulative_payoffs,
-        old_values - (cumulative_payoffs - payoffs),
+        returns_after - cumulative_payoffs,
+        returns_before - (cumulative_payoffs - payoffs),
     )
     advantages: FloatArray = turns.reward + gamma * values_after - values_before
     if whiten and len(advantages):
-        scale = float(np.abs(values).mean() + np.abs(old_values).mean())
+        scale = float(np.abs(returns_after).mean() + np.abs(returns_before).mean())
         advantages = whiten_values(advantages, turns.n_tokens.astype(np.float64), scale)
     return Credit(advantages=advantages)
 

@@ -72,9 +72,9 @@ def vpr(
         x[i, t] = sum over k >= t of gamma^(k-t) p[i, k]
         A[i, t] = (x[i, t] - mean x) / (std x + epsilon) + outcome * A_grpo[i]
     p is the process reward. Mean and deviation are over the members of the baseline's group whose
-    turn was judged. A_grpo is the normalised rest of the trajectory's return. The mean is that of
-    the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``. With
-    ``whiten`` the differences d = x - mean x become
+    turn was judged. A_grpo is the normalised rest of the trajectory's return. With
+    ``leave_one_out`` the mean is over the other members; without ``divide_by_std`` the deviation is
+    1. With ``whiten`` the differences d = x - mean x become
         A[i] = (d[i] - mean d) / (std d + epsilon)
     with the mean and the population deviation of all rows that train. With ``equal`` "mask" the
     rows of a group of equal x do not train: their tokens are in no loss, in no mean of tokens and
@@ -137,19 +137,20 @@ def vpr(
     """
     _check_options(baseline, gamma, outcome, equal)
     rewards = component(turns, "vpr", process)
+    # rows with a verdict, which are compared
     rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(rewards))
-    ids, num_compared = _groups(turns, rows, baseline)
+    ids, num_ids = _groups(turns, rows, baseline)
     advantages[rows] = _relative_to_group(
-        values[rows], ids, num_compared, baseline == "none", leave_one_out, divide_by_std, epsilon
+        values[rows], ids, num_ids, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
     metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
     trained = None
     if equal == "mask":
-        is_varied_group = is_varied(values[rows], ids, num_compared)
+        is_varied_group = is_varied(values[rows], ids, num_ids)
         trained = np.zeros(len(rewards), dtype=bool)
-        equal_share = float((~is_varied_group).mean()) if num_compared else 0.0
+        equal_share = float((~is_varied_group).mean()) if num_ids else 0.0
         if equal_share <= skip_above:
             trained[rows] = is_varied_group[ids]
         metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}
@@ -163,8 +164,8 @@ def vpr(
         is_played = np.ones(len(starts), dtype=bool)
         if turns.committed is not None:
             is_played = turns.committed[starts]
-        relative = np.zeros(len(starts))
-        relative[is_played] = _relative_to_group(
+        relative_returns = np.zeros(len(starts))
+        relative_returns[is_played] = _relative_to_group(
             other_returns[is_played],
             groups[starts[is_played]],
             num_groups,
@@ -173,7 +174,7 @@ def vpr(
             divide_by_std,
             epsilon,
         )
-        advantages += outcome * broadcast_to_turns(relative, turns)
+        advantages += outcome * broadcast_to_turns(relative_returns, turns)
     return Credit(advantages=advantages, trained=trained, metrics=metrics)
 
 
@@ -226,8 +227,6 @@ def _relative_to_group(
         return standardise(values, ids, num_groups, epsilon=epsilon)
     else:
         centred = centre(values, ids, num_groups)
-    return (
-        divide_by_deviation(centred, values, ids, num_groups, epsilon=epsilon)
-        if divide_by_std
-        else centred
-    )
+    if not divide_by_std:
+        return centred
+    return divide_by_deviation(centred, values, ids, num_groups, epsilon=epsilon)

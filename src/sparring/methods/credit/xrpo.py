@@ -64,8 +64,8 @@ def xrpo(
     ids = groups[starts]
     group_advantages = standardise(returns, ids, num_groups, epsilon=epsilon)
     logprob = require_column(turns, "xrpo", "logprob")
-    tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
-    mean_logprobs = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
+    num_tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
+    mean_logprobs = trajectory_sums(logprob, turns.trajectory) / np.maximum(num_tokens, 1.0)
     # max(1 - eta, 0)
     group_means = group_mean(mean_logprobs, ids, num_groups)
     novelty = -np.expm1(np.minimum(mean_logprobs - group_means[ids], 0.0))

@@ -20,7 +20,7 @@ from sparring.core.rng import Stream
 
 Scores = Sequence[Mapping[int, Sequence[float | None]]]
 """Per episode: turn number -> score of each reply to its prompt, in the order of ``replies``.
-A score may be None; the replies of a turn that is absent all have None."""
+A score may be None; if a turn is absent, all its replies have None."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,7 +53,7 @@ def map_decisions(
         )
         episode_nodes = []
         for decision in episode_decisions:
-            state = states.get(decision.number)
+            state = states.get(decision.turn_index)
             if state is None:
                 continue
             actions = tuple(
@@ -109,9 +109,10 @@ class EmpiricalPolicy:
             key: key of the state.
             labels: labels of the state's actions.
         """
-        in_state, in_kind = self.by_state.get(key, Counter()), self.by_kind.get(kind, Counter())
-        prior = np.array([in_kind[label] + UNSEEN_REPLIES for label in labels])
-        shares: FloatArray = np.array([in_state[label] for label in labels], dtype=np.float64)
+        state_counts = self.by_state.get(key, Counter())
+        kind_counts = self.by_kind.get(kind, Counter())
+        prior = np.array([kind_counts[label] + UNSEEN_REPLIES for label in labels])
+        shares: FloatArray = np.array([state_counts[label] for label in labels], dtype=np.float64)
         shares += PRIOR_REPLIES * prior / prior.sum()
         shares /= shares.sum()
         return shares
@@ -119,13 +120,13 @@ class EmpiricalPolicy:
 
 def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
     """Return the empirical policy of decisions of one environment."""
-    counts_by_node, counts_by_kind = dict[str, Counter[str]](), dict[str, Counter[str]]()
+    counts_by_state, counts_by_kind = dict[str, Counter[str]](), dict[str, Counter[str]]()
     for node in nodes:
         state = node.state
         labels = [state.label_of(action) for action in node.actions if action in state.legal]
-        counts_by_node.setdefault(state.key, Counter()).update(labels)
+        counts_by_state.setdefault(state.key, Counter()).update(labels)
         counts_by_kind.setdefault(node.decision.kind, Counter()).update(labels)
-    return EmpiricalPolicy(by_state=counts_by_node, by_kind=counts_by_kind)
+    return EmpiricalPolicy(by_state=counts_by_state, by_kind=counts_by_kind)
 
 
 Prefer = Literal["ratio", "probability"]
@@ -137,7 +138,7 @@ class MappedPrompt(NamedTuple):
     """A prompt with several replies, mapped to actions of the abstracted game."""
 
     episode: int  # index in the request's episodes
-    number: int  # index of the turn in the episode
+    turn_index: int  # index of the turn in the episode
     state: tuple[str, str, str]  # environment, kind and list of actions, information state
     actions: tuple[int, ...]  # abstract action of each reply
 
@@ -150,7 +151,7 @@ def map_replies(nodes: Sequence[Sequence[DecisionNode]], space: LatentSpace) -> 
         space: the latent space with its strategies.
     """
     prompts = []
-    for episode_number, episode_nodes in enumerate(nodes):
+    for episode_index, episode_nodes in enumerate(nodes):
         for game, decision, state, actions in episode_nodes:
             strategy = space.strategies.get(game, {}).get(state.key)
             labels = state.distinct_labels
@@ -165,7 +166,7 @@ def map_replies(nodes: Sequence[Sequence[DecisionNode]], space: LatentSpace) -> 
                 ILLEGAL if action is None else state.index_of(action) for action in actions
             )
             key = game, "/".join((decision.kind, *labels)), state.key
-            prompts.append(MappedPrompt(episode_number, decision.number, key, abstract_actions))
+            prompts.append(MappedPrompt(episode_index, decision.turn_index, key, abstract_actions))
     return prompts
 
 
@@ -173,25 +174,25 @@ def score_replies(
     prompts: Sequence[MappedPrompt], space: LatentSpace, prefer: Prefer, floor: float
 ) -> tuple[list[list[float | None]], dict[str, float]]:
     """Return (scores of the replies to each prompt, metrics)."""
-    by_state: dict[tuple[str, str, str], Counter[int]] = {}
-    by_pool: dict[str, Counter[int]] = {}
+    counts_by_state: dict[tuple[str, str, str], Counter[int]] = {}
+    counts_by_pool: dict[str, Counter[int]] = {}
     for prompt in prompts:
-        by_state.setdefault(prompt.state, Counter()).update(prompt.actions)
-        by_pool.setdefault(prompt.state[1], Counter()).update(prompt.actions)
+        counts_by_state.setdefault(prompt.state, Counter()).update(prompt.actions)
+        counts_by_pool.setdefault(prompt.state[1], Counter()).update(prompt.actions)
     values: dict[tuple[str, str, str], dict[int, float]] = {}
     distances = []
-    for state, counts in by_state.items():
+    for state, counts in counts_by_state.items():
         game, kind, key = state
         target = _with_floor(space.strategies[game][key], floor)
-        num_clusters, in_pool = len(target) - 1, by_pool[kind]
-        share = {
-            action: (counts[action] + num_clusters * in_pool[action] / in_pool.total())
+        num_clusters, pool_counts = len(target) - 1, counts_by_pool[kind]
+        shares = {
+            action: (counts[action] + num_clusters * pool_counts[action] / pool_counts.total())
             / (counts.total() + num_clusters)
             for action in target
         }
-        distances.append(sum(abs(target[action] - share[action]) for action in target) / 2)
+        distances.append(sum(abs(target[action] - shares[action]) for action in target) / 2)
         values[state] = {
-            action: math.log(target[action] / share[action])
+            action: math.log(target[action] / shares[action])
             if prefer == "ratio"
             else target[action]
             for action in counts

@@ -3,14 +3,14 @@
 If an abstracted game is too large to enumerate, Monte-Carlo counterfactual regret minimisation
 solves it. In step t each seat in turn is the learning seat. The solver samples an episode, with the
 current strategies of all other seats. At each decision of the learning seat it tries all actions,
-while the others' actions stay. Then the episode continues by the current strategies: with all
-actions at the seat's next ``depth`` - 1 decisions, and one sampled action at later decisions. With
-u(a) the payoff of action a,
+while the other seats' actions stay the same. Each try continues by the current strategies: with
+all actions at the seat's next ``depth`` - 1 decisions, and one sampled action at later decisions.
+With u(a) the payoff of action a,
 
     R(I, a) <- R(I, a) + t (u(a) - sum over b of sigma(I, b) u(b))
     sigma(I, a) = max(R(I, a), 0) / sum over b of max(R(I, b), 0),   uniform where none is above 0
 
-Then the episode continues with an action of (1 - EXPLORE) sigma + EXPLORE uniform. The result is
+The episode itself continues with an action of (1 - EXPLORE) sigma + EXPLORE uniform. The result is
 the mean of sigma over the other seats' visits, weighted by t (external sampling: Lanctot et al.,
 2009; linear weights: Brown and Sandholm, 2019).
 
@@ -83,7 +83,7 @@ class _StateRow:
 
     labels: tuple[str, ...]
     regrets: FloatArray
-    sums: FloatArray  # weighted sums of the strategies, whose mean is the result
+    strategy_sums: FloatArray  # weighted sums of the strategies, whose mean is the result
     log_empirical: FloatArray  # log q
     in_result: bool  # whether the solver returns this state's strategy
     weight: float = 0.0  # weight of the regrets: T
@@ -109,7 +109,7 @@ class _MixedStrategy(NamedTuple):
     """A distribution over the labels of a state, with cumulative sums."""
 
     probabilities: FloatArray
-    sums: list[float]
+    cumulative_sums: list[float]
 
 
 def _with_cumulative_sums(probabilities: FloatArray) -> _MixedStrategy:
@@ -124,7 +124,7 @@ class _SampledNode(NamedTuple):
     strategy: _MixedStrategy
 
     def draw_action(self, strategy: _MixedStrategy, generator: np.random.Generator) -> str:
-        index = bisect_right(strategy.sums, generator.random())
+        index = bisect_right(strategy.cumulative_sums, generator.random())
         return self.action_with_label(
             self.row.labels[min(index, len(self.row.labels) - 1)], generator
         )
@@ -141,7 +141,7 @@ class MonteCarloSolver:
     Args:
         game: the abstracted game; it need not have the method ``openings``.
         stream: stream of all random draws.
-        depth: consecutive decisions of the learning seat with all actions tried, at least 1.
+        depth: number of consecutive decisions of the learning seat at which it tries all actions.
         actions: whether the result includes states in which the due action is not a statement.
         gists: see ``statements.abstract_state_of``.
         empirical: the empirical policy q.
@@ -178,9 +178,9 @@ class MonteCarloSolver:
                     call.now = f"sampled play {step} of seat {seat}"
                     self._learn(seat, step)
         return {
-            key: [float(share) for share in row.sums / row.sums.sum()]
+            key: [float(share) for share in row.strategy_sums / row.strategy_sums.sum()]
             for key, row in self.rows.items()
-            if row.in_result and row.sums.any()
+            if row.in_result and row.strategy_sums.any()
         }
 
     def _learn(self, seat: int, step: int) -> None:
@@ -217,7 +217,7 @@ class MonteCarloSolver:
     ) -> str:
         node = self._node(play, seat)
         if weight:
-            node.row.sums += weight * node.strategy.probabilities
+            node.row.strategy_sums += weight * node.strategy.probabilities
         return node.draw_action(node.strategy, generator)
 
     def _action_values(
@@ -268,7 +268,7 @@ class MonteCarloSolver:
             row = self.rows[state.key] = _StateRow(
                 labels=labels,
                 regrets=np.zeros(len(labels)),
-                sums=np.zeros(len(labels)),
+                strategy_sums=np.zeros(len(labels)),
                 log_empirical=np.log(self.empirical.shares(kind, state.key, labels)),
                 in_result=self.actions or kind in self.game.statements,
             )
@@ -319,9 +319,9 @@ def latent_space(
         sigma' = (1 - floor) sigma + floor / k
         q(c | s) = (n(s, c) + k q(c)) / (n(s) + k)
 
-    with n(s, c) the replies of a cluster in s, and q(c) their share among all of the kind (without
-    a kind, among all decisions with the same list of actions). Illegal replies form one more
-    cluster, with sigma' = floor / k.
+    n(s, c) is the number of replies of cluster c in s, and q(c) the cluster's share of all replies
+    of the kind (without a kind, of all decisions with the same list of actions). Illegal replies
+    form one more cluster, with sigma' = floor / k.
     With "ratio", unchanged credit and soft labels, the minimum of the loss gives every cluster the
     probability sigma', and statements within a cluster keep their shares.
     The sign: a reply scores higher if the equilibrium plays its cluster more. The paper's text
@@ -359,8 +359,8 @@ def latent_space(
         solver: "whole" (default): CFR+ on the whole tree of the abstracted game. "sampled":
             sampled episodes, for games whose tree is too large or cannot be listed.
         cfr_steps: steps of the solver; with "sampled" episodes per seat. Default 1000.
-        depth: with "sampled", consecutive decisions of a seat with all actions tried before the
-            rest is sampled, 1 (default) to 16.
+        depth: with "sampled", number of consecutive decisions of a seat at which all actions are
+            tried, 1 (default) to 16; later decisions are sampled.
         gists: with "sampled", whether a seat's state is a gist, a short summary of what the seat
             knows, if the environment defines one (werewolf does). Default true. With false a state
             is all that the seat knows.
@@ -391,29 +391,29 @@ def latent_space(
         for episode in request.episodes
     ]
     iteration = min(request.step // every, iterations - 1)
-    state_iteration, knowledge = LatentSpace.from_state(state, embed) if state else (-1, None)
-    is_new_iteration = knowledge is None or state_iteration < iteration
+    state_iteration, space = LatentSpace.from_state(state, embed) if state else (-1, None)
+    is_new_iteration = space is None or state_iteration < iteration
     if is_new_iteration:
-        counts = {
+        cluster_counts = {
             kind: num_clusters + growth * iteration
             for kind, num_clusters in _cluster_counts(decisions, clusters, kinds or {}).items()
         }
         masked_names, player_names = _player_names(request)
-        space = LatentSpace(embedding=embed, names=masked_names, player_names=player_names)
-        knowledge = _with_clusters(request, decisions, knowledge, space, counts)
-    assert knowledge is not None
-    nodes = map_decisions(request, decisions, knowledge, gists=solver_options.by_gists)
+        empty_space = LatentSpace(embedding=embed, names=masked_names, player_names=player_names)
+        space = _with_clusters(request, decisions, space, empty_space, cluster_counts)
+    assert space is not None
+    nodes = map_decisions(request, decisions, space, gists=solver_options.by_gists)
     if is_new_iteration:
-        knowledge = _with_strategies(request, nodes, knowledge, solver_options)
-        state = {"iteration": iteration, "space": knowledge.to_json()}
-        state_iteration, knowledge = LatentSpace.from_state(state, embed)  # as a checkpoint has it
-    prompts = map_replies(nodes, knowledge)
-    scores, metrics = score_replies(prompts, knowledge, prefer, floor)
+        space = _with_strategies(request, nodes, space, solver_options)
+        state = {"iteration": iteration, "space": space.to_json()}
+        state_iteration, space = LatentSpace.from_state(state, embed)  # as a checkpoint has it
+    prompts = map_replies(nodes, space)
+    scores, metrics = score_replies(prompts, space, prefer, floor)
     scores_by_turn: list[dict[int, list[float | None]]] = [{} for _ in request.episodes]
     for prompt, prompt_scores in zip(prompts, scores, strict=True):
-        scores_by_turn[prompt.episode][prompt.number] = prompt_scores
+        scores_by_turn[prompt.episode][prompt.turn_index] = prompt_scores
     metrics["iteration"] = state_iteration + 1.0
-    metrics["clusters"] = float(sum(len(kind.sentences) for kind in knowledge.kinds.values()))
+    metrics["clusters"] = float(sum(len(kind.sentences) for kind in space.kinds.values()))
     return Knowledge(scores=scores_by_turn, state=dict(state), metrics=metrics)
 
 
@@ -443,9 +443,9 @@ class SolverOptions:
         """Return the strategy of the abstracted game."""
         if self.solver == "whole":
             return solve_exactly(game, kinds, self.steps, actions=self.actions)
-        abstracted = abstract_game(game, kinds)
+        abstracted_game = abstract_game(game, kinds)
         sampled_solver = MonteCarloSolver(
-            abstracted,
+            abstracted_game,
             stream,
             depth=self.depth,
             actions=self.actions,
@@ -468,11 +468,11 @@ def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
     names = sorted({decision.kind for decision in chain(*decisions) if decision.kind})
-    unknown = sorted(set(kinds) - set(names))
-    if unknown and names:
+    unknown_kinds = sorted(set(kinds) - set(names))
+    if unknown_kinds and names:
         raise ConfigError(
             f"knowledge 'latent_space', option 'kinds': the step has no statements of the kind "
-            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, names))}."
+            f"{unknown_kinds[0]!r}; its kinds are {', '.join(map(repr, names))}."
         )
     return {kind: kinds.get(kind, clusters) for kind in names}
 
@@ -490,9 +490,9 @@ def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str
 def _with_clusters(
     request: KnowledgeRequest,
     decisions: Sequence[Sequence[JudgedDecision]],
-    earlier: LatentSpace | None,
+    earlier_space: LatentSpace | None,
     space: LatentSpace,
-    counts: Mapping[str, int],
+    cluster_counts: Mapping[str, int],
 ) -> LatentSpace:
     statements: dict[str, Counter[str]] = {}
     for decision in (decision for decision in chain(*decisions) if decision.kind):
@@ -500,10 +500,10 @@ def _with_clusters(
             pattern(line, space.player_names) for line in decision.actions if line is not None
         )
     stream = request.stream.child("clusters")
-    old_kinds = earlier.kinds if earlier is not None else {}
+    old_kinds = earlier_space.kinds if earlier_space is not None else {}
     clusters = {
         kind: cluster_statements(
-            lines, counts[kind], old_kinds.get(kind), space, stream.child(kind)
+            lines, cluster_counts[kind], old_kinds.get(kind), space, stream.child(kind)
         )
         for kind, lines in sorted(statements.items())
         if lines or kind in old_kinds

@@ -39,8 +39,8 @@ class StatementClusters:
     """The clusters of one kind of action.
 
     Args:
-        centres: [k, d].
-        sentences: representative of each cluster: the ``statements.pattern`` nearest its centre.
+        centres: vectors of the clusters' centres, [k, d].
+        sentences: for each cluster, the ``statements.pattern`` nearest to its centre.
     """
 
     centres: FloatArray
@@ -53,7 +53,7 @@ class LatentSpace:
 
     Args:
         embedding: turns statements into vectors.
-        names: words for players, masked before embedding.
+        names: names of players or roles, masked before embedding.
         player_names: player names that placeholders replace in statements.
         kinds: clusters by name of the kind.
         strategies: strategies by name of the environment.
@@ -89,13 +89,13 @@ class LatentSpace:
         has_name = np.array([NAME in sentence for sentence in clusters.sentences])
         first_names = [first_player_name(line, self.player_names) for line in lines]
         distances[np.array([name is None for name in first_names])[:, None] & has_name] = np.inf
-        nearest = [
+        sentences = [
             clusters.sentences[cluster] if np.isfinite(distances[row, cluster]) else None
             for row, cluster in enumerate(distances.argmin(axis=1))
         ]
         return [
             None if sentence is None else sentence.replace(NAME, name or "")
-            for sentence, name in zip(nearest, first_names, strict=True)
+            for sentence, name in zip(sentences, first_names, strict=True)
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -123,19 +123,19 @@ class LatentSpace:
             CheckpointError: the state cannot be read.
         """
         try:
-            saved = state["space"]
+            content = state["space"]
             space = cls(
                 embedding=embedding,
-                names=tuple(saved["names"]),
-                player_names=tuple(saved.get("called", ())),
+                names=tuple(content["names"]),
+                player_names=tuple(content.get("called", ())),
                 kinds={
                     name: StatementClusters(
                         centres=np.array(clusters["centres"], dtype=np.float64),
                         sentences=tuple(clusters["sentences"]),
                     )
-                    for name, clusters in saved["kinds"].items()
+                    for name, clusters in content["kinds"].items()
                 },
-                strategies=saved["strategies"],
+                strategies=content["strategies"],
             )
             _validate(space)
             return int(state["iteration"]), space
@@ -159,7 +159,7 @@ def _validate(space: LatentSpace) -> None:
 def cluster_statements(
     statements: Mapping[str, int],
     k: int,
-    earlier: StatementClusters | None,
+    earlier_clusters: StatementClusters | None,
     space: LatentSpace,
     stream: Stream,
 ) -> StatementClusters:
@@ -168,26 +168,26 @@ def cluster_statements(
     Args:
         statements: count of each statement.
         k: number of clusters.
-        earlier: clusters of the previous iteration. Each of their sentences counts once more, and
-            clusters near earlier ones keep their numbers.
+        earlier_clusters: clusters of the previous iteration. Each of their sentences counts once
+            more, and clusters near earlier ones keep their numbers.
         space: the latent space, which embeds statements.
         stream: draws the initial centres.
     """
-    counts = dict.fromkeys(earlier.sentences if earlier else (), 1)
+    counts = dict.fromkeys(earlier_clusters.sentences if earlier_clusters else (), 1)
     for line in sorted(statements):
         counts[line] = counts.get(line, 0) + statements[line]
     lines, weights = list(counts), np.array(list(counts.values()), dtype=np.float64)
     points = space.embed_texts(lines)
     centres = k_means(points, weights, k, stream).centres
-    if earlier is not None:
-        centres = centres[match_to_earlier(centres, earlier.centres)]
+    if earlier_clusters is not None:
+        centres = centres[match_to_earlier(centres, earlier_clusters.centres)]
     distances = squared_distances(points, centres)
     cluster_of_line = distances.argmin(axis=1)
     sentences = []
-    for number in range(len(centres)):
-        members = np.flatnonzero(cluster_of_line == number)
+    for cluster in range(len(centres)):
+        members = np.flatnonzero(cluster_of_line == cluster)
         order = sorted(
-            members, key=lambda row: (round(distances[row, number], 9), -weights[row], lines[row])
+            members, key=lambda row: (round(distances[row, cluster], 9), -weights[row], lines[row])
         )
         sentences.append(lines[order[0]])
     return StatementClusters(centres=centres, sentences=tuple(sentences))
@@ -228,8 +228,8 @@ def solve_exactly(
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     strategy: dict[str, list[float]] = {}
-    for (_, key), node, row in zip(tree.index_of, tree.examples, policy, strict=True):
+    for (_, key), node, shares in zip(tree.index_of, tree.examples, policy, strict=True):
         history: Any = node
         if actions or kind_of(game, history.play.inner, history.seat) in kinds:
-            strategy[key] = [float(share) for share in row]
+            strategy[key] = [float(share) for share in shares]
     return strategy

@@ -1,4 +1,4 @@
-"""Find the statements in recorded episodes, and the states of the abstracted game they belong to.
+"""Find the statements in recorded episodes, and their states in the abstracted game.
 
 A statement is a free text that a seat says. In the abstracted game (``environments.abstracted``)
 only one sentence for each cluster of similar statements is legal.
@@ -71,16 +71,16 @@ def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Abstra
 @lru_cache(maxsize=65_536)
 def _replace_names(texts: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     label_of_name = dict(labels)
-    pattern = name_pattern(tuple(label_of_name))
-    if pattern is None:
+    names = name_pattern(tuple(label_of_name))
+    if names is None:
         return texts
-    return tuple(pattern.sub(lambda match: label_of_name[match[0]], text) for text in texts)
+    return tuple(names.sub(lambda match: label_of_name[match[0]], text) for text in texts)
 
 
 SentenceOf = Callable[[str, str], str | None]
 """Kind of action and statement -> the sentence of its cluster, or None without a cluster."""
 
-OTHERS = "someone"  # replaces every player's name in a statement but that of the first player
+OTHERS = "someone"  # replaces the names of all players in a statement except the first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,14 +88,14 @@ class JudgedDecision:
     """A decision whose replies a knowledge plug-in may score.
 
     Args:
-        number: index of the turn in the episode.
+        turn_index: index of the turn in the episode.
         kind: kind of action; "" for an action from a list.
         actions: action of each reply, in the order of ``base.replies``; None for an illegal reply.
         legal: the legal actions, if the environment lists them.
         has_candidates: whether the prompt had more than one reply.
     """
 
-    number: int
+    turn_index: int
     kind: str
     actions: tuple[str | None, ...]
     legal: tuple[str, ...]
@@ -116,14 +116,14 @@ def judged_decisions(
     """
     decisions = []
     pairs = zip(episode.turns, replay_states(game, episode), strict=False)
-    for turn_number, (turn, play) in enumerate(pairs):
+    for turn_index, (turn, play) in enumerate(pairs):
         if not turn.is_decision or turn.seat not in play.due():
             continue
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:
             continue
         decision = JudgedDecision(
-            number=turn_number,
+            turn_index=turn_index,
             kind=kind,
             actions=tuple(reply.action if reply.event == "ok" else None for reply in replies(turn)),
             legal=turn.legal_actions,
@@ -142,17 +142,17 @@ def pattern(line: str, player_names: tuple[str, ...]) -> str:
         line: the statement.
         player_names: names of players, in lower case.
     """
-    pattern = name_pattern(player_names, re.IGNORECASE)
-    if pattern is None:
+    names = name_pattern(player_names, re.IGNORECASE)
+    if names is None:
         return line
     first_name, text = first_player_name(line, player_names), line.replace(NAME, " at ")
-    return pattern.sub(lambda match: NAME if match[0].lower() == first_name else OTHERS, text)
+    return names.sub(lambda match: NAME if match[0].lower() == first_name else OTHERS, text)
 
 
 def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
     """Return the player that a statement names first, in lower case, or None."""
-    pattern = name_pattern(player_names, re.IGNORECASE)
-    match = pattern.search(line) if pattern is not None else None
+    names = name_pattern(player_names, re.IGNORECASE)
+    match = names.search(line) if names is not None else None
     return match[0].lower() if match else None
 
 
@@ -177,18 +177,18 @@ def locate_decisions(
         gists: see ``abstract_state_of``.
     """
     states: dict[int, AbstractState] = {}
-    kind_of_turn = {decision.number: decision.kind for decision in decisions}
+    kind_of_turn = {decision.turn_index: decision.kind for decision in decisions}
     actions: dict[int, str] = {}
     with environment_call(game.inner):
         play = AbstractedPlay(game, game.inner.reset(Stream(episode.seed)))
-        for turn_number, turn in enumerate(episode.turns):
+        for turn_index, turn in enumerate(episode.turns):
             if turn.seat not in play.due():
                 break
-            if turn_number in kind_of_turn:
-                states[turn_number] = abstract_state_of(play, turn.seat, gists=gists)
+            if turn_index in kind_of_turn:
+                states[turn_index] = abstract_state_of(play, turn.seat, gists=gists)
             if turn.action is None:
                 continue
-            kind = kind_of_turn.get(turn_number)
+            kind = kind_of_turn.get(turn_index)
             action = sentence_of(kind, turn.action) if kind else turn.action
             if action is None:
                 break

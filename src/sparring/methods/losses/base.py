@@ -20,7 +20,7 @@ from sparring.config.policies import Reduction
 from sparring.core.errors import PluginError
 from sparring.core.records import FloatArray, IntArray
 
-GIVEN = {  # what NEEDS may name, besides features
+BASE_NEEDS = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
     "reference_logprobs": "log-probabilities of the initial policy",
@@ -73,10 +73,10 @@ class LossBatch:
     reference_logprobs: Tensor | None = None  # [M]
     # [M] each, of the slot ``features``, by name
     features: Mapping[str, Tensor] = field(default_factory=dict)
-    # [M] each: "forward" and "reverse", with NEEDS "legal_replies"
+    # divergences "forward" and "reverse", [M] each, with NEEDS "legal_replies"
     legal: Mapping[str, Tensor] = field(default_factory=dict)
     whole: WholeMinibatch | None = None  # with NEEDS "whole"
-    index: Tensor | None = None  # [M] int64, where the tokens are in ``whole``
+    index: Tensor | None = None  # [M] int64, index of each token in ``whole``
     values: Tensor | None = None  # [N']
     value_targets: Tensor | None = None  # [N']
 
@@ -131,7 +131,7 @@ def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
     }
 
 
-Level = Literal["sequence", "turn"]
+Unit = Literal["sequence", "turn"]
 
 
 def clip_loss(
@@ -151,8 +151,8 @@ def clip_loss(
         torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
         for edge in (1.0 - low, 1.0 + high)
     )
-    unclipped, at_bound = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
-    return torch.maximum(unclipped, at_bound), at_bound > unclipped
+    plain_loss, clipped_loss = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
+    return torch.maximum(plain_loss, clipped_loss), clipped_loss > plain_loss
 
 
 def apply_dual_clip(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
@@ -162,7 +162,7 @@ def apply_dual_clip(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Ten
     return torch.where(is_bounded, bound, loss), is_bounded
 
 
-def segment_indices(batch: LossBatch, level: Level) -> Tensor:
+def segment_indices(batch: LossBatch, level: Unit) -> Tensor:
     """Return the index, from 0, of each token's sequence or turn, int64 [M]."""
     if level == "sequence":
         return batch.sequence
@@ -187,7 +187,7 @@ def reduce(
     per_token: Tensor,
     sequence: Tensor,
     num_sequences: int,
-    how: Reduction = "token_mean",
+    reduction: Reduction = "token_mean",
     constant: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
@@ -196,8 +196,8 @@ def reduce(
     Args:
         per_token: losses, [M].
         sequence: int64 [M], the training sequence of each token, 0..num_sequences-1.
-        num_sequences: number of sequences S, those without tokens included.
-        how: "token_mean": sum / M, equal weight per token (DAPO). "sequence_mean": mean over
+        num_sequences: number of sequences S, including those without tokens.
+        reduction: "token_mean": sum / M, equal weight per token (DAPO). "sequence_mean": mean over
             sequences of the mean over their tokens, equal weight per conversation (GRPO).
             "agent_mean": the sequence mean with the weights of ``agent_weights``: equal weight per
             episode, per conversation of an episode, and per token of a conversation (WideSeek-R1).
@@ -210,13 +210,13 @@ def reduce(
     """
     if not len(per_token):
         return per_token.sum()
-    if how == "token_mean":
+    if reduction == "token_mean":
         return per_token.mean()
-    if how == "constant":
+    if reduction == "constant":
         return per_token.sum() / (num_sequences * constant)
     counts = torch.bincount(sequence, minlength=num_sequences).clamp(min=1).to(per_token.dtype)
     means = per_token / counts[sequence]
-    if how == "agent_mean":
+    if reduction == "agent_mean":
         assert weight is not None, "agent_mean weighs sequences"
         means = means * weight.to(means)[sequence]
     return means.sum() / num_sequences

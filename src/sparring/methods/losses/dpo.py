@@ -13,7 +13,7 @@ from sparring.methods.losses.minibatch import (
     Pairs,
     pair_metrics,
     preference_pairs,
-    through_tokens,
+    token_losses,
     trajectory_sums,
     whole_minibatch,
 )
@@ -75,4 +75,4 @@ def dpo(
         return (weight * losses).sum()
 
     metrics = pair_metrics(margins(minibatch.logprobs), weight)
-    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
+    return LossTerm(values=token_losses(batch, loss_of), level="sum", metrics=metrics)

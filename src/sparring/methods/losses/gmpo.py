@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 
 from sparring.methods.losses.base import (
-    Level,
     LossBatch,
     LossTerm,
+    Unit,
     log_ratio,
     ratio_metrics,
     segment_indices,
@@ -23,7 +23,7 @@ Width = Annotated[float, Field(ge=0)]
 
 
 def gmpo(
-    batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4
+    batch: LossBatch, *, level: Unit = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4
 ) -> LossTerm:
     """Clip each token's ratio and weigh the segment by their geometric mean.
 

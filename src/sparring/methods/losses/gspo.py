@@ -8,9 +8,9 @@ from pydantic import Field
 
 from sparring.methods.losses.base import (
     LOG_RATIO_LIMIT,
-    Level,
     LossBatch,
     LossTerm,
+    Unit,
     clip_loss,
     log_ratio,
     ratio_metrics,
@@ -30,7 +30,7 @@ Width = Annotated[float, Field(ge=0)]
 def gspo(
     batch: LossBatch,
     *,
-    level: Level = "sequence",
+    level: Unit = "sequence",
     length_normalised: bool = True,
     clip_low: Width = 3e-4,
     clip_high: Width = 4e-4,
@@ -39,14 +39,14 @@ def gspo(
 
     What: PPO's clip with one ratio per unit of reward, a sequence or a turn. Preset ``seeupo`` has
     the summed ratio of a turn; with learner.order reverse_turns it is SeeUPO's update.
-    When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn
-    where credit is by turn.
+    When to use: long replies and mixture-of-experts models, where token ratios are noise;
+    ``level: turn`` for credit per turn.
     Mathematics:
         s = exp(mean over the segment's tokens of log pi - log pi_old)
         s_t = s, with the gradient of sg(s) pi_t / sg(pi_t)
         L_t = -min(s_t A_t, clip(s_t, 1 - clip_low, 1 + clip_high) A_t)
-    s_t is the token form; sg stops the gradient. Summed over a segment with one A, this is the
-    gradient of the segment's ratio, times its length when that ratio is a mean.
+    s_t is the token form; sg stops the gradient. The sum over a segment with one A has the gradient
+    of s A, multiplied by the number of tokens if ``length_normalised``.
     Shapes: [M] -> [M].
     Pitfalls: intended for learner.reduction sequence_mean; other reductions give long sequences
     more weight. A trajectory that is split into samples has one sequence per sample.
@@ -60,8 +60,8 @@ def gspo(
             exponent is their sum, and s is the segment's true ratio.
         clip_low: width of the clip below ratio 1, at least 0. The default 0.0003 fits mean
             log-ratios of long sequences; widen it for replies of a few tokens.
-        clip_high: width of the clip above ratio 1, at least 0. As for clip_low; the default is
-            0.0004.
+        clip_high: width of the clip above ratio 1, at least 0. Default 0.0004; widen it as
+            ``clip_low``.
     """
     segment = segment_indices(batch, level)
     mean_or_sum = segment_mean if length_normalised else segment_sum

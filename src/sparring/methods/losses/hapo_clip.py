@@ -86,8 +86,8 @@ def hapo_clip(
     advantages = torch.where((h > 0) ^ is_inside, scaled_advantages, batch.advantages)
     loss, is_clipped = clip_loss(ratio, advantages, low, high)
     if dual_clip is not None:
-        loss, too_large = apply_dual_clip(loss, advantages, dual_clip)
-        is_clipped = is_clipped | too_large
+        loss, is_bounded = apply_dual_clip(loss, advantages, dual_clip)
+        is_clipped = is_clipped | is_bounded
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": is_clipped.float().mean(),
@@ -101,5 +101,5 @@ def _relative_entropy(entropy: Tensor, pivot: float) -> Tensor:
     log_entropy = entropy.clamp(min=1e-8).log()
     rank = round(pivot * (len(log_entropy) - 1))
     distance = log_entropy - log_entropy.sort().values[rank]
-    above, below = distance.max().clamp(min=1e-8), (-distance.min()).clamp(min=1e-8)
-    return torch.where(distance > 0, distance / above, distance / below)
+    largest_above, largest_below = distance.max().clamp(min=1e-8), (-distance.min()).clamp(min=1e-8)
+    return torch.where(distance > 0, distance / largest_above, distance / largest_below)

@@ -48,16 +48,17 @@ def kl_cov(
             configuration has 0.1.
     """
     minibatch, index = whole_minibatch(batch)
-    scores = covariance(minibatch)
-    num_chosen = max(1, int(share * len(scores))) if share else 0
-    top_tokens = scores.argsort(descending=True, stable=True)[:num_chosen]
+    covariances = covariance(minibatch)
+    num_chosen = max(1, int(share * len(covariances))) if share else 0
+    top_tokens = covariances.argsort(descending=True, stable=True)[:num_chosen]
     is_chosen = (
-        torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top_tokens, True) & (scores > 0)
+        torch.zeros_like(covariances, dtype=torch.bool).index_fill(0, top_tokens, True)
+        & (covariances > 0)
     )[index]
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     values = -ratio * batch.advantages + coefficient * is_chosen * log_of_ratio.abs()
-    metrics = {"chosen_fraction": is_chosen.float().mean(), "covariance_max": scores.max()}
+    metrics = {"chosen_fraction": is_chosen.float().mean(), "covariance_max": covariances.max()}
     return LossTerm(
         values=values, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **metrics}
     )

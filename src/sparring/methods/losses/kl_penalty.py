@@ -26,7 +26,7 @@ def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3")
     Pitfalls:
         - As losses on samples of pi, the three have different gradients: k1 has mean 0 and only
           adds noise, k2 has the gradient of KL(pi || pi_ref), k3 that of KL(pi_ref || pi).
-        - To first order in d the last two are equal.
+        - To first order in d the gradients of k2 and k3 are equal.
         - d is clamped to +-20 and k3 to +-10. Beyond these limits a token has no gradient. So k3
           does not pull back a token that is 14 times less likely under the policy than under the
           reference (d above 2.6), and the mean of k3 is then below the divergence.

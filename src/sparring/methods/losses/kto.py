@@ -11,7 +11,7 @@ from torch import Tensor
 from sparring.methods.losses.base import LossBatch, LossTerm
 from sparring.methods.losses.minibatch import (
     group_mean,
-    through_tokens,
+    token_losses,
     trajectory_sums,
     whole_minibatch,
 )
@@ -86,4 +86,4 @@ def kto(
         "baseline": baseline,
         "margin": means[0] - means[1],
     }
-    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
+    return LossTerm(values=token_losses(batch, loss_of), level="sum", metrics=metrics)

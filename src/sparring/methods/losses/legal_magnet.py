@@ -18,8 +18,8 @@ def legal_magnet(
     vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
     bonus over the whole vocabulary pays for illegal replies. The gradients of the bonus and of the
-    return go to 0 with the probability of an action, so the policy cannot relearn that action. With
-    this loss it can.
+    return go to 0 with the probability of an action, so the policy cannot relearn that action. This
+    loss lets the policy relearn the action.
     Mathematics: u is the next token of a uniformly drawn legal reply, given the tokens of the reply
     so far.
 
@@ -37,7 +37,7 @@ def legal_magnet(
     Pitfalls:
         - Requires a finite list of legal actions and replies without thoughts.
         - The loss is 0 where the tokens so far are not the beginning of a legal reply.
-        - With top-p or top-k the loss is of the whole distribution, before truncation.
+        - With top-p or top-k the loss uses the whole distribution, before truncation.
         - While the weight is above 0, the equilibrium of the regularised game differs from the
           game's: in Kuhn poker the forward form with weight 0.1, 0.05 and 0.02 has NashConv 0.076,
           0.041 and 0.018, the reverse form with 0.1 has 0.038.

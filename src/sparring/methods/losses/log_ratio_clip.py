@@ -53,14 +53,14 @@ def log_ratio_clip(
         form: role of tau, "penalty" (default) or "divided".
     """
     x = log_ratio(batch.logprobs, batch.old_logprobs)
-    clamped = x.clamp(low, high)
-    values = -clamped.exp() * batch.advantages
+    clipped_log_ratio = x.clamp(low, high)
+    values = -clipped_log_ratio.exp() * batch.advantages
     values = values + tau * x.square() if form == "penalty" else values / tau
     log_of_ratio = x.detach()
-    below, above = log_of_ratio < low, log_of_ratio > high
+    is_below, is_above = log_of_ratio < low, log_of_ratio > high
     metrics = {
         **ratio_metrics(log_of_ratio.exp(), log_of_ratio),
-        "clip_fraction": (below | above).float().mean(),
-        "low_fraction": below.float().mean(),
+        "clip_fraction": (is_below | is_above).float().mean(),
+        "low_fraction": is_below.float().mean(),
     }
     return LossTerm(values=values, weighted=True, metrics=metrics)

@@ -50,16 +50,16 @@ def magnetic_mirror_descent(
     assert batch.reference_logprobs is not None
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    to_magnet = ratio * log_ratio(batch.logprobs, batch.reference_logprobs) - ratio
-    to_magnet = to_magnet + log_ratio(batch.reference_logprobs, batch.old_logprobs).exp()
-    to_old = ratio * log_of_ratio - ratio + 1.0
+    magnet_kl = ratio * log_ratio(batch.logprobs, batch.reference_logprobs) - ratio
+    magnet_kl = magnet_kl + log_ratio(batch.reference_logprobs, batch.old_logprobs).exp()
+    old_kl = ratio * log_of_ratio - ratio + 1.0
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
-        "magnet_kl": to_magnet.detach().mean(),
-        "old_kl": to_old.detach().mean(),
+        "magnet_kl": magnet_kl.detach().mean(),
+        "old_kl": old_kl.detach().mean(),
     }
     return LossTerm(
-        values=-ratio * batch.advantages + magnet * to_magnet + proximity * to_old,
+        values=-ratio * batch.advantages + magnet * magnet_kl + proximity * old_kl,
         weighted=True,
         metrics=metrics,
     )

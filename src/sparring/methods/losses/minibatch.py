@@ -57,20 +57,20 @@ def trajectory_sums(values: Tensor, minibatch: WholeMinibatch) -> Tensor:
     )
 
 
-def preference_pairs(minibatch: WholeMinibatch, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+def preference_pairs(minibatch: WholeMinibatch, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Return pairs of trajectories of one group with different outcomes; see ``pairs_within``."""
-    return pairs_within(minibatch.group, minibatch.outcome, which)
+    return pairs_within(minibatch.group, minibatch.outcome, pairs)
 
 
 def pairs_within(
-    group: Tensor, value: Tensor, which: Pairs, *, ties: bool = False
+    group: Tensor, value: Tensor, pairs: Pairs, *, ties: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return pairs of rows of one group that differ in value.
 
     Args:
         group: group of each row, int64 [G].
         value: value of each row, [G].
-        which: "all": every such pair, with equal weight. "best_worst": pairs of a best with a worst
+        pairs: "all": every such pair, with equal weight. "best_worst": pairs of a best with a worst
             row, with equal weight per group; ties for best or worst share the group's weight.
         ties: whether to include pairs of equal value, with the first row as the worse.
 
@@ -89,12 +89,12 @@ def pairs_within(
     is_pair = torch.ones_like(is_a_better) if ties else value[a] != value[b]
     better, worse = torch.where(is_a_better, a, b)[is_pair], torch.where(is_a_better, b, a)[is_pair]
     weight = torch.ones_like(value[better])
-    if which == "best_worst":
+    if pairs == "best_worst":
         zeros = value.new_zeros(len(counts))
         best = zeros.scatter_reduce(0, group_of, value, "amax", include_self=False)
         worst = zeros.scatter_reduce(0, group_of, value, "amin", include_self=False)
-        has_best, has_worst = value == best[group_of], value == worst[group_of]
-        is_extreme = has_best[better] & has_worst[worse]
+        is_best, is_worst = value == best[group_of], value == worst[group_of]
+        is_extreme = is_best[better] & is_worst[worse]
         better, worse = better[is_extreme], worse[is_extreme]
         num_pairs = torch.bincount(group_of[better], minlength=len(counts))
         weight = 1.0 / num_pairs[group_of[better]].to(value.dtype)
@@ -102,16 +102,16 @@ def pairs_within(
 
 
 def pair_metrics(
-    margins: Tensor, weight: Tensor, differs: Tensor | None = None
+    margins: Tensor, weight: Tensor, has_different_values: Tensor | None = None
 ) -> dict[str, Tensor | float]:
     """Return the metrics of preferences: pairs, accuracy and margin.
 
     Args:
         margins: margin of the better over the worse, [P].
         weight: weight of each pair, [P].
-        differs: mask of the pairs of different value, which count in accuracy, [P]; None: all.
+        has_different_values: mask of the pairs that count in accuracy, [P]; None: all.
     """
-    counted_weight = weight if differs is None else weight * differs
+    counted_weight = weight if has_different_values is None else weight * has_different_values
     return {
         "pairs": float(len(weight)),
         "accuracy": (counted_weight * (margins > 0)).sum() / counted_weight.sum().clamp(min=1e-12),
@@ -129,7 +129,7 @@ def turns_of(minibatch: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
     return turn, prompt, sums / counts
 
 
-def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
+def token_losses(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
     """Return a loss of the whole minibatch as losses [M] of level "sum".
 
     The sum over all forward passes has the value and the gradient of the loss. Each token has its

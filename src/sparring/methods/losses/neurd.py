@@ -50,11 +50,11 @@ def neurd(
     """
     logit, advantages = batch.features["centred_logit"], batch.advantages
     weight = (-batch.old_logprobs).clamp(min=0.0, max=50.0).exp().clamp(max=importance_cap)
-    blocked = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
-    weighted_advantages = (weight * advantages).masked_fill(blocked, 0.0)
+    is_held = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
+    weighted_advantages = (weight * advantages).masked_fill(is_held, 0.0)
     largest = logit.detach().abs().max()
     metrics = {
-        "held_fraction": blocked.float().mean(),
+        "held_fraction": is_held.float().mean(),
         "weight_mean": weight.mean(),
         "centred_logit_max": largest,
     }

@@ -14,7 +14,7 @@ from sparring.methods.losses.minibatch import (
     Pairs,
     pair_metrics,
     preference_pairs,
-    through_tokens,
+    token_losses,
     trajectory_sums,
     whole_minibatch,
 )
@@ -76,7 +76,7 @@ def trajectory_dpo(
         return beta * (gain[better] - gain[worse])
 
     metrics = pair_metrics(margins(minibatch.logprobs), weight)
-    values = through_tokens(batch, lambda logprobs: -(weight * logsigmoid(margins(logprobs))).sum())
+    values = token_losses(batch, lambda logprobs: -(weight * logsigmoid(margins(logprobs))).sum())
     return LossTerm(values=values, level="sum", metrics=metrics)
 
 
@@ -87,11 +87,11 @@ def _factors(minibatch: WholeMinibatch, length_normalised: bool, discount: float
         factor = factor / trajectory_sums(factor, minibatch)[minibatch.trajectory]
     if discount is None:
         return factor
-    turns = torch.zeros_like(minibatch.group).scatter_reduce(
+    num_turns = torch.zeros_like(minibatch.group).scatter_reduce(
         0, minibatch.trajectory, minibatch.turn_index + 1, "amax"
     )[minibatch.trajectory]
-    remaining = turns - minibatch.turn_index
+    remaining = num_turns - minibatch.turn_index
     if discount == 1.0:
-        return factor * remaining / turns
-    powers = torch.full_like(factor, discount)
-    return factor * powers**minibatch.turn_index * (1.0 - powers**remaining) / (1.0 - powers**turns)
+        return factor * remaining / num_turns
+    base = torch.full_like(factor, discount)
+    return factor * base**minibatch.turn_index * (1.0 - base**remaining) / (1.0 - base**num_turns)

@@ -14,8 +14,8 @@ def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     """Weigh each token's policy loss by its probability ratio of learner to sampler, up to a cap.
 
     What: corrects for replies sampled by other kernels, other precision or stale weights.
-    When to use: with an external engine or stale samples. In process the weights are one up to
-    rounding.
+    When to use: with an external engine or stale samples. With a sampler in the same process
+    the weights are one, up to rounding.
     Mathematics:
         w_t = min(pi_old(a_t) / pi_sampler(a_t), cap)
     without gradient. w multiplies every policy loss.

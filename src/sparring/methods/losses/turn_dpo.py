@@ -14,7 +14,7 @@ from sparring.methods.losses.minibatch import (
     Pairs,
     pair_metrics,
     pairs_within,
-    through_tokens,
+    token_losses,
     turns_of,
     whole_minibatch,
 )
@@ -54,14 +54,14 @@ def turn_dpo(
 
         pi(a) = pi_ref(a) exp(A(a)) / sum over replies b of pi_ref(b) exp(A(b))
 
-    so advantages log(target / pi_ref) make the policy a mixed target.
+    With advantages log(target / pi_ref) the policy becomes the target, which may be mixed.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
     Pitfalls:
         - Prompts with one reply contribute no pair.
         - With hard labels, replies of equal advantage contribute no pair. So hard labels cannot
           teach a mixed policy.
         - The preferred reply itself may become less likely.
-        - With ``reference: step`` all updates on a batch refer to the policy before the first.
+        - With ``reference: step`` all updates of a step refer to the policy before the first one.
     Metrics: pairs (their number), accuracy (weight of the pairs with S_better > S_worse), margin
     (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; for turns with three candidates: Xu et al., 2025 (LSPO,
@@ -103,4 +103,4 @@ def turn_dpo(
         return (weight * losses).sum()
 
     metrics = pair_metrics(margins(minibatch.logprobs), weight, value[better] != value[worse])
-    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
+    return LossTerm(values=token_losses(batch, loss_of), level="sum", metrics=metrics)

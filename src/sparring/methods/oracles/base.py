@@ -59,7 +59,7 @@ class PlayOracle(Protocol):
         ...
 
 
-def hindrance(oracle: Oracle, game: Environment) -> str:
+def reason_not_judged(oracle: Oracle, game: Environment) -> str:
     """Return the reason why an oracle cannot judge an environment, or "" if it can.
 
     Only oracles with ``reads_plays`` can judge environments that are not OpenSpiel games.
@@ -69,41 +69,41 @@ def hindrance(oracle: Oracle, game: Environment) -> str:
     return oracle.covers(game) if is_searchable(game) else reason_not_searchable(game)
 
 
-def verdict_of(actions: Sequence[str], judgement: SolverResult) -> Verdict:
-    """Return a judgement as the verdict on these legal actions.
+def verdict_of(actions: Sequence[str], solver_result: SolverResult) -> Verdict:
+    """Return a solver's result as the verdict on these legal actions.
 
     Raises:
         ValueError: the number of values, or of entries in ``best``, is not the number of actions.
     """
     result = verdict(
-        actions, judgement.values, certainty=judgement.certainty, bound=judgement.bound
+        actions, solver_result.values, certainty=solver_result.certainty, bound=solver_result.bound
     )
     best = result.best
-    if judgement.best is not None:
+    if solver_result.best is not None:
         best = frozenset(
-            action for action, is_best in zip(actions, judgement.best, strict=True) if is_best
+            action for action, is_best in zip(actions, solver_result.best, strict=True) if is_best
         )
-    return replace(result, best=best, entropy=judgement.entropy)
+    return replace(result, best=best, entropy=solver_result.entropy)
 
 
 def verdicts(
     oracle: Oracle, states: Sequence[SearchablePlay], streams: Sequence[Stream] | None = None
 ) -> list[Verdict | None]:
-    """Return an oracle's verdicts on these states, checked and guarded.
+    """Call an oracle, check its output, and return its verdicts on these states.
 
     Raises:
         PluginError: the oracle raised, or did not return one verdict per state with one finite
             value per legal action.
-        OracleError: the oracle refuses a state.
+        OracleError: the oracle cannot judge a state.
     """
     with PluginCall(named("oracles", oracle.name)) as call:
-        judged = oracle.judge(states, streams)
-    if len(judged) != len(states):
+        results = oracle.judge(states, streams)
+    if len(results) != len(states):
         raise PluginError(
             f"The {call} must return one verdict per state, {len(states)} here; it returned "
-            f"{len(judged)}."
+            f"{len(results)}."
         )
-    for state, result in zip(states, judged, strict=True):
+    for state, result in zip(states, results, strict=True):
         if result is not None and (
             len(result.values) != len(result.actions) or not all(map(math.isfinite, result.values))
         ):
@@ -112,7 +112,7 @@ def verdicts(
                 f"The {call} must return one finite value per legal action; for {state_text} it "
                 f"returned {result.values}."
             )
-    return judged
+    return results
 
 
 def verdict(
@@ -126,11 +126,10 @@ def verdict(
         certainty: in [0, 1]; 1 is exact.
         bound: bound on the error of a value.
     """
-    top = max(values)
-    tie = TIE * max(1.0, abs(top))
-    best = frozenset(
-        action for action, value in zip(actions, values, strict=True) if value >= top - tie
-    )
+    largest = max(values)
+    tolerance = TIE * max(1.0, abs(largest))
+    pairs = zip(actions, values, strict=True)
+    best = frozenset(action for action, value in pairs if value >= largest - tolerance)
     return Verdict(
         actions=tuple(actions),
         values=tuple(map(float, values)),
@@ -147,8 +146,8 @@ def has_hidden_information(game: Searchable) -> bool:
 
 def widen_best(verdict: Verdict, margin: float) -> Verdict:
     """Return the verdict whose best actions are all within ``margin`` of the largest value."""
-    threshold = max(verdict.values)
-    threshold -= margin + TIE * max(1.0, abs(threshold))
+    largest = max(verdict.values)
+    threshold = largest - (margin + TIE * max(1.0, abs(largest)))
     best = frozenset(
         action
         for action, value in zip(verdict.actions, verdict.values, strict=True)
@@ -236,14 +235,14 @@ class CachedOracle:
 
     def _fill(self, states: dict[str, SearchablePlay]) -> None:
         cache = self._cache
-        missing = [key for key in states if key not in cache]
-        self.counts["searched"] += len(missing)
-        new_verdicts = self.compute_verdicts([states[key] for key in missing])
-        if len(cache) + len(missing) > MAX_CACHED:
+        missing_keys = [key for key in states if key not in cache]
+        self.counts["searched"] += len(missing_keys)
+        new_verdicts = self.compute_verdicts([states[key] for key in missing_keys])
+        if len(cache) + len(missing_keys) > MAX_CACHED:
             needed_verdicts = {key: cache[key] for key in states if key in cache}
             cache.clear()
             cache.update(needed_verdicts)
-        cache.update(zip(missing, new_verdicts, strict=True))
+        cache.update(zip(missing_keys, new_verdicts, strict=True))
 
     def enter(self, game: Searchable) -> None:
         """Select the game of the next calls; games of equal rules and action names share a cache.

@@ -24,7 +24,7 @@ class _Values:
     """Action values of all information states of a game."""
 
     arrays: TreeArrays
-    action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
+    action_values: tuple[FloatArray, ...]  # [I] arrays [num_legal]
     # [I] reach probability of the other seats and chance; 0: the values are undefined
     reach: FloatArray
     nash_conv: float  # NashConv of the average policy
@@ -39,7 +39,7 @@ class EquilibriumOracle(CachedOracle):
     Attributes:
         continuation: policy of the seat after the judged decision, "average" or "best_response" (to
             "average").
-        others: policy of the other seats, "average" or "best_response" (each to "average").
+        other_seats: policy of the other seats, "average" or "best_response" (each to "average").
     """
 
     iterations: Annotated[int, Field(ge=1)] = 400
@@ -47,14 +47,14 @@ class EquilibriumOracle(CachedOracle):
     max_histories: Annotated[int, Field(ge=1)] = 500_000
     margin: Annotated[float, Field(ge=0)] = 0.0
 
-    continuation = others = "average"
+    continuation = other_seats = "average"
 
     def __post_init__(self) -> None:
         super().__init__()
         self.solver = CfrAgent(
             iterations=self.iterations, variant=self.variant, max_histories=self.max_histories
         )
-        self._solved: dict[str, _Values] = {}
+        self._values_of_rules: dict[str, _Values] = {}
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
@@ -63,7 +63,7 @@ class EquilibriumOracle(CachedOracle):
                 "OpenSpiel gives no information states for it; use oracle minimax or mcts for "
                 "games without hidden information."
             )
-        if game.rules_key not in self._solved and not has_at_most_histories(
+        if game.rules_key not in self._values_of_rules and not has_at_most_histories(
             game, self.max_histories
         ):
             return (
@@ -79,54 +79,54 @@ class EquilibriumOracle(CachedOracle):
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None if the others and chance never reach the state."""
         rules = states[0].game.rules_key
-        if rules not in self._solved:
-            self._solved[rules] = self._values(states[0].game)
-        return [self._verdict(state, self._solved[rules]) for state in states]
+        if rules not in self._values_of_rules:
+            self._values_of_rules[rules] = self._values(states[0].game)
+        return [self._verdict(state, self._values_of_rules[rules]) for state in states]
 
     def _verdict(self, state: SearchablePlay, values: _Values) -> Verdict | None:
         index = values.arrays.index_of[state.seat, state.node.information_state_string(state.seat)]
         if values.reach[index] <= 0:
             self.counts["unreached"] += 1
             return None
-        return widen_best(
-            verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv),
-            self.margin,
-        )
+        action_values = values.action_values[index].tolist()
+        result = verdict(state.legal_actions(), action_values, bound=values.nash_conv)
+        return widen_best(result, self.margin)
 
     def _values(self, game: Searchable) -> _Values:
         arrays = walk(game)
         tree, seats = arrays.tree, arrays.seats
-        table = self.solver.policy(game)
+        cfr_policy = self.solver.policy(game)
         average = []
         for example, legal in zip(arrays.examples, arrays.legal, strict=True):
-            probabilities = table.action_probabilities(example)
+            probabilities = cfr_policy.action_probabilities(example)
             row = np.array([probabilities.get(index, 0.0) for index in legal])
             average.append(row / row.sum())
         returns = policy_values(tree, seats, average).returns
         responses = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
-        gains = [
+        response_gains = [
             policy_values(tree, seats, response).returns[seat] - returns[seat]
             for seat, response in enumerate(responses)
         ]
-        best = [responses[seat][index] for index, seat in enumerate(seats)]
-        action, reach = list(average), np.zeros(len(seats))
+        best_policy = [responses[seat][index] for index, seat in enumerate(seats)]
+        action_values, reach = list(average), np.zeros(len(seats))
         for seat in range(game.num_seats):
-            own_policy, other_policy = (
-                best if play == "best_response" else average
-                for play in (self.continuation, self.others)
+            seat_policy, other_policy = (
+                best_policy if play == "best_response" else average
+                for play in (self.continuation, self.other_seats)
             )
             values = policy_values(
                 tree,
                 seats,
                 [
-                    own_policy[index] if seats[index] == seat else other_policy[index]
+                    seat_policy[index] if seats[index] == seat else other_policy[index]
                     for index in range(len(seats))
                 ],
             )
             for index in np.flatnonzero(seats == seat):
-                action[index], reach[index] = values.action[index], values.others[index]
+                action_values[index], reach[index] = values.action[index], values.others[index]
+        nash_conv = max(float(sum(response_gains)), 0.0)
         return _Values(
-            arrays=arrays, action=tuple(action), reach=reach, nash_conv=max(float(sum(gains)), 0.0)
+            arrays=arrays, action_values=tuple(action_values), reach=reach, nash_conv=nash_conv
         )
 
 
@@ -148,8 +148,8 @@ class CfrOracle(EquilibriumOracle):
         - Values are exact for this policy (certainty 1); ``bound`` is its NashConv.
         - Against a policy that is not an equilibrium other actions may earn more.
         - The oracle abstains at information states that the others' policies never reach (metric
-          ``unreached``); they are rare against the average policy; they are common against best
-          responses, because these are pure.
+          ``unreached``). Such states are rare against the average policy, but common against best
+          responses, because best responses are pure.
         - The first call for a game solves the game (seconds for Leduc poker).
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
     Tammelin, "CFR+", 2014.
@@ -173,7 +173,7 @@ class CfrOracle(EquilibriumOracle):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.others = self.against
+        self.other_seats = self.against
 
 
 cfr = CfrOracle

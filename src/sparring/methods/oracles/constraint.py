@@ -10,7 +10,7 @@ from sparring.core.records import SolverResult, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.methods.oracles.base import CachedOracle, verdict_of
-from sparring.methods.oracles.solvers import solved_by, solver_of
+from sparring.methods.oracles.solvers import games_of_oracle, solver_of
 
 
 @dataclass(kw_only=True, eq=False)
@@ -55,7 +55,7 @@ class ConstraintOracle(CachedOracle):
             return ""
         return (
             "it is not a puzzle with a constraint solver; play "
-            f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
+            f"{', '.join(games_of_oracle(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
     def prepare(self, game: Searchable) -> None:
@@ -67,10 +67,10 @@ class ConstraintOracle(CachedOracle):
         """Return a verdict per state; None where the game's solver abstains."""
         assert self._solve is not None, "the oracle covers the game"
         options = {"right": self.right, "lost": self.lost, "solver": self.solver}
-        judgements = [self._solve(state, **options) for state in states]
+        solver_results = [self._solve(state, **options) for state in states]
         return [
-            None if judgement is None else verdict_of(state.legal_actions(), judgement)
-            for state, judgement in zip(states, judgements, strict=True)
+            None if solver_result is None else verdict_of(state.legal_actions(), solver_result)
+            for state, solver_result in zip(states, solver_results, strict=True)
         ]
 
 

@@ -23,8 +23,8 @@ class GradedOracle(KeyedOracle):
     What: the game's solver assigns every legal action to a tier, such as a right digit in a forced
     cell. The verdict's values are the rewards of the tiers, and its best actions those of the best
     tier. The game's ``solver.py``, described on the game's page, defines tiers and default rewards.
-    When to use: with the reward ``graded_action``. Grades distinguish several replies to one prompt
-    more often than right and wrong.
+    When to use: with the reward ``graded_action``. Grades tell several replies to one prompt apart
+    more often than a reward of right and wrong does.
     Mathematics:
         value(a) = pay[tier(s, a)]
     Pitfalls: values are grades, not returns. ``regret`` is in the unit of grades, and
@@ -44,8 +44,8 @@ class GradedOracle(KeyedOracle):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._pay: Mapping[str, float] = {}
-        self._tiers: Callable[[SearchablePlay], Sequence[str] | None] | None = None
+        self._tier_rewards: Mapping[str, float] = {}
+        self._tiers_of: Callable[[SearchablePlay], Sequence[str] | None] | None = None
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or "".
@@ -71,20 +71,20 @@ class GradedOracle(KeyedOracle):
         super().prepare(game)
         solver = solver_of(game)
         assert solver is not None, "the oracle covers the game"
-        self._tiers = getattr(solver.module, TIERS_FUNCTION)
-        self._pay = {**getattr(solver.module, TIERS), **(self.pay or {})}
+        self._tiers_of = getattr(solver.module, TIERS_FUNCTION)
+        self._tier_rewards = {**getattr(solver.module, TIERS), **(self.pay or {})}
 
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""
         return [self._verdict(state) for state in states]
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:
-        assert self._tiers is not None, "the game is prepared"
-        tiers = self._tiers(state)
+        assert self._tiers_of is not None, "the game is prepared"
+        tiers = self._tiers_of(state)
         if tiers is None:
             return None
         return verdict_of(
-            state.legal_actions(), SolverResult(values=[self._pay[tier] for tier in tiers])
+            state.legal_actions(), SolverResult(values=[self._tier_rewards[tier] for tier in tiers])
         )
 
 

@@ -16,7 +16,7 @@ from sparring.core.records import Episode, Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, SearchablePlay
 from sparring.environments.situation import close_copies, decision_of
-from sparring.methods.oracles.base import Oracle, hindrance, verdicts
+from sparring.methods.oracles.base import Oracle, reason_not_judged, verdicts
 from sparring.play.replay import replay
 
 
@@ -32,7 +32,7 @@ def configured_oracles(
     for section, game in zip(sections, games, strict=True):
         if section.oracle is not None:
             oracle: Oracle = section.oracle.bind("oracles")()
-            reason = hindrance(oracle, game)
+            reason = reason_not_judged(oracle, game)
             if reason:
                 raise ConfigError(
                     f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot "
@@ -59,7 +59,7 @@ def judge_episodes(
 
     Raises:
         RolloutError: an episode does not belong to the game of its name.
-        OracleError: an oracle refuses a state.
+        OracleError: an oracle cannot judge a state.
         PluginError: an oracle raised, or returned invalid verdicts.
     """
     results = list(episodes)
@@ -82,11 +82,11 @@ def judge_episodes(
                         positions.append((index, turn_index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
                         streams.append(stream.child(turn_index))
-            judged = verdicts(oracle, states, streams) if states else ()
+            new_verdicts = verdicts(oracle, states, streams) if states else ()
         finally:
             close_copies(copies)
         verdicts_of: dict[int, dict[int, Verdict | None]] = {index: {} for index in indices}
-        for (index, turn_index), verdict in zip(positions, judged, strict=True):
+        for (index, turn_index), verdict in zip(positions, new_verdicts, strict=True):
             verdicts_of[index][turn_index] = verdict
         for index in indices:
             turns = tuple(

@@ -54,15 +54,12 @@ class MinimaxOracle(CachedOracle):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._solved: dict[str, dict[str, Bounds]] = {}
+        self._bounds_by_rules: dict[str, dict[str, Bounds]] = {}
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
         reason = reason_unsolvable(game)
-        return (
-            reason
-            and f"{reason}; use oracle mcts with perfect information, and cfr with hidden one."
-        )
+        return reason and f"{reason}; use oracle mcts, or cfr for games with hidden information."
 
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; over budget, a verdict with a bound, or None."""
@@ -88,18 +85,18 @@ class MinimaxOracle(CachedOracle):
         )
 
     def _bounds(self, state: SearchablePlay) -> list[Bounds]:
-        solved = self._solved.setdefault(state.game.rules_key, {})
+        known_bounds = self._bounds_by_rules.setdefault(state.game.rules_key, {})
         search, node = Search(state.game, self.max_states), state.node
-        if position_key(node) in solved:
-            search.table = solved
+        if position_key(node) in known_bounds:
+            search.table = known_bounds
         else:
             search.bounds(node)
             # a complete search stays complete from each of its positions: values do not depend on
             # the order of calls
             if not search.is_incomplete:
-                if len(solved) + len(search.table) > MAX_CACHED_BOUNDS:
-                    solved.clear()
-                solved.update(search.table)
+                if len(known_bounds) + len(search.table) > MAX_CACHED_BOUNDS:
+                    known_bounds.clear()
+                known_bounds.update(search.table)
         children = [search.bounds(node.child(index)) for index in node.legal_actions()]
         return children if state.seat == 0 else [(-high, -low) for low, high in children]
 

@@ -104,10 +104,10 @@ class NoisyOracle(WrappingOracle):
                 f"Oracle 'noisy' with per='turn' needs one stream per state, and got {received} "
                 f"for {len(states)} states; pass streams to judge, or write per: position."
             )
-        noise = [stream.child("noisy oracle").child(self.seed) for stream in streams]
+        error_streams = [stream.child("noisy oracle").child(self.seed) for stream in streams]
         results = [
             self._with_errors(*pair)
-            for pair in zip(self.inner.judge(states, streams), noise, strict=True)
+            for pair in zip(self.inner.judge(states, streams), error_streams, strict=True)
         ]
         self.counts["judged"] += len(results)
         self.counts["abstained"] += results.count(None)

@@ -75,7 +75,7 @@ class ParallelOracle(WrappingOracle):
         """Return a verdict per state, from the processes if there are at least ``least`` states.
 
         Raises:
-            OracleError: the inner oracle refuses a state, or a process died or hangs.
+            OracleError: the inner oracle cannot judge a state, or a process died or hangs.
         """
         game_settings = states[0].game.made_by if states else None
         # a worker process cannot start processes
@@ -125,11 +125,10 @@ class ParallelOracle(WrappingOracle):
             [start, game_settings, histories[start : start + job_size]]
             for start in range(0, len(states), job_size)
         ]
-        lists_by_start = {
-            job[0]: lists for job, lists in self._pool.results(jobs, seconds=call_limit_seconds())
-        }
+        results = self._pool.results(jobs, seconds=call_limit_seconds())
+        verdicts_by_start = {job[0]: job_verdicts for job, job_verdicts in results}
         serialised_verdicts = itertools.chain.from_iterable(
-            lists_by_start[start] for start in sorted(lists_by_start)
+            verdicts_by_start[start] for start in sorted(verdicts_by_start)
         )
         return [
             None if serialised is None else _deserialise(state, serialised)

@@ -11,7 +11,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, EnvironmentPlay
 from sparring.environments.situation import Situation
 from sparring.methods.oracles.base import verdict_of
-from sparring.methods.oracles.solvers import solved_by, solver_of
+from sparring.methods.oracles.solvers import games_of_oracle, solver_of
 
 
 class PlanningOracle:
@@ -38,8 +38,8 @@ class PlanningOracle:
         if solver_of(game, self.name) is not None:
             return ""
         return (
-            f"it has no planning solver; play {', '.join(solved_by(self.name))}, or use oracle "
-            "minimax, constraint or posterior."
+            f"it has no planning solver; play {', '.join(games_of_oracle(self.name))}, or use "
+            "oracle minimax, constraint or posterior."
         )
 
     def judge(
@@ -67,8 +67,8 @@ class PlanningOracle:
             )
         solver = solver_of(state.game, self.name)
         assert solver is not None, "the oracle covers the game"
-        judgement = solver.function(state)
-        return None if judgement is None else verdict_of(state.legal_actions(), judgement)
+        solver_result = solver.function(state)
+        return None if solver_result is None else verdict_of(state.legal_actions(), solver_result)
 
 
 planning = PlanningOracle

@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
-from sparring.methods.oracles.solvers import KeyedOracle, Prior, solved_by, solver_of
+from sparring.methods.oracles.solvers import KeyedOracle, Prior, games_of_oracle, solver_of
 
 
 @dataclass(kw_only=True, eq=False)
@@ -54,8 +54,8 @@ class PosteriorOracle(KeyedOracle):
         self._solver: BoundPlugin | None = None
         if "prior" in (self.options or {}):
             raise ConfigError(
-                "oracle 'posterior': options has the key 'prior', which belongs beside options; "
-                "write prior: bank."
+                "oracle 'posterior': prior is not among the options of the solver; write prior: "
+                "bank beside options, not within."
             )
 
     def covers(self, game: Searchable) -> str:
@@ -68,7 +68,7 @@ class PosteriorOracle(KeyedOracle):
             return ""
         return (
             "it has no solver of its hidden state; play "
-            f"{', '.join(solved_by(self.name))}, or use oracle cfr."
+            f"{', '.join(games_of_oracle(self.name))}, or use oracle cfr."
         )
 
     def prepare(self, game: Searchable) -> None:

@@ -25,7 +25,7 @@ REFERENCE = "reference"
 Prior = Literal["uniform", "bank"]
 
 
-def solved_by(oracle: str) -> tuple[str, ...]:
+def games_of_oracle(oracle: str) -> tuple[str, ...]:
     """Return the sorted names of the built-in games whose solver belongs to this oracle."""
     return offering("environments", PART, f'ORACLE = "{oracle}"')
 

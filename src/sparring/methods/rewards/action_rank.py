@@ -64,10 +64,10 @@ def _grade(turn: Turn, *, by_level: bool) -> float | None:
 
 def _ranks(values: Sequence[float]) -> list[int]:
     """Return the number of different smaller values per value, with the oracle's tolerance."""
-    tie = TIE * max(1.0, *map(abs, values))
+    tolerance = TIE * max(1.0, *map(abs, values))
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0
     for previous, current in pairwise(order):
-        rank += values[current] - values[previous] > tie
+        rank += values[current] - values[previous] > tolerance
         ranks[current] = rank
     return ranks

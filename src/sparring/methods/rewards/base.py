@@ -12,8 +12,8 @@ declare:
     NEEDS = {"verdicts"}   the reward reads an oracle's verdicts, ``turn.verdict``
     NEEDS = {"game"}       the function is ``(episode, game)``
     NEEDS = {"batch"}      the function is ``(episodes, games)`` of a whole step, with games by
-                           name, and returns the numbers of each episode; a first call without
-                           episodes, before the run, reports missing requirements
+                           name, and returns the numbers of each episode; before the run, a
+                           call without episodes reports missing requirements
     READS = "turn"         a turn's number depends on that turn only, so that the reward can judge
                            candidates that were not played
 """
@@ -36,14 +36,14 @@ from sparring.environments.foreign import environment_call
 from sparring.methods.oracles.judge import regret
 from sparring.methods.rewards.components import (
     WeightedReward,
-    opinions,
+    call_reward,
     reads_turn,
     with_candidates,
     with_components,
 )
 from sparring.play.episode import Grade
 
-UNSHAPED = ("game", "illegal")  # components that do not come from a reward plug-in
+GAME_COMPONENTS = ("game", "illegal")  # components from the environment, not from plug-ins
 # below one half, so that two seats' shaping stays below the difference of their outcomes
 SHAPING_BOUND = 0.49
 PAYOFF_TOLERANCE = 1e-9  # payoffs closer than this are one outcome
@@ -72,7 +72,7 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
 
 def unscaled_components(episode: Episode, seat: int) -> tuple[str, ...]:
     """Return the components of a seat that are not shaping."""
-    return UNSHAPED if episode.forfeited_by == seat else ("game",)
+    return GAME_COMPONENTS if episode.forfeited_by == seat else ("game",)
 
 
 def trained_seats(episode: Episode) -> dict[int, list[Turn]]:
@@ -116,7 +116,7 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
     return replace(episode, turns=tuple(map(scale, episode.turns)))
 
 
-GIVEN = {  # what NEEDS may name
+BASE_NEEDS = {  # what NEEDS may name
     "verdicts": "an oracle's verdict on every turn",
     "game": "the episode's game",
     "batch": "all episodes of a step at once, and the games by name",
@@ -140,15 +140,15 @@ def apply_rewards(
 
     Args:
         episodes: finished episodes of one step.
-        rewards: the plug-ins, of different names. Without plug-ins only penalties for illegal
+        rewards: the plug-ins, with different names. Without plug-ins only penalties for illegal
             replies are bounded.
         progress: finished share of the run, in [0, 1], for schedules.
         gaps: smallest difference of two outcomes by game, default 1. A smaller difference within
-            ``episodes`` replaces the gap, so that the order of a batch always holds.
+            ``episodes`` replaces the gap, so that shaping cannot reorder the batch's outcomes.
         games: games by name, for rewards that read games.
         outcome_weight: factor of the "game" component of trained seats; returns per seat stay
             unchanged.
-        scales: a further such factor by game, default 1, which also multiplies ``gaps``.
+        scales: further factors of "game" by game, default 1; they also multiply ``gaps``.
         reorder_outcomes: whether shaping is unbounded; a loss may then get more than a win.
 
     Returns:
@@ -172,13 +172,13 @@ def apply_rewards(
         for turn in episode.turns
     ):
         return list(episodes), {}
-    judged = [
-        (reward, opinions(reward.bound, episodes, games or {}, progress=progress))
+    pairs = [
+        (reward, call_reward(reward.bound, episodes, games or {}, progress=progress))
         for reward in rewards
     ]
-    shaped = [
+    results = [
         with_candidates(
-            with_components(episode, [(reward, rows[index]) for reward, rows in judged], progress),
+            with_components(episode, [(reward, rows[index]) for reward, rows in pairs], progress),
             rewards,
             games or {},
             progress,
@@ -187,16 +187,16 @@ def apply_rewards(
     ]
     num_seats, num_bounded = 0, 0
     if not reorder_outcomes:
-        limits = {game: SHAPING_BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
-        for index, episode in enumerate(shaped):
+        limits = {game: SHAPING_BOUND * gap for game, gap in batch_gaps(results, gaps).items()}
+        for index, episode in enumerate(results):
             factors = shaping_factors(episode, limits.get(episode.game, SHAPING_BOUND))
             num_seats += len(factors)
             num_bounded += sum(factor < 1.0 for factor in factors.values())
-            shaped[index] = with_scaled_shaping(episode, factors)
+            results[index] = with_scaled_shaping(episode, factors)
     metrics = {"bounded_share": num_bounded / max(num_seats, 1)}
     for reward in rewards:
-        metrics.update(_reward_metrics(shaped, reward.bound.plugin.name))
-    return shaped, metrics
+        metrics.update(_reward_metrics(results, reward.bound.plugin.name))
+    return results, metrics
 
 
 def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
@@ -265,7 +265,7 @@ def _scale_payoffs(episode: Episode, weight: float) -> Episode:
 
 
 def _reward_metrics(episodes: Iterable[Episode], name: str) -> dict[str, float]:
-    """Return the component's mean over trained turns that have it, and the share of the others."""
+    """Return the component's mean over trained turns, and the share of these turns without it."""
     turns = [
         turn for episode in episodes for turn in episode.decisions if episode.trained[turn.seat]
     ]
@@ -302,9 +302,9 @@ def by_rewards(
 
     def grade(episodes: Sequence[Episode]) -> list[list[float | None]]:
         rows = [
-            opinions(reward.bound, episodes, games, progress=progress) for reward in used_rewards
+            call_reward(reward.bound, episodes, games, progress=progress) for reward in used_rewards
         ]
-        judged = [
+        rewarded_episodes = [
             with_components(
                 episode,
                 [(reward, row[index]) for reward, row in zip(used_rewards, rows, strict=True)],
@@ -314,7 +314,7 @@ def by_rewards(
         ]
         return [
             [sum(turn.rewards.values()) if names & turn.rewards.keys() else None for turn in turns]
-            for turns in (episode.turns for episode in judged)
+            for turns in (episode.turns for episode in rewarded_episodes)
         ]
 
     return grade

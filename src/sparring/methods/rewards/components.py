@@ -12,7 +12,7 @@ from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
 from sparring.environments.base import Environment
 
-MAX_SIZE = 1e6  # beyond this size a component would lose the game's payoffs to rounding
+MAX_SIZE = 1e6  # beside larger components, the game's payoffs would be lost to rounding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +23,7 @@ class WeightedReward:
     weight: Schedule
 
 
-def opinions(
+def call_reward(
     reward: BoundPlugin,
     episodes: Sequence[Episode],
     games: Mapping[str, Environment],
@@ -35,9 +35,9 @@ def opinions(
     The reward sees only decisions; other turns, such as memories, have None.
     """
     reduced_episodes = [_reduce_to_decisions(episode) for episode in episodes]
-    judged_episodes = [reduced for reduced in reduced_episodes if reduced.turns]
-    judged_rows = iter(_call_reward(reward, judged_episodes, games, progress))
-    rows = [next(judged_rows) if reduced.turns else () for reduced in reduced_episodes]
+    nonempty_episodes = [reduced for reduced in reduced_episodes if reduced.turns]
+    nonempty_rows = iter(_call_plugin(reward, nonempty_episodes, games, progress))
+    rows = [next(nonempty_rows) if reduced.turns else () for reduced in reduced_episodes]
     return [
         row if reduced is episode else _over_all_turns(row, reduced, episode)
         for row, reduced, episode in zip(rows, reduced_episodes, episodes, strict=True)
@@ -59,7 +59,7 @@ def _over_all_turns(
     return tuple(next(values) if turn.is_decision else None for turn in episode.turns)
 
 
-def _call_reward(
+def _call_plugin(
     reward: BoundPlugin,
     episodes: Sequence[Episode],
     games: Mapping[str, Environment],
@@ -106,8 +106,8 @@ def with_components(
                 )
             components[index][name] = float(weight * value)
     turns = [
-        turn._replace(rewards={**turn.rewards, **added}) if episode.trained[turn.seat] else turn
-        for turn, added in zip(episode.turns, components, strict=True)
+        turn._replace(rewards={**turn.rewards, **extra}) if episode.trained[turn.seat] else turn
+        for turn, extra in zip(episode.turns, components, strict=True)
     ]
     return replace(episode, turns=tuple(turns))
 
@@ -134,13 +134,13 @@ def with_candidates(
     if unplayed is None:
         return episode
     rows = [
-        (reward, opinions(reward.bound, [unplayed], games, progress=progress)[0])
+        (reward, call_reward(reward.bound, [unplayed], games, progress=progress)[0])
         for reward in rewards
         if reads_turn(reward.bound)
     ]
-    judged_turns = iter(with_components(unplayed, rows, progress).turns)
+    candidates = iter(with_components(unplayed, rows, progress).turns)
     turns = [
-        turn._replace(candidates=tuple(next(judged_turns) for _ in turn.candidates))
+        turn._replace(candidates=tuple(next(candidates) for _ in turn.candidates))
         for turn in episode.turns
     ]
     return replace(episode, turns=tuple(turns))

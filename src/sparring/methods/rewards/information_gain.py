@@ -34,15 +34,16 @@ def information_gain(episode: Episode) -> tuple[float | None, ...]:
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
     """
     return tuple(
-        _gain(turn, later) for turn, later in zip(episode.turns, next_turns(episode), strict=True)
+        _gain(turn, next_turn)
+        for turn, next_turn in zip(episode.turns, next_turns(episode), strict=True)
     )
 
 
-def _gain(turn: Turn, later: Turn | None) -> float | None:
+def _gain(turn: Turn, next_turn: Turn | None) -> float | None:
     if turn.verdict is None or turn.verdict.entropy is None:
         return None
     if turn.event != "ok":
         return 0.0
-    if later is None or later.verdict is None or later.verdict.entropy is None:
+    if next_turn is None or next_turn.verdict is None or next_turn.verdict.entropy is None:
         return None
-    return turn.verdict.entropy - later.verdict.entropy
+    return turn.verdict.entropy - next_turn.verdict.entropy

@@ -115,8 +115,8 @@ def llm_judge(
         concurrency: largest number of concurrent requests, at least 1.
         timeout: timeout of one try in seconds.
         retries: tries after the first one, at least 0.
-        budget_tokens: tokens in and out after which the run stops with an error. 0 (default): no
-            limit.
+        budget_tokens: number of prompt and answer tokens after which the run stops with an error.
+            0 (default): no limit.
         budget_cost: money after which the run stops with an error. 0 (default): no limit. Needs a
             price.
         price_in: price of a million prompt tokens, in any currency.
@@ -147,29 +147,29 @@ def llm_judge(
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]
     positions_by_prompt: dict[str, list[tuple[int, int]]] = {}
     for index, episode in enumerate(episodes):
-        is_judged = [
+        judged_flags = [
             (episode.trained[turn.seat] and ((turns == "all") or turn.verdict is None))
             for turn in episode.turns
         ]
-        states = replay(games[episode.game], episode) if any(is_judged) else []
+        states = replay(games[episode.game], episode) if any(judged_flags) else []
         for turn_index, turn in enumerate(episode.turns):
-            if is_judged[turn_index] and turn.event == "ok":
+            if judged_flags[turn_index] and turn.event == "ok":
                 prompt = ASK.format(
                     turn=turn_json(states[turn_index], turn, with_reply=shows == "reply")
                 )
                 positions_by_prompt.setdefault(prompt, []).append((index, turn_index))
-            elif is_judged[turn_index]:
+            elif judged_flags[turn_index]:
                 rows[index][turn_index] = 0.0
         close_copies(states)
     requests = [
         {**fields, "messages": [system, {"role": "user", "content": prompt}]}
         for prompt in positions_by_prompt
     ]
-    for positions, result in zip(
+    for positions, turn_score in zip(
         positions_by_prompt.values(), _scores(account, requests, concurrency), strict=True
     ):
         for index, turn_index in positions:
-            rows[index][turn_index] = result
+            rows[index][turn_index] = turn_score
     return [tuple(row) for row in rows]
 
 

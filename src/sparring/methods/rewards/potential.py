@@ -51,15 +51,15 @@ def potential(
             The default 1 does not discount.
     """
     return tuple(
-        _difference(turn, later, gamma)
-        for turn, later in zip(episode.turns, next_turns(episode), strict=True)
+        _difference(turn, next_turn, gamma)
+        for turn, next_turn in zip(episode.turns, next_turns(episode), strict=True)
     )
 
 
-def _difference(turn: Turn, later: Turn | None, gamma: float) -> float | None:
+def _difference(turn: Turn, next_turn: Turn | None, gamma: float) -> float | None:
     if turn.verdict is None:
         return None
     best = max(turn.verdict.values)
-    if later is None:
+    if next_turn is None:
         return -best
-    return None if later.verdict is None else gamma * max(later.verdict.values) - best
+    return None if next_turn.verdict is None else gamma * max(next_turn.verdict.values) - best

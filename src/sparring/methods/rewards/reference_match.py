@@ -41,8 +41,8 @@ def reference_match(
     published method also has credit ``match_tir``.
     Mathematics:
         s(a, b) = [1 + |P_a & P_b| / |P_a | P_b| + number of equal values] / (2 + |P_b|)
-    for an action's call a and the reference's b with parameters P; 0 where the names differ. m is a
-    matching of the largest sum over i of
+    for a call a of an action and a call b of the reference, with parameters P_a and P_b; 0 where
+    the names differ. m is a matching of the largest sum over i of
         s(a_i, b_m(i))
     in which only positive s are matched. r_t is the mean of s(a_i, b_m(i)) over the calls of turn
     t; calls without a match count 0. With ``matching`` "optimal_transport" a call is worth
@@ -82,17 +82,17 @@ def reference_match(
     close_copies(copies)
     if reference is None:
         return (None,) * len(turns)
-    expected = [call for action in reference for call in calls_of(action)]
-    calls_made = [
+    reference_calls = [call for action in reference for call in calls_of(action)]
+    played_calls = [
         (index, call)
         for index, turn in enumerate(turns)
         if turn.event == "ok"
         for call in calls_of(turn.action or "")
     ]
-    similarity = similarities([call for _, call in calls_made], expected)
-    owners = np.array([index for index, _ in calls_made], dtype=np.int64)
-    totals = np.bincount(owners, _rewards(similarity, matching, regularisation), len(turns))
-    counts = np.bincount(owners, minlength=len(turns))
+    similarity = similarities([call for _, call in played_calls], reference_calls)
+    turn_of_call = np.array([index for index, _ in played_calls], dtype=np.int64)
+    totals = np.bincount(turn_of_call, _rewards(similarity, matching, regularisation), len(turns))
+    counts = np.bincount(turn_of_call, minlength=len(turns))
     return tuple((totals / np.maximum(counts, 1)).tolist())
 
 
@@ -103,6 +103,6 @@ def _rewards(similarity: FloatArray, matching: Matching, regularisation: float) 
         return np.asarray(
             (transport_plan(similarity, regularisation) * similarity).sum(1), dtype=np.float64
         )
-    column = (exact_matching if matching == "km" else greedy_matching)(similarity)
-    matched = similarity[np.arange(len(similarity)), np.maximum(column, 0)]
-    return np.asarray(np.where(column >= 0, matched, 0.0), dtype=np.float64)
+    reference_index = (exact_matching if matching == "km" else greedy_matching)(similarity)
+    matched_similarity = similarity[np.arange(len(similarity)), np.maximum(reference_index, 0)]
+    return np.asarray(np.where(reference_index >= 0, matched_similarity, 0.0), dtype=np.float64)

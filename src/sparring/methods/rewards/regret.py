@@ -34,7 +34,7 @@ def regret(
     Pitfalls:
         - With "state" a choice between nearly equal actions counts as much as a decisive one.
         - If all actions are equally good the regret is 0.
-        - The sum over an episode favours short episodes; with ``positive`` long ones.
+        - The sum over an episode favours short episodes, or long ones with ``positive``.
         - An illegal reply costs as much as the worst action.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.
@@ -47,17 +47,17 @@ def regret(
         positive: false (default): the best action gets 0. true: 1 is added, so with "state" and
             "game" the reward is in [0, 1], 1 for the best action.
     """
-    scale_value = game.max_utility - game.min_utility if scale == "game" else 1.0
+    divisor = game.max_utility - game.min_utility if scale == "game" else 1.0
     return tuple(
-        _turn_reward(turn, scale_value, by_state=scale == "state", offset=1.0 if positive else 0.0)
+        _turn_reward(turn, divisor, by_state=scale == "state", offset=1.0 if positive else 0.0)
         for turn in episode.turns
     )
 
 
-def _turn_reward(turn: Turn, width: float, *, by_state: bool, offset: float) -> float | None:
+def _turn_reward(turn: Turn, divisor: float, *, by_state: bool, offset: float) -> float | None:
     turn_regret = value_lost(turn)
     if turn_regret is None or turn.verdict is None:
         return None
     if by_state:
-        width = max(turn.verdict.values) - min(turn.verdict.values)
-    return offset - turn_regret / width if turn_regret else offset
+        divisor = max(turn.verdict.values) - min(turn.verdict.values)
+    return offset - turn_regret / divisor if turn_regret else offset

@@ -15,7 +15,7 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     What: the width of the widest wave, independent of its result.
     When to use: against serial collapse, a lead that never tries more than one worker. A schedule
     should lower the ``weight`` to 0; set ``reorder_outcomes``.
-    Mathematics: on the last turn of the lead, with w_t workers in wave t of W at most
+    Mathematics: on the last turn of the lead, with w_t workers in wave t, at most W
         r = (max over t of w_t - 1) / (W - 1)
     and 0 where W is 1.
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in

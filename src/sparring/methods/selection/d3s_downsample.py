@@ -60,12 +60,12 @@ def _num_largest(descending: FloatArray, num_kept: int) -> int:
     """Return how many of the largest values are in the subset of largest variance."""
     if not len(descending):
         return 0
-    scaled = descending / max(float(np.abs(descending).max()), 1e-300)
-    sums = np.concatenate([[0.0], np.cumsum(scaled)])
-    squares = np.concatenate([[0.0], np.cumsum(scaled * scaled)])
-    top = np.arange(num_kept, -1, -1)
-    bottom = len(scaled) - (num_kept - top)
-    mean = (sums[top] + sums[-1] - sums[bottom]) / num_kept
-    variance = (squares[top] + squares[-1] - squares[bottom]) / num_kept - mean * mean
-    best: int = top[np.flatnonzero(variance >= variance.max() - 1e-12)[0]]
+    scaled_values = descending / max(float(np.abs(descending).max()), 1e-300)
+    sums = np.concatenate([[0.0], np.cumsum(scaled_values)])
+    squares = np.concatenate([[0.0], np.cumsum(scaled_values * scaled_values)])
+    num_top = np.arange(num_kept, -1, -1)
+    bottom_start = len(scaled_values) - (num_kept - num_top)
+    mean = (sums[num_top] + sums[-1] - sums[bottom_start]) / num_kept
+    variance = (squares[num_top] + squares[-1] - squares[bottom_start]) / num_kept - mean * mean
+    best: int = num_top[np.flatnonzero(variance >= variance.max() - 1e-12)[0]]
     return int(best)

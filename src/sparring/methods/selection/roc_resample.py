@@ -95,8 +95,8 @@ def _penalty(data: Trajectories, component: str | None) -> FloatArray:
         if component not in data.turns.components:
             names = ", ".join(data.turns.components) or "none"
             raise CreditError(
-                f"selection 'roc_resample': no turn has the reward component {component!r}; the "
-                f"turns have: {names}."
+                f"selection 'roc_resample': no turn has the reward component {component!r}; "
+                f"write one of {names}."
             )
         penalties = penalties - data.sums(data.turns.components[component])
     return penalties / np.maximum(data.lengths, 1)

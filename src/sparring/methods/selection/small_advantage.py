@@ -51,12 +51,12 @@ def small_advantage(
     """
     data = trajectories(turns, "small_advantage")
     has_different_returns = data.deviations()[data.groups] > 0
-    sizes = np.where(
+    advantage_sizes = np.where(
         has_different_returns,
         np.abs(data.returns - leave_one_out_mean(data.returns, data.groups, data.num_groups)),
         0.0,
     )
-    num_kept = -(-int((sizes >= threshold).sum()) // multiple) * multiple
-    mask = np.zeros(len(sizes), dtype=bool)
-    mask[best_first(sizes, data.draws(stream))[:num_kept]] = True
+    num_kept = -(-int((advantage_sizes >= threshold).sum()) // multiple) * multiple
+    mask = np.zeros(len(advantage_sizes), dtype=bool)
+    mask[best_first(advantage_sizes, data.draws(stream))[:num_kept]] = True
     return data.rows(mask)

@@ -29,7 +29,7 @@ from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Message, Observation, Segment
 from sparring.environments.base import Environment
 
-GIVEN = {  # the values that a strategy's NEEDS may have
+BASE_NEEDS = {  # the values that a strategy's NEEDS may have
     "view": "what a seat sees of the position now, at every turn (Observation.view)",
     "notes": "notes between attempts (Observation.note, as in the environment trial)",
 }

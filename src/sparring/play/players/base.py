@@ -17,7 +17,7 @@ from sparring.environments.foreign import is_raised_by, lacking_error
 if TYPE_CHECKING:
     from sparring.models.samplers.base import Sampler
 
-GIVEN = {"terminal": "a person at a terminal"}  # the values that a player's NEEDS may have
+BASE_NEEDS = {"terminal": "a person at a terminal"}  # the values that a player's NEEDS may have
 
 
 class PendingTurn(NamedTuple):

@@ -14,7 +14,7 @@ def request(*histories, groups=1, step=10, seed=0, arms=None):
     return CurriculumRequest(
         arms=arms,
         history=tuple(tuple(records) for records in histories),
-        groups=groups,
+        num_groups=groups,
         step=step,
         stream=Stream.from_seed(seed),
     )

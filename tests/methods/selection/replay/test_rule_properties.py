@@ -33,12 +33,12 @@ def with_differences(groups):
 def test_rule_none_ignores_stored_games(past_groups, new_groups):
     fresh = games(1000, *new_groups)
     plan = none(request_of(fresh, stored_entries(games(0, *past_groups))))
-    assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
+    assert (plan.additions, plan.buffer, dict(plan.metrics)) == ((), (), {})
     buffer = ReplayBuffer(stored_entries(games(0, *past_groups)))
     assert buffer.join(
         bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
     ) == (list(fresh), {})
-    assert buffer.stored == ()
+    assert buffer.entries == ()
 
 
 @given(GROUPS)
@@ -49,7 +49,7 @@ def test_rules_with_zero_shares_equal_rule_none(new_groups):
         prioritised_replay(request_of(fresh), share=1.0),
         r3(request_of(fresh)),
     ):
-        assert plan.joining == none(request_of(fresh)).joining
+        assert plan.additions == none(request_of(fresh)).additions
 
 
 # -- ssb and prioritised replay, which store the same
@@ -64,14 +64,14 @@ def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups,
     num_useful = sum(len(payoffs) for payoffs in with_differences(new_groups))
     target = round(fill * max(num_episodes - num_useful, 0))
     joined_payoffs = {}
-    for entry, group in plan.joining:
+    for entry, group in plan.additions:
         assert group == entry.episode.group_id
         joined_payoffs.setdefault(group, []).append(entry)
     sizes = {group: len(payoffs) for group, payoffs in enumerate(past_groups)}
     assert {group: len(members) for group, members in joined_payoffs.items()} == {
         group: sizes[group] for group in joined_payoffs
     }
-    count = len(plan.joining)
+    count = len(plan.additions)
     assert count >= min(target, sum(sizes.values()))
     assert (
         count == 0 or count - max(map(len, joined_payoffs.values())) < target
@@ -82,7 +82,7 @@ def test_ssb_adds_the_fewest_groups_that_fill_the_batch(past_groups, new_groups,
 @given(PAIRS, st.sampled_from([0.25, 0.5, 1.0]), SEEDS)
 def test_with_equal_groups_and_exponent_one_both_rules_draw_the_same(past_groups, share, seed):
     request = request_of((), stored_entries(games(0, *past_groups)), num_episodes=8, seed=seed)
-    assert prioritised_replay(request, share=share, alpha=1.0).joining == ssb(request, fill=share).joining
+    assert prioritised_replay(request, share=share, alpha=1.0).additions == ssb(request, fill=share).additions
 
 
 @settings(max_examples=50)
@@ -134,7 +134,7 @@ def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
     keys = [
         (-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)
     ]
-    assert {group for _, group in ssb(request_of((), buffer, num_episodes=1, seed=seed)).joining} == {min(keys)[1]}
+    assert {group for _, group in ssb(request_of((), buffer, num_episodes=1, seed=seed)).additions} == {min(keys)[1]}
 
 
 # -- r3
@@ -146,7 +146,7 @@ def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups,
     buffer, fresh = stored_entries(games(0, *past_groups)), games(1000, *new_groups)
     plan = r3(request_of(fresh, buffer, seed=seed), number=number)
     payoffs = {1000 + index: group_payoffs for index, group_payoffs in enumerate(new_groups)}
-    for entry, group in plan.joining:
+    for entry, group in plan.additions:
         assert len(set(payoffs[group])) == 1
         assert succeeds(entry.episode) != (payoffs[group][0] > 0)
     for outcome in (True, False):
@@ -154,7 +154,7 @@ def test_r3_adds_the_opposite_outcome_to_groups_without_differences(past_groups,
         num_lacking = sum(
             len(set(group_payoffs)) == 1 and (group_payoffs[0] > 0) != outcome for group_payoffs in new_groups
         )
-        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.joining) == min(
+        assert sum(succeeds(entry.episode) == outcome for entry, _ in plan.additions) == min(
             number * num_lacking, num_stored
         )
 

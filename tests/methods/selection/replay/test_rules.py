@@ -58,7 +58,7 @@ def games(first, *groups, step=0, **options):
 def request_of(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
     arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
     return ReplayRequest(
-        fresh=tuple(fresh),
+        fresh_episodes=tuple(fresh),
         arm_of=arm_of,
         buffer=tuple(buffer),
         num_episodes=num_episodes,
@@ -74,7 +74,7 @@ def stored_entries(fresh, *, step=0, arm="g"):
 
 
 def joined_numbers(plan):
-    return sorted(entry.episode.episode_id for entry, _ in plan.joining)
+    return sorted(entry.episode.episode_id for entry, _ in plan.additions)
 
 
 # -- every rule
@@ -101,19 +101,19 @@ def test_joined_games_were_stored_and_join_once(name, past_groups, new_groups, s
         progress=0.0,
     )
     assert first == list(stored_games)
-    request = request_of(fresh, buffer.stored, seed=seed)
+    request = request_of(fresh, buffer.entries, seed=seed)
     plan, second_plan = rule(request, progress=0.5), rule(request, progress=0.5)
     assert plan == second_plan
     assert len(set(joined_numbers(plan))) == len(joined_numbers(plan))
-    assert all(entry in buffer.stored for entry, _ in plan.joining)
+    assert all(entry in buffer.entries for entry, _ in plan.additions)
     known_ids = {e.episode_id for e in (*stored_games, *fresh)}
     assert {entry.episode.episode_id for entry in plan.buffer} <= known_ids
     batch, metrics = buffer.join(
         rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5
     )
-    assert batch[len(plan.joining) :] == list(fresh)
+    assert batch[len(plan.additions) :] == list(fresh)
     assert len(turn_table(batch).reward) == 2 * len(batch)
-    assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.joining) / max(len(batch), 1))
+    assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.additions) / max(len(batch), 1))
     assert metrics.get("buffer_size", 0.0) == len(plan.buffer)
 
 
@@ -135,7 +135,7 @@ def test_buffers_are_bounded_and_drop_old_games(name):
             stream=Stream.from_seed(step),
             progress=0.0,
         )
-        sizes.append(len(buffer.stored))
+        sizes.append(len(buffer.entries))
     assert max(sizes) <= 12  # r3 keeps six of each outcome
     assert sizes[-1] == 0
     if name != "none":
@@ -148,14 +148,14 @@ def test_a_saved_buffer_is_restored_exactly(tmp_path):
     )
     buffer.save(tmp_path)
     restored = ReplayBuffer.restored(tmp_path)
-    assert restored.stored == buffer.stored
+    assert restored.entries == buffer.entries
     for folder in (second_folder := tmp_path / "second", empty := tmp_path / "empty"):
         folder.mkdir()
     restored.save(second_folder)
     assert all((second_folder / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
     ReplayBuffer().save(empty)
     assert list(empty.iterdir()) == []
-    assert ReplayBuffer.restored(tmp_path / "no").stored == ()
+    assert ReplayBuffer.restored(tmp_path / "no").entries == ()
     (tmp_path / "replay.json").write_bytes(json.dumps({"arms": [], "priorities": []}).encode())
     with pytest.raises(CheckpointError, match="replay buffer"):
         ReplayBuffer.restored(tmp_path)
@@ -183,7 +183,7 @@ def test_ssb_fills_the_batch_with_whole_groups():
     assert joined_numbers(ssb(request_of((), buffer, num_episodes=99))) == [0, 1, 2, 3, 4, 5]
     assert joined_numbers(ssb(request_of((), buffer, step=11))) == []
     assert len(joined_numbers(ssb(request_of((), buffer, step=10)))) == 4
-    for entry, group in ssb(request_of((), buffer, num_episodes=99)).joining:
+    for entry, group in ssb(request_of((), buffer, num_episodes=99)).additions:
         assert group == entry.episode.group_id
 
 
@@ -193,8 +193,8 @@ def test_ssb_fills_the_batch_with_whole_groups():
 def test_the_share_and_the_importance_weight_can_be_turned_off():
     buffer = stored_entries(games(0, [1, -1], [3, -3]))
     assert prioritised_replay(request_of((), buffer, num_episodes=8), beta=0.0).metrics["replay_weight"] == 1.0
-    assert prioritised_replay(request_of((), buffer, num_episodes=8), share=0.0).joining == ()
-    assert len(prioritised_replay(request_of((), buffer, num_episodes=8), share=0.5).joining) == 4
+    assert prioritised_replay(request_of((), buffer, num_episodes=8), share=0.0).additions == ()
+    assert len(prioritised_replay(request_of((), buffer, num_episodes=8), share=0.5).additions) == 4
 
 
 # -- r3
@@ -205,7 +205,7 @@ def test_r3_adds_the_missing_outcome_to_each_group():
     fresh = games(100, [-1, -1], [1, 1], [1, -1], [-1])
     plan = r3(request_of(fresh, buffer))
     joined_payoffs = {}
-    for entry, group in plan.joining:
+    for entry, group in plan.additions:
         joined_payoffs.setdefault(group, []).append(entry.episode.returns[0])
     assert joined_payoffs == {100: [1], 101: [-1], 103: [1]}  # none for the group with both outcomes
     assert (
@@ -217,11 +217,11 @@ def test_r3_adds_the_missing_outcome_to_each_group():
 def test_r3_adds_only_recent_games_of_the_same_arm_and_seats():
     fresh = games(100, [-1, -1])
     stored_wins = games(0, [1, -1])
-    assert len(r3(request_of(fresh, stored_entries(stored_wins))).joining) == 1
-    assert r3(request_of(fresh, stored_entries(stored_wins, arm="other"))).joining == ()
-    assert r3(request_of(fresh, stored_entries(games(0, [1, -1], trained=(False, True))))).joining == ()
-    assert r3(request_of(fresh, stored_entries(stored_wins), step=11)).joining == ()
-    assert r3(request_of(fresh, ())).joining == ()
+    assert len(r3(request_of(fresh, stored_entries(stored_wins))).additions) == 1
+    assert r3(request_of(fresh, stored_entries(stored_wins, arm="other"))).additions == ()
+    assert r3(request_of(fresh, stored_entries(games(0, [1, -1], trained=(False, True))))).additions == ()
+    assert r3(request_of(fresh, stored_entries(stored_wins), step=11)).additions == ()
+    assert r3(request_of(fresh, ())).additions == ()
 
 
 # -- in a step

@@ -15,9 +15,8 @@ from sparring.core.errors import RolloutError
 from sparring.core.records import FloatArray
 from sparring.methods.knowledge.embeddings.base import scale_to_unit_length
 
-MAX_CHARACTERS = (
-    8_000  # most characters of a text that are sent, below every embedding model's context
-)
+# number of characters of a text that are sent; they fit into every embedding model's context
+MAX_CHARACTERS = 8_000
 
 
 def endpoint(

@@ -48,11 +48,11 @@ class ArmRecord(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurriculumRequest:
-    """Input of a curriculum, which chooses one of A arms for each of ``groups`` groups."""
+    """Input of a curriculum, which chooses one of A arms for each of ``num_groups`` groups."""
 
     arms: tuple[Arm, ...]
     history: tuple[tuple[ArmRecord, ...], ...]  # [A] records, oldest first
-    groups: int
+    num_groups: int
     step: int
     stream: Stream  # the group of index g may draw from stream.child(g)
 
@@ -83,11 +83,11 @@ class ArmBook:
         """A copy of all records as a JSON value, for checkpoints."""
         return {name: tuple(records) for name, records in self._records.items() if records}
 
-    def request(self, groups: int, step: int, stream: Stream) -> CurriculumRequest:
+    def request(self, num_groups: int, step: int, stream: Stream) -> CurriculumRequest:
         """Return the input of the curriculum for a step."""
         history = tuple(tuple(self._records[arm.name]) for arm in self.arms)
         return CurriculumRequest(
-            arms=self.arms, history=history, groups=groups, step=step, stream=stream
+            arms=self.arms, history=history, num_groups=num_groups, step=step, stream=stream
         )
 
     def observe(self, turns: TurnTable, arm_of: Mapping[int, str], step: int) -> None:
@@ -101,32 +101,32 @@ class ArmBook:
         if not len(turns.reward):
             return
         returns, starts = trajectory_returns(turns)
-        roles, count = start_groups(turns)
-        variance = group_std(returns, roles[starts], count, ddof=0)[roles[starts]] ** 2
-        numbers, group_of = np.unique(turns.group[starts], return_inverse=True)
+        ids, num_ids = start_groups(turns)
+        variance = group_std(returns, ids[starts], num_ids, ddof=0)[ids[starts]] ** 2
+        group_ids, group_of = np.unique(turns.group[starts], return_inverse=True)
         sizes = np.bincount(group_of)
         successes = np.bincount(group_of, weights=returns > 0).astype(np.int64)
         means = np.bincount(group_of, weights=returns) / sizes
         deviations = np.sqrt(np.bincount(group_of, weights=variance) / sizes)
-        columns = (column.tolist() for column in (numbers, sizes, successes, means, deviations))
+        columns = (column.tolist() for column in (group_ids, sizes, successes, means, deviations))
         for group, *statistics in zip(*columns, strict=True):
             records = self._records[arm_of[group]]
             records.append(ArmRecord(step, *statistics))
             del records[:-MAX_RECORDS]
 
 
-def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumRequest) -> None:
+def check_output(curriculum: BoundPlugin, arm_indices: Any, request: CurriculumRequest) -> None:
     """Check that a curriculum has chosen an arm for every group, after every call.
 
     Raises:
         PluginError: the output is not a valid index of an arm per group.
     """
-    values = np.asarray(chosen)
-    is_integer_array = values.shape == (request.groups,) and values.dtype.kind in "iu"
+    values = np.asarray(arm_indices)
+    is_integer_array = values.shape == (request.num_groups,) and values.dtype.kind in "iu"
     if not is_integer_array or not ((values >= 0) & (values < len(request.arms))).all():
         raise PluginError(
-            f"The {curriculum} must return an arm's number, 0 to {len(request.arms) - 1}, for each "
-            f"of {request.groups} groups; it returned {values.dtype} of shape {values.shape}."
+            f"The {curriculum} must return an arm's index, 0 to {len(request.arms) - 1}, for each "
+            f"of {request.num_groups} groups; it returned {values.dtype} of shape {values.shape}."
         )
 
 
@@ -156,7 +156,7 @@ def success_rate(records: Sequence[ArmRecord]) -> float:
 
 def draw_arms(request: CurriculumRequest, weights: FloatArray, counter: int = 0) -> IntArray:
     """Return an arm for each group, by weight, with draw ``counter`` of the group's stream."""
-    draws = [request.stream.child(group).uniform(counter) for group in range(request.groups)]
+    draws = [request.stream.child(group).uniform(counter) for group in range(request.num_groups)]
     return np.array(
         [pick_by_weight(request.arms, weights.tolist(), draw) for draw in draws], dtype=np.int64
     )

@@ -20,5 +20,5 @@ def by_weight(request: CurriculumRequest) -> IntArray:
     shares = [
         arm.weight / sum(other.game == arm.game for other in request.arms) for arm in request.arms
     ]
-    draws = [request.stream.child(group).uniform(0) for group in range(request.groups)]
+    draws = [request.stream.child(group).uniform(0) for group in range(request.num_groups)]
     return np.array([pick_by_weight(request.arms, shares, draw) for draw in draws], dtype=np.int64)

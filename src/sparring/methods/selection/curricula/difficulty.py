@@ -62,7 +62,7 @@ def difficulty(
     distances = np.where(np.isnan(rates), 0.0, np.abs(rates - target))
     is_near = distances <= max(width, float(distances.min())) + 1e-12
     draws_from_all = np.array(
-        [request.stream.child(group).uniform(0) < floor for group in range(request.groups)]
+        [request.stream.child(group).uniform(0) < floor for group in range(request.num_groups)]
     )
     return np.where(
         draws_from_all, draw_arms(request, shares, 1), draw_arms(request, shares * is_near, 1)

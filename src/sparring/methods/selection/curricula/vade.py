@@ -55,11 +55,11 @@ def vade(
             for records in request.history
         ]
     )
-    if request.groups <= len(request.arms):
+    if request.num_groups <= len(request.arms):
         variances = _variances(posteriors, request, 0)
-        return np.argsort(-variances, kind="stable")[: request.groups].astype(np.int64)
+        return np.argsort(-variances, kind="stable")[: request.num_groups].astype(np.int64)
     return np.array(
-        [np.argmax(_variances(posteriors, request, group)) for group in range(request.groups)],
+        [np.argmax(_variances(posteriors, request, group)) for group in range(request.num_groups)],
         dtype=np.int64,
     )
 

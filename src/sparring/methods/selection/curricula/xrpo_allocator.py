@@ -62,7 +62,7 @@ def xrpo_allocator(
         [request.stream.child("arm").child(arm).uniform(0) for arm in range(len(request.arms))]
     )
     chosen_arms = []
-    for _ in range(request.groups):
+    for _ in range(request.num_groups):
         priority = _priority(num_trajectories, deviations, exploration, confidence)
         best = int(np.lexsort((draws, -priority))[0])
         chosen_arms.append(best)
@@ -81,11 +81,11 @@ def _priority(
     counts: FloatArray, deviations: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
-    has_few, sizes = counts < 2, np.maximum(counts, 2)
+    has_few_trajectories, sizes = counts < 2, np.maximum(counts, 2)
     widths = (_half_width(count, deviations, confidence) for count in (sizes, sizes + 1))
     gain = next(widths) - next(widths)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / sizes)
-    return np.where(has_few, np.inf, gain + bonus)
+    return np.where(has_few_trajectories, np.inf, gain + bonus)
 
 
 def _half_width(counts: FloatArray, deviations: FloatArray, confidence: float) -> FloatArray:

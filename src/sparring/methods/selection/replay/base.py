@@ -44,7 +44,7 @@ class ReplayEntry(NamedTuple):
 class ReplayRequest:
     """Input of a rule: the fresh episodes after selection, and the buffer, oldest first."""
 
-    fresh: tuple[Episode, ...]
+    fresh_episodes: tuple[Episode, ...]
     arm_of: Mapping[int, str]  # arm of each fresh group id
     buffer: tuple[ReplayEntry, ...]
     num_episodes: int  # configured episodes per step
@@ -59,7 +59,7 @@ class ReplayPlan:
     A stored episode joins at most once, with its group id or that of a fresh group.
     """
 
-    joining: tuple[tuple[ReplayEntry, int], ...] = ()  # (entry, group id in the batch)
+    additions: tuple[tuple[ReplayEntry, int], ...] = ()  # (entry, group id in the batch)
     buffer: tuple[ReplayEntry, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -79,13 +79,13 @@ def check_output(rule: BoundPlugin, plan: Any, *arguments: Any) -> None:
 class ReplayBuffer:
     """The stored episodes of a run."""
 
-    def __init__(self, stored: Iterable[ReplayEntry] = ()) -> None:
-        self.stored = tuple(stored)
+    def __init__(self, entries: Iterable[ReplayEntry] = ()) -> None:
+        self.entries = tuple(entries)
 
     def join(
         self,
         rule: BoundPlugin | None,
-        fresh: Sequence[Episode],
+        fresh_episodes: Sequence[Episode],
         arm_of: Mapping[int, str],
         *,
         num_episodes: int,
@@ -96,8 +96,8 @@ class ReplayBuffer:
         """Return (training batch with stored episodes first, metrics), and update the buffer.
 
         Args:
-            rule: chooses the joining episodes and the next buffer; None changes nothing.
-            fresh: the episodes of this step after selection.
+            rule: chooses the stored episodes to add, and the next buffer; None changes nothing.
+            fresh_episodes: the episodes of this step after selection.
             arm_of: name of the arm of each group id.
             num_episodes: configured episodes per step.
             step: the step's number.
@@ -105,39 +105,41 @@ class ReplayBuffer:
             progress: finished share of the run.
         """
         if rule is None:
-            return list(fresh), {}
+            return list(fresh_episodes), {}
         request = ReplayRequest(
-            fresh=tuple(fresh),
+            fresh_episodes=tuple(fresh_episodes),
             arm_of=arm_of,
-            buffer=self.stored,
+            buffer=self.entries,
             num_episodes=num_episodes,
             step=step,
             stream=stream,
         )
         plan: ReplayPlan = rule(request, progress=progress)
-        self.stored = plan.buffer
-        joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
-        batch = [replace(entry.episode, group_id=group) for entry, group in joining] + list(fresh)
-        if not plan.buffer and not joining:
+        self.entries = plan.buffer
+        additions = sorted(plan.additions, key=lambda pair: pair[0].episode.episode_id)
+        stored_episodes = [replace(entry.episode, group_id=group) for entry, group in additions]
+        batch = [*stored_episodes, *fresh_episodes]
+        if not plan.buffer and not additions:
             return batch, {}
         metrics = {
-            "replayed_share": len(joining) / max(len(batch), 1),
+            "replayed_share": len(additions) / max(len(batch), 1),
             "buffer_size": float(len(plan.buffer)),
             **plan.metrics,
         }
-        if joining:
-            metrics["replay_age"] = sum(step - entry.step for entry, _ in joining) / len(joining)
+        if additions:
+            total_age = sum(step - entry.step for entry, _ in additions)
+            metrics["replay_age"] = total_age / len(additions)
         return batch, metrics
 
     def save(self, folder: Path) -> None:
         """Write the buffer into a checkpoint's folder, unless the buffer is empty."""
-        if not self.stored:
+        if not self.entries:
             return
         notes = {
-            "arms": [entry.arm for entry in self.stored],
-            "priorities": [entry.priority for entry in self.stored],
+            "arms": [entry.arm for entry in self.entries],
+            "priorities": [entry.priority for entry in self.entries],
         }
-        episodes = [(entry.step, entry.episode) for entry in self.stored]
+        episodes = [(entry.step, entry.episode) for entry in self.entries]
         write_synced(folder / FILE, to_bytes(episodes))
         write_synced(folder / NOTES, json.dumps(notes).encode())
 
@@ -160,7 +162,8 @@ class ReplayBuffer:
             )
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(
-                f"The replay buffer of {folder} cannot be loaded: {error!r}."
+                f"The replay buffer of {folder} cannot be loaded ({error!r}); start "
+                "anew with --overwrite."
             ) from error
 
 
@@ -174,12 +177,12 @@ def recent_entries(
 def mean_advantage_sizes(episodes_of_step: Sequence[Episode]) -> dict[int, float]:
     """Return the mean |A| by group id; A is the return minus its mean over (group, role)."""
     data = trajectories(turn_table(episodes_of_step), "replay")
-    mean_size = (
+    sizes = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
         * (data.deviations() > 0)[data.groups]
     )
     ids, inverse = np.unique(data.turns.group[data.starts], return_inverse=True)
-    means = np.bincount(inverse, weights=mean_size) / np.maximum(np.bincount(inverse), 1)
+    means = np.bincount(inverse, weights=sizes) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 
@@ -192,7 +195,7 @@ def add_fresh_groups(
     """
     varied_episodes = [
         episode
-        for episode in request.fresh
+        for episode in request.fresh_episodes
         if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0
     ]
     new_entries = [
@@ -201,13 +204,13 @@ def add_fresh_groups(
         )
         for episode in varied_episodes
     ]
-    groups, newest, free_space = group_entries([*buffer, *new_entries]), [], capacity
+    groups, newest_groups, free_space = group_entries([*buffer, *new_entries]), [], capacity
     for members in reversed(groups):
         if len(members) > free_space:
             break
         free_space -= len(members)
-        newest.append(members)
-    return tuple(entry for members in reversed(newest) for entry in members)
+        newest_groups.append(members)
+    return tuple(entry for members in reversed(newest_groups) for entry in members)
 
 
 def group_entries(buffer: Sequence[ReplayEntry]) -> list[list[ReplayEntry]]:
@@ -237,6 +240,6 @@ def draw_groups(
     return result
 
 
-def joining_groups(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
-    """Return the drawn groups with their original group ids, for ``ReplayPlan.joining``."""
+def group_additions(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
+    """Return the drawn groups with their original group ids, for ``ReplayPlan.additions``."""
     return tuple((entry, entry.episode.group_id) for members in groups for entry in members)

@@ -12,8 +12,8 @@ from sparring.methods.selection.replay.base import (
     ReplayRequest,
     add_fresh_groups,
     draw_groups,
+    group_additions,
     group_entries,
-    joining_groups,
     mean_advantage_sizes,
     recent_entries,
 )
@@ -38,7 +38,7 @@ def prioritised_replay(
     with p_g the mean |A| of the group's trajectories. Groups are drawn without replacement, up to
     share * (episodes per step) episodes. Metric ``replay_weight`` is the mean over drawn groups of
         (N P(g))^-beta
-    over its largest value in the buffer of N groups.
+    divided by its largest value in the buffer of N groups.
     Shapes: episodes.
     Pitfalls:
         - The metric reports the weights that would correct the preference, but the loss does not
@@ -63,17 +63,18 @@ def prioritised_replay(
     entries = recent_entries(request.buffer, request.step, max_age)
     groups = group_entries(entries)
     weights = np.array([members[0].priority for members in groups]) ** alpha
-    joining = draw_groups(
+    replay_groups = draw_groups(
         groups, weights.tolist(), round(share * request.num_episodes), request.stream
     )
     metrics = {}
-    if joining:
+    if replay_groups:
         importance = (weights / weights.sum() * len(weights)) ** -beta
-        joining_numbers = [
-            number
-            for number, members in enumerate(groups)
-            if any(members is group for group in joining)
+        replay_indices = [
+            index
+            for index, members in enumerate(groups)
+            if any(members is group for group in replay_groups)
         ]
-        metrics["replay_weight"] = float(importance[joining_numbers].mean() / importance.max())
-    buffer = add_fresh_groups(request, entries, mean_advantage_sizes(request.fresh), capacity)
-    return ReplayPlan(joining=joining_groups(joining), buffer=buffer, metrics=metrics)
+        metrics["replay_weight"] = float(importance[replay_indices].mean() / importance.max())
+    sizes = mean_advantage_sizes(request.fresh_episodes)
+    buffer = add_fresh_groups(request, entries, sizes, capacity)
+    return ReplayPlan(additions=group_additions(replay_groups), buffer=buffer, metrics=metrics)

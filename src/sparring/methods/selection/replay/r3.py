@@ -57,9 +57,9 @@ def r3(
     for entry in entries:
         key = (*_pool_key(entry.episode, entry.arm), succeeds(entry.episode))
         entries_by_key.setdefault(key, []).append(entry)
-    joining: list[tuple[ReplayEntry, int]] = []
-    groups = _episodes_by_group(request.fresh)
-    for group, advantage_size in mean_advantage_sizes(request.fresh).items():
+    additions: list[tuple[ReplayEntry, int]] = []
+    groups = _episodes_by_group(request.fresh_episodes)
+    for group, advantage_size in mean_advantage_sizes(request.fresh_episodes).items():
         first_episode, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
         if advantage_size > 0.0 or len(outcomes) > 1:
             continue
@@ -67,8 +67,8 @@ def r3(
         candidates = entries_by_key.get((*arm_key, not outcomes.pop()), [])
         for draw in range(min(number, len(candidates))):
             index = request.stream.child(group).integer(draw, len(candidates))
-            joining.append((candidates.pop(index), group))
-    return ReplayPlan(joining=tuple(joining), buffer=_next_buffer(request, entries, capacity))
+            additions.append((candidates.pop(index), group))
+    return ReplayPlan(additions=tuple(additions), buffer=_next_buffer(request, entries, capacity))
 
 
 def succeeds(episode: Episode) -> bool:
@@ -97,14 +97,14 @@ def _next_buffer(
         ReplayEntry(
             episode, request.arm_of[episode.group_id], request.step, float(succeeds(episode))
         )
-        for episode in request.fresh
+        for episode in request.fresh_episodes
         if episode.turns
     ]
     counts: dict[tuple[object, ...], int] = {}
-    newest = []
+    newest_entries = []
     for entry in reversed([*entries, *fresh_entries]):
         key = (*_pool_key(entry.episode, entry.arm), entry.priority)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= capacity:
-            newest.append(entry)
-    return tuple(reversed(newest))
+            newest_entries.append(entry)
+    return tuple(reversed(newest_entries))

@@ -11,8 +11,8 @@ from sparring.methods.selection.replay.base import (
     ReplayRequest,
     add_fresh_groups,
     draw_groups,
+    group_additions,
     group_entries,
-    joining_groups,
     mean_advantage_sizes,
     recent_entries,
 )
@@ -52,14 +52,15 @@ def ssb(
             completely.
         max_age: steps that an episode stays in the buffer, at least 1.
     """
-    sizes = mean_advantage_sizes(request.fresh)
+    sizes = mean_advantage_sizes(request.fresh_episodes)
     entries = recent_entries(request.buffer, request.step, max_age)
-    missing = request.num_episodes - sum(
-        sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh
+    num_missing = request.num_episodes - sum(
+        sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh_episodes
     )
     groups = group_entries(entries)
     weights = [members[0].priority * len(members) for members in groups]
-    joining = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
+    replay_groups = draw_groups(groups, weights, round(fill * max(num_missing, 0)), request.stream)
     return ReplayPlan(
-        joining=joining_groups(joining), buffer=add_fresh_groups(request, entries, sizes, capacity)
+        additions=group_additions(replay_groups),
+        buffer=add_fresh_groups(request, entries, sizes, capacity),
     )

@@ -43,9 +43,8 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
         size: bytes of the parameter.
         master: whether AdamW keeps a float32 copy of 16-bit parameters.
     """
-    if master and size < FLOAT32_BYTES:
-        return (LEARNING_COPIES + 1) * FLOAT32_BYTES
-    return LEARNING_COPIES * size
+    has_copy = master and size < FLOAT32_BYTES
+    return (LEARNING_COPIES + 1) * FLOAT32_BYTES if has_copy else LEARNING_COPIES * size
 
 
 def training_bytes(*, trained: int, copies: int, size: int = 4, learning: int | None = None) -> int:

@@ -528,8 +528,7 @@ class OpenAISampler(ModelSampler):
                 f"differ from this model's by up to {max(differences):.2g}; {self.tolerance:g} is "
                 "allowed. The server must have the same weights, no quantisation, no penalties, "
                 "and give log-probabilities of the distribution that it draws from (vLLM: "
-                "--logprobs-mode processed_logprobs). If it computes in less precision, write "
-                "sampler.tolerance."
+                "--logprobs-mode processed_logprobs). If it is less exact, write sampler.tolerance."
             )
 
     def score(

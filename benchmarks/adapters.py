@@ -26,7 +26,7 @@ from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.memory import find_device
-from sparring.models.samplers.base import SampleBatch, finished_together
+from sparring.models.samplers.base import SampleBatch, stream_backend_replies
 from sparring.models.samplers.in_process import in_process
 
 MODEL, RANK, ADAPTERS, MAX_RATIO = "smollm2-135m", 16, 8, 1.5
@@ -40,7 +40,7 @@ def models_with_adapters(base):
         network = share_weights(base.network)
         stream, draw = Stream.from_seed(seed), torch.Generator().manual_seed(seed)
         network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
-        models.append(LanguageModel(network, base.tokenizer, over=base))
+        models.append(LanguageModel(network, base.tokenizer, shared_base=base))
         with torch.no_grad():
             for weight in models[-1].parameters():
                 weight.add_(0.01 * torch.randn(weight.shape, generator=draw))
@@ -66,7 +66,7 @@ def sample_replies(models, requests, *, at_once):
     return [
         result
         for call in calls
-        for replies in finished_together(backend, call)
+        for replies in stream_backend_replies(backend, call)
         for _, result in replies
     ]
 

@@ -219,7 +219,7 @@ def test_a_learner_uses_its_assigned_gpu(gpu, chat_folder, tmp_path):
     run_all_stages(make_engine(chat_folder, **changes), make_engine(chat_folder, **changes), tmp_path, SECOND)
     with pytest.raises(
         ConfigError,
-        match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
+        match=r"learner.gpus=\[2\] needs GPU 2, but torch sees 2 GPUs on this machine, numbered 0 to 1",
     ):
         make_engine(chat_folder, learner={"gpus": [2]})
 

@@ -89,9 +89,11 @@ def test_a_learner_of_split_weights_learns_saves_and_loads_on_its_gpu(master, gp
     }
     assert not tensors_elsewhere, "only the step counts are in CPU memory"
     assert fingerprint(policy.model) == fingerprint(unsplit_run.policies["main"].model)
-    shard._save_all_weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
-    shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
-    load_optimizer(unsplit_run.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
+    shard._save_all_weights(
+        policy.trained, tmp_path / policy.file_name("model"), tmp_path / policy.file_name("average")
+    )
+    shard._save_moments(policy.trained, tmp_path / policy.file_name("optimizer"))
+    load_optimizer(unsplit_run.policies["main"].trained.optimizer, tmp_path / policy.file_name("optimizer"))
     resumed_run = make_engine(chat_folder, **changes)
     resumed_shard, _ = shard_of(resumed_run, monkeypatch, tmp_path)
     resumed_shard._take_weights(resumed_run.policies["main"], tmp_path, policy.model.version)

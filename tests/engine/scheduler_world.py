@@ -155,7 +155,7 @@ class World:
             assert scheduler.playing(worker) == self.tasks.get(worker, ())
             if state == READY and worker not in self.tasks:
                 assert not self.waiting
-        assert scheduler.ready == sum(state == READY for state in self.workers.values())
+        assert scheduler.num_ready == sum(state == READY for state in self.workers.values())
         assert scheduler.counts.lost_workers == sum(map(len, self.losses.values()))
         assert scheduler.counts.resent_units == self.resent
         assert len(scheduler._idle) <= len(self.workers)

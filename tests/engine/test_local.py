@@ -353,7 +353,7 @@ def test_the_critic_is_fitted_at_the_positions_that_are_read(needs):
         )
     (expected,) = torch.autograd.grad(squared_errors / len(predicted), engine.model.value_head.weight)
     gradients = []
-    engine.learner._apply = lambda: gradients.append(engine.model.value_head.weight.grad.clone()) or 0.0
+    engine.learner._apply_gradient = lambda: gradients.append(engine.model.value_head.weight.grad.clone()) or 0.0
     engine.learner.update(packed, np.zeros(len(packed.turn_of)), targets, progress=0.0, stream=engine.root)
     assert gradients[0].numpy() == pytest.approx(expected.float().numpy(), rel=1e-3, abs=1e-6)
 

@@ -112,13 +112,13 @@ def test_missing_gpus_are_refused_before_a_process_starts(fake_processes, monkey
     config = resolve_with("model.device=cuda", "learner.ranks=4", "learner.leaves=4")
     with pytest.raises(
         ConfigError,
-        match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
+        match=r"learner.ranks=4 needs GPU 2, but torch sees 2 GPUs on this machine, numbered 0 to 1",
     ):
         RankZero(config, tmp_path / "learners").serve(policies_on("cuda"))
-    with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] takes GPU 5"):
+    with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] needs GPU 5"):
         fleet_of(resolve_with("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError, match=r"takes GPU 0, and torch sees 0 on this machine, counted from 0. Write"):
+    with pytest.raises(ConfigError, match=r"needs GPU 0, but torch sees 0 GPUs on this machine. Write"):
         check_gpus_exist([0], "scale.gpus")
     assert not fake_processes
 

@@ -175,8 +175,8 @@ def test_master_weights_are_counted_for_weights_of_16_bits():
 def test_the_plan_of_a_large_model_names_a_gpu():
     memory_note = plan.describe(resolve_recipe("mars/multi-game-paper"))["needs"]
     assert "A GPU is needed" in memory_note and "one of 141 GB" in memory_note
-    assert "one of 24 GB" in plan._gpu(9 * GIB, 8 * GIB)
-    assert "several, 200 GiB in all" in plan._gpu(200 * GIB, 60 * GIB)
+    assert "one of 24 GB" in plan._gpu_advice(9 * GIB, 8 * GIB)
+    assert "several, 200 GiB in all" in plan._gpu_advice(200 * GIB, 60 * GIB)
 
 
 def test_longer_replies_need_more_memory_for_logits():

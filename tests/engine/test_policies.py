@@ -320,7 +320,7 @@ def test_a_player_without_a_policy_name_is_the_team_of_policies():
 def test_export_needs_a_policy_name_and_shows_the_prompt_of_its_seat(tmp_path):
     engine = make_engine(TWO_POLICIES)
     with pytest.raises(
-        ConfigError, match="The run has the policies leader, helper; say which to write: --policy leader"
+        ConfigError, match="The run has the policies leader, helper; name the one to write, such as --policy leader"
     ):
         export(engine, tmp_path / "x", step=1)
     with pytest.raises(UnknownNameError, match=r"policy of this run 'helpr'. Did you mean 'helper'"):

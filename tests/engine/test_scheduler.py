@@ -53,9 +53,9 @@ def test_an_answer_frees_the_worker_and_the_unit_is_never_sent_again():
     scheduler = scheduler_with_ready_workers(1)
     assert scheduler.issued([0], 0.0) == [SendUnits(0, (0,))]
     assert scheduler.answered(0, (0,), 3.0) == []
-    assert scheduler.busy(9.0) == 3.0
+    assert scheduler.busy_seconds(9.0) == 3.0
     assert scheduler.issued([1], 9.0) == [SendUnits(0, (1,))]
-    assert scheduler.busy(10.0) == 4.0
+    assert scheduler.busy_seconds(10.0) == 4.0
 
 
 def test_units_of_a_lost_worker_are_resent_first_and_one_by_one():
@@ -144,13 +144,13 @@ def test_a_worker_beyond_its_time_limit_is_ended():
 
 def test_the_time_limit_is_20_medians_and_at_least_60_seconds():
     rule = TimeoutRule(None)
-    assert rule.limit(1) == 1200  # no unit has been timed yet
+    assert rule.seconds_for(1) == 1200  # no unit has been timed yet
     rule.record(10.0, 2)  # 2 units in 10 s: 5 seconds each
-    assert rule.limit(1) == 100
+    assert rule.seconds_for(1) == 100
     rule.record(1.0, 100)  # 100 units in 1 s: 0.01 seconds each
-    assert rule.limit(1) == 60
-    assert rule.limit(1000) == pytest.approx(200)
-    assert TimeoutRule(2.5).limit(4) == 10
+    assert rule.seconds_for(1) == 60
+    assert rule.seconds_for(1000) == pytest.approx(200)
+    assert TimeoutRule(2.5).seconds_for(4) == 10
 
 
 def test_a_hanging_worker_is_ended_once_other_workers_are_timed():

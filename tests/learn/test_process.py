@@ -126,7 +126,7 @@ def test_the_gradient_of_the_weights_equals_plain_loops(pairs):
     loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in compared_pairs) / len(compared_pairs)
     expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
     gradients = []
-    run.policies["main"].process._apply = lambda: (
+    run.policies["main"].process._apply_gradient = lambda: (
         gradients.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
     )
     metrics = run.policies["main"].process.fit(data, turns, progress=0.0)

@@ -100,14 +100,14 @@ def test_ema_weights_contain_almost_no_initial_weights():
     """With a constant decay, 0.998 ** 8 = 98 % of the EMA weights would be the random initial weights."""
     run = make_engine(**WITH_EMA)
     start, weights_by_update = weights(run.model), []
-    apply = run.learner._apply
+    apply = run.learner._apply_gradient
 
     def record_weights():
         norm = apply()
         weights_by_update.append(weights(run.model))
         return norm
 
-    run.learner._apply = record_weights
+    run.learner._apply_gradient = record_weights
     for step in range(2):
         learn(run, step)
     assert len(weights_by_update) == num_updates(run.learner.optimizer) == 8

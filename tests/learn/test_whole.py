@@ -145,7 +145,9 @@ def test_the_agent_mean_does_not_depend_on_the_split(run_and_episodes, config):
 
     def gradients(probe, **options):
         learner, norms = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
-        learner._apply = lambda: norms.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
+        learner._apply_gradient = lambda: (
+            norms.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
+        )
         learner.update(data, advantages, None, turns=run_and_episodes[2], progress=0.0, stream=Stream.from_seed(0))
         return norms
 
@@ -217,7 +219,7 @@ def test_seeupos_first_update_is_the_policy_gradient_of_last_turns(run_and_episo
     seeupo_learner, plain_learner = learner("gspo", "seeupo"), learner("policy_gradient")
     gradients = []
     for each_learner in (seeupo_learner, plain_learner):
-        each_learner._apply = lambda each_learner=each_learner: (
+        each_learner._apply_gradient = lambda each_learner=each_learner: (
             gradients.append([p.grad.clone() for p in each_learner.model.parameters()]) or 0.0
         )
         update(each_learner, run_and_episodes, np.ones(len(run_and_episodes[1].turn_of)))

@@ -47,7 +47,7 @@ def league_member(base_network, number, rank=3, targets=()):
     network, generator = share_weights(base_network.network), torch.Generator().manual_seed(number)
     if rank:
         network = add_adapters(network, rank=rank, alpha=6.0, targets=targets, stream=Stream.from_seed(number))
-    model = LanguageModel(network, None, over=base_network)
+    model = LanguageModel(network, None, shared_base=base_network)
     with torch.no_grad():
         for parameter in model.parameters() if rank else ():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))

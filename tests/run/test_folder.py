@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.core.errors import CheckpointError, LockedError, RunError, SparringError
-from sparring.core.files import check_plain
+from sparring.core.files import check_regular_files
 from sparring.run import checkpoint
 from sparring.run.config_checks import check_same
 from sparring.run.events import read_figures, read_lines
@@ -382,7 +382,7 @@ def test_a_link_out_of_the_folder_is_not_followed(run, name):
 def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
     (run / "latest").symlink_to(LAST_CHECKPOINT)
     (run.parent / "link").symlink_to(run)
-    check_plain(run.parent / "link")
+    check_regular_files(run.parent / "link")
     assert COMMANDS["evaluate"](run.parent / "link").exit_code == 0
 
 

@@ -101,7 +101,7 @@ def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict
                 name,
                 recipe_names(),
                 "See `sparring list recipes`, or write the path of a YAML file.",
-                every=False,  # too many names for a message
+                list_all=False,  # too many names for a message
             )
         return extend_bases(_built_in(built_in, what), what, (*chain, name))
     return extend_bases(parse_yaml(read_text(path, what), what), what, (*chain, name))

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-EXIT_SECONDS = 10.0  # a killed process must be gone after this time
+EXIT_SECONDS = 10.0  # longest wait for the end of a killed process
 # Not a SimpleQueue: its get in CPython 3.11 may never return if the kernel suspends the thread for
 # longer than the timeout just before the wait.
 Mailbox = queue.Queue
@@ -33,7 +33,7 @@ class ChildProcess:
         mailbox: receives (this object, message) per message, and (this object, None) at the end.
         command: returns the command line, from the child's file descriptors (input, output).
         environment: variables that are added to the variables of this process.
-        output: file descriptor for the child's prints; None: this process's stderr.
+        output: file descriptor for the output of the child; None: this process's stderr.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class ChildProcess:
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):
-            while (queued := self._outbox.get()) is not None:
-                message, files = queued
+            while (entry := self._outbox.get()) is not None:
+                message, files = entry
                 self._to_child.send_bytes(json.dumps(list(files)).encode())
                 self._to_child.send_bytes(message)
                 for path in files.values():

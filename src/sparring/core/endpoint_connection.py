@@ -97,7 +97,7 @@ class Connection:
         target = parse_address(base_url)
         check_host(target, key_variable)
         self._openai = openai = _library()
-        self._key = _key(key_variable, needed=not target.loopback)
+        self._key = _key(key_variable, is_required=not target.is_loopback)
         self._api = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url,
@@ -122,7 +122,7 @@ class Connection:
             request: the fields of the request; errors name its "model".
             read: a function that parses a response's body, or raises ``MalformedError``.
             expected: the expected body in words, such as "a chat completion".
-            single_try: seconds for one try without retries; None: ``timeout`` and ``retries`` hold.
+            single_try: seconds of a single try; None: ``timeout`` and ``retries`` apply.
 
         Raises:
             StatusError: the endpoint refused, or every try failed.
@@ -173,8 +173,8 @@ class Connection:
     def _advice(self, status: int) -> str:
         if status in (401, 403):
             return (
-                f"It refuses the key in the environment variable {self.key_variable}; set that to "
-                "a valid key."
+                f"It refuses the key in the environment variable {self.key_variable}; set the "
+                "variable to a valid key."
             )
         return self._advice_by_status.get(
             400 if status == 422 else status,
@@ -193,12 +193,12 @@ class Connection:
         if len(self._key) <= _MASKED:
             return text.replace(self._key, "***") if self._key else text
         parts = {self._key[i : i + _MASKED].casefold() for i in range(len(self._key) - _MASKED + 1)}
-        hidden = [False] * len(text)
+        is_masked = [False] * len(text)
         for i in range(len(text) - _MASKED + 1):
             if text[i : i + _MASKED].casefold() in parts:
-                hidden[i : i + _MASKED] = [True] * _MASKED
+                is_masked[i : i + _MASKED] = [True] * _MASKED
         characters = [
-            ("***" if not i or not hidden[i - 1] else "") if hidden[i] else text[i]
+            ("***" if not i or not is_masked[i - 1] else "") if is_masked[i] else text[i]
             for i in range(len(text))
         ]
         return "".join(characters)
@@ -266,12 +266,12 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _key(variable: str, *, needed: bool) -> str:
+def _key(variable: str, *, is_required: bool) -> str:
     key = os.environ.get(variable, "").strip()
-    if needed and not key:
+    if is_required and not key:
         raise ConfigError(
             f"endpoint: the environment variable {variable} is not set; put the key into it (any "
-            "word if the endpoint needs no key), or name another one by key_variable."
+            "word if the endpoint needs no key), or name another variable by key_variable."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(

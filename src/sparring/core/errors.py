@@ -69,8 +69,8 @@ class SparringError(ValueError):
     """Base of all errors that a user can cause and fix.
 
     Args:
-        message: what failed, the value, where, and what to write instead; at most 2,500
-            characters are kept.
+        message: the problem, the value, its place, and what to write instead; shortened to 2,500
+            characters.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -92,24 +92,24 @@ class UnknownNameError(ConfigError):
     """An unknown name; the message lists the nearest names and all known names.
 
     Args:
-        what: kind of the named thing, such as "metric".
+        kind: kind of the name, such as "metric".
         name: the unknown name.
         known: all known names.
         hint: where to find more, as a sentence.
-        every: whether to list all known names, if they are not too many.
+        list_all: whether to list all known names, if they are not too many.
     """
 
     def __init__(
-        self, what: str, name: str, known: Iterable[str], hint: str = "", *, every: bool = True
+        self, kind: str, name: str, known: Iterable[str], hint: str = "", *, list_all: bool = True
     ) -> None:
         known = sorted(known)
         nearest_names = nearest(name, known)
         advice = f" Did you mean {' or '.join(map(repr, nearest_names))}?" if nearest_names else ""
         if not known:
             advice = " There are none."
-        elif every and len(known) > len(nearest_names) and len(known) <= _MAX_LISTED:
+        elif list_all and len(known) > len(nearest_names) and len(known) <= _MAX_LISTED:
             advice += f" Known: {', '.join(known)}."
-        super().__init__(f"Unknown {what} {quoted(name)}.{advice}{' ' + hint if hint else ''}")
+        super().__init__(f"Unknown {kind} {quoted(name)}.{advice}{' ' + hint if hint else ''}")
         self.name, self.suggestions = name, nearest_names
 
 

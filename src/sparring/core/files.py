@@ -34,7 +34,7 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
         path: the file that was written; None: the path in the error.
     """
     name = path or error.filename or "a file or connection"
-    text = str(name)
+    name_text = str(name)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
             f"The disk is full: {name} could not be written. Free some space and continue with "
@@ -43,14 +43,14 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
     cause = error.strerror or str(error) or type(error).__name__
     if path is not None and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return RunError(f"{name} cannot be written: {cause}. Choose another folder with --run.")
-    inner_path = (
+    error_path = (
         f" ({quoted(str(error.filename))})"
         if path is not None and error.filename not in (None, str(path))
         else ""
     )
     return RunError(
-        f"{text if len(text) <= 300 else quoted(text)} cannot "
-        f"be {'written' if path is not None else 'used'}: {cause}{inner_path}.{_advice(error)}"
+        f"{name_text if len(name_text) <= 300 else quoted(name_text)} cannot "
+        f"be {'written' if path is not None else 'used'}: {cause}{error_path}.{_advice(error)}"
     )
 
 
@@ -84,14 +84,14 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(error, path) from error
 
 
-def check_plain(folder: Path, *, links: bool = False) -> None:
+def check_regular_files(folder: Path, *, links: bool = False) -> None:
     """Check that a folder holds only regular files and folders.
 
     Reading such a folder cannot hang, and writing cannot leave it.
 
     Args:
         folder: the folder to check.
-        links: whether links to other places are allowed, for folders that are only read.
+        links: whether links to files outside of the folder are allowed, if it is only read.
 
     Raises:
         RunError: the folder has a link to another place, a pipe, a socket or a device.
@@ -110,7 +110,7 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
                 )
             if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise RunError(
-                    f"{path} is a pipe, a socket or a device; a run has none. Remove it."
+                    f"{path} is a pipe, a socket or a device, which a run does not need. Remove it."
                 )
 
 

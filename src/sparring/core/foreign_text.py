@@ -21,8 +21,8 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # part of a path
 def check_file_name(name: object) -> str:
     """Return a name that is safe as a file name: letters, digits and ``. _ -``."""
     if not isinstance(name, str) or len(name) > MAX_LENGTH or not _FILE.fullmatch(name):
-        shown_name = repr(name)
-        excerpt = shown_name if len(shown_name) <= MAX_LENGTH else f"{shown_name[:MAX_LENGTH]}..."
+        text = repr(name)
+        excerpt = text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
         raise ValueError(
             f"{excerpt} is not a file name: write letters, digits and . _ -, at most {MAX_LENGTH}"
         )
@@ -70,12 +70,12 @@ def current_path(text: str) -> str:
     return KEYS.get(top, top) + dot + rest
 
 
-def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
+def current_keys(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
     """Return a configuration with the current names of its keys.
 
     Args:
         data: a recipe, or the configuration of a run.
-        what: the configuration in words, for the error.
+        subject: name of the configuration, for the error.
 
     Raises:
         ConfigError: a key occurs with its old and its current name.
@@ -83,7 +83,7 @@ def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
     for old, new in KEYS.items():
         if old in data and new in data:
             raise ConfigError(
-                f"{what} has both {new!r} and {old!r}, its old name; write only {new!r}."
+                f"{subject} has both {new!r} and {old!r}, its old name; write only {new!r}."
             )
     return {KEYS.get(key, key): value for key, value in data.items()}
 
@@ -104,10 +104,10 @@ def escape_controls(text: object, *, lines: bool = True) -> str:
     text = str(text)
     if text.isascii() and text.isprintable():
         return text
-    plain = JOINERS + (LINE_LETTERS if lines else "")
+    allowed = JOINERS + (LINE_LETTERS if lines else "")
     return "".join(
         character
-        if character in plain or unicodedata.category(character) not in HIDDEN
+        if character in allowed or unicodedata.category(character) not in HIDDEN
         else character.encode("unicode_escape", "surrogatepass").decode("ascii")
         for character in text
     )

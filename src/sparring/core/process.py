@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class GracefulStop:
-    """Context in which the first signal sets ``requested`` and the second one interrupts.
+    """A context in which the first signal sets ``requested`` and the second signal interrupts.
 
     Outside the main thread, where Python allows no handlers, the context does nothing.
     """
@@ -77,7 +77,7 @@ def settled_heap() -> Iterator[None]:
             gc.unfreeze()
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"  # names the GPUs that a process can use, in order
+VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
 
 
 def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _gpu_name(gpu: int, key: str) -> str:
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if gpu >= len(names):
         raise ConfigError(
-            f"{key} names GPU {gpu}, but {VARIABLE}={visible} has only {len(names)}, from 0 on. "
-            "Write smaller numbers, or unset that variable."
+            f"{key} names GPU {gpu}, but {VARIABLE}={visible} has only {len(names)} GPUs, counted "
+            f"from 0. Write smaller numbers, or unset {VARIABLE}."
         )
     return names[gpu]

@@ -13,8 +13,8 @@ The text form is the name in metrics, records and pages:
     demonstrator        the player that the warm-up imitates, such as random legal play
     past-000100         the snapshot taken at step 100
     learner-NAME, policy-NAME, demonstrator-NAME, past-NAME-000100
-                        the same for the policy NAME; without NAME: the policy ``main``, or, if the
-                        run has several policies, the policy of each seat's role
+                        as above, of the policy NAME; without NAME: of the policy ``main``, or, if
+                        the run has several policies, of the policy of each seat's role
     bot-NAME            a bot of the run's ``bots``, or the player plug-in NAME
     solver-NAME, person-NAME, endpoint-NAME, mixture-NAME
     any other name      a player that the caller passes, such as ``random`` or ``opponent``
@@ -115,7 +115,7 @@ class PlayerRef:
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
 
     def for_policy(self, policy: str) -> PlayerRef:
-        """Return the same kind of player for another policy; bots and others stay unchanged."""
+        """Return this kind of player for another policy; bots and others stay unchanged."""
         name = "" if policy == MAIN else policy
         if self.name == name or self.kind not in POLICY_KINDS:  # the most frequent case
             return self
@@ -285,8 +285,8 @@ class Observation(NamedTuple):
 class Segment(NamedTuple):
     """Consecutive token ids of one kind in a seat's conversation.
 
-    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the sampling
-    distribution after temperature, top-p and top-k), else none. Only ``sampled`` ids carry loss.
+    ``logprobs`` has one entry per id if ``kind == "sampled"``, otherwise none: the natural log of
+    its probability after temperature, top-p and top-k. Only ``sampled`` ids are trained.
     ``support`` has, for each sampled id, the ids that top-p or top-k allowed; it is empty without
     top-p and top-k. ``weights_version`` counts the updates of the weights that sampled
     the segment; a reply that spans an update has several sampled segments.
@@ -300,10 +300,10 @@ class Segment(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One reply of a seat that was played, or a memory that it wrote (event "memory").
+    """A seat's reply that was played, or a memory that the seat wrote (event "memory").
 
-    A memory has no legal actions and no action; it comes before its decision, and has the
-    decision's state key and view with "|memory" appended.
+    A memory has no legal actions and no action. A memory comes before its decision and has the
+    decision's state key and view, with "|memory" appended.
 
     ``segments`` is empty for players without tokens. ``conversation`` numbers the seat's
     conversations in the episode; each is one training sequence. The environment, the context
@@ -319,7 +319,7 @@ class Turn(NamedTuple):
     reply: str  # text of the reply
     action: str | None  # the played action; None when the turn forfeits or is retried
     event: TurnEvent
-    # named reward components from this turn to the seat's next one
+    # reward components by name, from this turn until the seat's next turn
     rewards: Mapping[str, float]
     segments: tuple[Segment, ...] = ()
     conversation: int = 0
@@ -371,10 +371,10 @@ class Episode:
     episode_id: int
     group_id: int
     game: str
-    seed: int  # key of the stream the deal was drawn from; equal within a group
+    seed: int  # key of the stream from which the deal was drawn; equal within a group
     roles: tuple[str, ...]  # [num_seats] role name per seat
     agents: tuple[str, ...]  # [num_seats] player per seat, in the text form of ``players``
-    trained: tuple[bool, ...]  # [num_seats] whether this seat's tokens may carry loss
+    trained: tuple[bool, ...]  # [num_seats] whether this seat's tokens may be trained
     turns: tuple[Turn, ...]
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
     forfeited_by: int | None = None
@@ -411,7 +411,7 @@ class SampleRequest(NamedTuple):
     """A request to sample one reply from exact ids with one random stream.
 
     ``num_cached_ids`` is the number of ids at the beginning that the sampler has already processed
-    in this conversation, or 0: a hint for finding cached keys and values.
+    in this conversation, or 0: a hint that helps to find cached keys and values.
     """
 
     ids: tuple[int, ...]
@@ -478,11 +478,11 @@ class TurnTable:
     components: Mapping[str, FloatArray] = field(default_factory=dict)
     # whether the turn has an oracle's verdict; None if no turn has one
     judged: BoolArray | None = None
-    # whether the turn is a memory and not a decision; None if no turn is one
+    # whether the turn is a memory and not a decision; None if no turn is a memory
     memory: BoolArray | None = None
     # Observation.attempt; None if all turns are of attempt 0
     attempt: IntArray | None = None
-    # whether the turn is a note after its attempt and not a decision; None if no turn is one
+    # whether the turn is a note after its attempt and not a decision; None if no turn is a note
     note: BoolArray | None = None
     # state_group: equal for the candidates of one prompt; committed: whether the reply was played.
     # Both are present in tables of all candidates. A candidate that was not played is a separate
@@ -534,14 +534,14 @@ class TurnTable:
 class Credit:
     """The output of an advantage estimator.
 
-    ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its
-    turn's value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
+    ``advantages`` has shape [N] if ``level == "turn"`` (all sampled tokens of a turn have its
+    advantage), or [sum of n_tokens] in row order if ``level == "token"``. ``state`` is the
     estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
     critic's targets, if one is trained. Shape [N], for the state before each turn; if the plug-in
     NEEDS "value_after" and not "value", for the state after it. With "token_value":
     [sum of n_tokens], for the state before each token. ``baselines`` [N] is the value subtracted
     from each turn's outcome before any scaling, for the records only. ``trained`` [N] says which
-    turns carry loss; losses and their means leave out the tokens of other turns. None: all turns.
+    turns are trained; losses and their means leave out the tokens of other turns. None: all turns.
     """
 
     advantages: FloatArray

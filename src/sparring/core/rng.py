@@ -1,8 +1,8 @@
 """Named, splittable random streams; all random numbers of Sparring come from here.
 
-A stream is a 64-bit key without state; its children are derived by name or number, its draws by
-counter. So seed, names and counters determine every draw, checkpoints store no random state, and
-the order in which games finish does not matter.
+A stream is a 64-bit key without state. A name or number gives a child stream, a counter gives a
+draw. Seed, names and counters therefore determine every draw, checkpoints store no random state,
+and the order in which games finish does not matter.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Stream:
         return cls(_mix((seed * _GAMMA + _GAMMA) & _MASK))
 
     def child(self, name: str | int) -> Stream:
-        """Return the child stream of a name or number; different names give unrelated streams."""
+        """Return the child stream of a name or number; different names give independent streams."""
         if isinstance(name, str):
             digest = hashlib.blake2b(
                 name.encode(), digest_size=8, key=self.key.to_bytes(8, "little")

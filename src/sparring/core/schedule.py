@@ -60,7 +60,7 @@ class Schedule:
 
 
 def is_schedule(value: Any) -> bool:
-    """Return whether a configuration value is a mapping of a schedule."""
+    """Return whether a configuration value is a mapping that describes a schedule."""
     return isinstance(value, Mapping) and "schedule" in value
 
 

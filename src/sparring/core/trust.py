@@ -1,13 +1,13 @@
 """Checks which hosts endpoints may have, which keys they get, and where responses are stored.
 
-Recipes, suites and run folders may come from other people; they may name an endpoint, but they must
-not decide where secrets go:
+Recipes, suites and run folders may come from other people. A file of theirs may name an endpoint,
+but must not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
 - A host is this machine, the key's provider, or a host that the user named in the environment
   variable ``SPARRING_ENDPOINT_HOSTS`` or by typing ``base_url=`` on the command line.
-- A file of responses ends in ``.jsonl``. A plain name is in ``answers/`` of the cache. A path
-  must be named by the user, or a folder above it, in the environment variable
+- A file of responses ends in ``.jsonl``. A file without a path is in ``answers/`` of the cache. A
+  path, or a folder above it, must be named by the user in the environment variable
   ``SPARRING_ENDPOINT_FILES`` or by typing ``cache=`` on the command line.
 """
 
@@ -27,7 +27,7 @@ from sparring.core.foreign_text import check_file_name
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
 ONLINE = "WANDB_MODE"  # with value "online", metrics may be sent; see ``run.sinks.wandb``
-RAY = "SPARRING_RAY_ADDRESS"  # clusters of Ray that may be joined; see ``engine.fleet.ray``
+RAY = "SPARRING_RAY_ADDRESS"  # trusted clusters of Ray; see ``engine.workers.fleet.ray``
 PROVIDERS = {
     "OPENAI_API_KEY": "api.openai.com",
     "ANTHROPIC_API_KEY": "api.anthropic.com",
@@ -55,7 +55,7 @@ class Address(NamedTuple):
     port: int | None
 
     @property
-    def loopback(self) -> bool:
+    def is_loopback(self) -> bool:
         """Whether the host is this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -105,14 +105,14 @@ def check_host(target: Address, key_variable: str) -> None:
             "_API_KEY (capitals, digits, underscores), never the key; write "
             "key_variable=OPENAI_API_KEY and put the key into the environment."
         )
-    at_provider = (
+    is_provider = (
         target.scheme == "https"
         and target.port in (None, 443)
         and PROVIDERS.get(key_variable) == target.host
     )
     if (
-        target.loopback
-        or at_provider
+        target.is_loopback
+        or is_provider
         or named_hosts() & {target.host, f"{target.host}:{target.port}"}
     ):
         return
@@ -176,8 +176,8 @@ def trust_typed(texts: Iterable[str | None]) -> None:
             _append_variable(RAY, ",", match)
         if _TYPED_ONLINE.search(text):
             os.environ.setdefault(ONLINE, "online")
-        for quoted in _TYPED_FILE.findall(text):
-            trust_file(Path("".join(quoted)))
+        for groups in _TYPED_FILE.findall(text):
+            trust_file(Path("".join(groups)))  # one of the groups is not empty
 
 
 def trust_file(path: Path) -> None:

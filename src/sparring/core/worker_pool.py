@@ -27,11 +27,11 @@ Job = list[Any]
 
 
 class WorkerPool:
-    """Processes that compute jobs: each makes a function once, and calls it for every job.
+    """Processes that compute jobs. Each makes a function once, and calls it for every job.
 
     Args:
         make: an importable function; ``make(settings)`` returns the function that computes a job.
-        settings: settings of the function; they can be pickled.
+        settings: the argument of ``make``; values that can be pickled.
         workers: number of processes.
     """
 
@@ -102,26 +102,27 @@ class WorkerPool:
             RolloutError: a worker raised, died, hung or was paused; the message says which.
         """
         remaining = iter(jobs)
-        busy: dict[Connection, Job] = {}
+        job_of: dict[Connection, Job] = {}
         for pipe in self._pipes:
-            _send_next(pipe, remaining, busy)
-        while busy:
-            ready = wait(list(busy), seconds or None)
-            if not ready:
-                pids = ", ".join(str(self._processes[self._pipes.index(pipe)].pid) for pipe in busy)
+            _send_next(pipe, remaining, job_of)
+        while job_of:
+            ready_pipes = wait(list(job_of), seconds or None)
+            if not ready_pipes:
+                processes = [self._processes[self._pipes.index(pipe)] for pipe in job_of]
+                pids = ", ".join(str(process.pid) for process in processes)
                 raise RolloutError(
                     f"No worker process has returned a result for {seconds:g} seconds: pid {pids} "
                     "hang or are paused."
                 )
-            for pipe in [pipe for pipe in self._pipes if pipe in ready]:
-                job = busy.pop(pipe)
+            for pipe in [pipe for pipe in self._pipes if pipe in ready_pipes]:
+                job = job_of.pop(pipe)
                 result = self._receive_result(pipe)
-                _send_next(pipe, remaining, busy)
+                _send_next(pipe, remaining, job_of)
                 yield job, result
 
     def _receive_result(self, pipe: Connection) -> Any:
         try:
-            state, value = json.loads(pipe.recv_bytes())
+            status, value = json.loads(pipe.recv_bytes())
         except (EOFError, OSError):
             process = self._processes[self._pipes.index(pipe)]
             process.join()
@@ -129,7 +130,7 @@ class WorkerPool:
                 f"A worker process died (exit code {process.exitcode}), perhaps because memory "
                 "ran out; run again with fewer workers."
             ) from None
-        if state != "ok":
+        if status != "ok":
             raise RolloutError(value)
         return value
 
@@ -146,10 +147,10 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
 
 
-def _send_next(pipe: Connection, remaining: Iterator[Job], busy: dict[Connection, Job]) -> None:
+def _send_next(pipe: Connection, remaining: Iterator[Job], job_of: dict[Connection, Job]) -> None:
     job = next(remaining, None)
     if job is not None:
-        busy[pipe] = job
+        job_of[pipe] = job
         try:
             pipe.send_bytes(json.dumps(job).encode())
         except OSError:
@@ -177,10 +178,10 @@ def _run_worker(
             if os.environ.get(DEBUG, "") not in ("", "0"):
                 log.exception("A worker process failed.")
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{Path(frame.filename).name}:{frame.lineno}"
+            location = f"{Path(frame.filename).name}:{frame.lineno}"
             message = [
                 "failed",
-                f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace.",
+                f"A worker process failed at {location}: {error!r}. {DEBUG}=1 shows the trace.",
             ]
         try:
             pipe.send_bytes(json.dumps(message).encode())

@@ -71,7 +71,7 @@ def export(
 
     Args:
         engine: the run's engine.
-        folder: target, made if missing.
+        folder: the target folder; created if it is missing.
         step: step of the checkpoint, for the model card.
         dtype: number type of the weights: "float32", "bfloat16" or "float16"; None: as in training.
         adapter: whether to write only the adapters, not merged into the base model.
@@ -116,12 +116,12 @@ def make_readable(folder: Path) -> None:
 
 def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> ExportedPolicy:
     config, params = policy.config, policy.params
-    tiny = config.model.name == TINY
+    is_tiny = config.model.name == TINY
     return ExportedPolicy(
         model=config.model.name,
         dtype=config.model.dtype,
         lora=config.model.lora if adapter else None,
-        longest=None if tiny else config.model.context,
+        longest=None if is_tiny else config.model.context,
         renderer=config.renderer,
         context=config.context,
         sampling=ExportedSampling(
@@ -136,7 +136,7 @@ def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> E
 
 
 def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
-    """Return the command that evaluates the exported policy."""
+    """Return the command that evaluates a policy that was exported into this folder."""
     game_of = {game.name: game for game, _ in engine.environments}
     sections = [
         game
@@ -160,7 +160,7 @@ def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
     if policy is None and len(engine.policies) > 1:
         names = ", ".join(engine.policies)
         raise ConfigError(
-            f"The run has the policies {names}; say which to write: --policy "
+            f"The run has the policies {names}; name the one to write, such as --policy "
             f"{next(iter(engine.policies))}."
         )
     name = next(iter(engine.policies)) if policy is None else policy
@@ -201,12 +201,12 @@ def model_card(
         seats = _seats_of(engine, policy, game)
         if weight and seats:
             prompts[game.name] = first_prompt(policy, game, seats)
-    fill = {
+    placeholders = {
         "folder": folder,
         "base": config.model.name,
         "prompt": repr(next(iter(prompts.values()))),
     }
-    code = (ADAPTER if adapter else TRANSFORMERS).format(**fill)
+    code = (ADAPTER if adapter else TRANSFORMERS).format(**placeholders)
     sections = [
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
@@ -337,21 +337,20 @@ def export_mixture(
     adapter: bool = False,
     policy: str | None = None,
 ) -> None:
-    """Write a mixture of members: each member with weight as ``export`` writes it, and the weights.
+    """Write a mixture of members: each member with a weight as by ``export``, and the weights.
 
-    If two sides have different weights and policies, a member in a side is a snapshot of the side's
-    policy.
+    If two sides have different weights and policies, a side's members are snapshots of its policy.
 
     Args:
         engine: the run's engine.
-        folder: target; each member is a folder in it.
+        folder: the target folder; each member is a folder in it.
         mixture: mixture of the run's members.
         step: step of the checkpoint.
-        answer: the kind of answer, such as "nash", that the mixture is.
+        answer: the kind of mixture, such as "nash".
         dtype: number type of the weights; see ``export``.
         adapter: whether to write only the adapters; see ``export``.
-        policy: the policy whose snapshots the members are, if several policies share a side; None:
-            each side has one policy.
+        policy: the policy of the members, if several policies share a side; None: each side has one
+            policy.
 
     Raises:
         ConfigError: several policies are possible.
@@ -435,5 +434,5 @@ def _table(members: Sequence[str], weights: Sequence[Mapping[str, float]]) -> st
         f"| `{name}` | {' | '.join(f'{weights_of.get(name, 0):.6g}' for weights_of in weights)} |"
         for name in members
     ]
-    rule = "|---|" + "---|" * len(headers)
-    return "".join(f"{row}\n" for row in (f"| member | {' | '.join(headers)} |", rule, *rows))
+    dashes = "|---|" + "---|" * len(headers)
+    return "".join(f"{row}\n" for row in (f"| member | {' | '.join(headers)} |", dashes, *rows))

@@ -82,7 +82,7 @@ class LearningRanks(Protocol):
         """Update a policy's weights once, as ``Policy.learn`` does with one learner."""
 
     def clear_sent_versions(self) -> None:
-        """Make the next update send all weights and optimisers again."""
+        """Let the next update send all weights and optimisers again."""
 
 
 class EngineSource:
@@ -136,10 +136,10 @@ Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
 
 class Moments(Protocol):
-    """Holds the states of optimisers outside this process, and learns with them."""
+    """Processes that hold the optimisers' states and learn with them."""
 
     def save(self, policy: str, path: Path) -> None:
-        """Write the state of a policy's optimiser, as ``save_optimizer`` does."""
+        """Write the state of a policy's optimiser like ``save_optimizer``."""
 
     def keep(self, policy: str, path: Path) -> None:
         """Take the state of a policy's optimiser from a file that may be deleted afterwards."""
@@ -147,7 +147,7 @@ class Moments(Protocol):
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
         """Take one supervised step; see ``Policy.imitate``."""
 
-    def refer(self, policy: str) -> None:
+    def set_reference(self, policy: str) -> None:
         """Make a policy's current weights its reference."""
 
 
@@ -158,8 +158,8 @@ class Policy(PlayingPolicy):
         name: the policy's name.
         config: configuration of a run with only this policy.
         model: the model with its weights, from ``engine.players``.
-        root: the stream from which all draws of the policy derive.
-        frozen: whether it is not trained. If so, it has no learner and no other snapshots.
+        root: the random stream of the policy.
+        frozen: whether the policy is not trained; it then has no learner and no snapshots.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Policy(PlayingPolicy):
         components = named_components(credit).values()
         self._components = [name for name in components if isinstance(name, str)]
         self._all_replies = "candidates" in required_services(credit)
-        self._after_process = [
+        self._process_columns = [
             name for name in self.columns if "process" in required_services(bind("columns", name))
         ]
         losses = [
@@ -186,17 +186,17 @@ class Policy(PlayingPolicy):
         self.replies = legal_replies(
             frozenset().union(*(loss.bound.needs for loss in losses)), self.renderer
         )
-        copies = planned_snapshots(config)
+        num_snapshots = planned_snapshots(config)
         self.learner = Learner(
             model,
             config.learner,
             losses,
             temperature=config.rollout.temperature,
-            with_reference=copies["reference"] > 0,
+            with_reference=num_snapshots["reference"] > 0,
             value_at=critic_position(self.columns),
         )
         self.average = self.learner.average
-        if copies["process"]:
+        if num_snapshots["process"]:
             self.process = ProcessLearner(model, config, credit)
 
     @property
@@ -214,8 +214,8 @@ class Policy(PlayingPolicy):
     def snapshots(self) -> tuple[Snapshot, ...]:
         """All copies of the policy's weights in memory."""
         learner_snapshots = () if self.learner is None else self.learner.snapshots
-        process = () if self.process is None else (self.process.snapshot,)
-        return (*self.past.values(), *learner_snapshots, *process)
+        process_snapshots = () if self.process is None else (self.process.snapshot,)
+        return (*self.past.values(), *learner_snapshots, *process_snapshots)
 
     def batch(
         self,
@@ -227,8 +227,8 @@ class Policy(PlayingPolicy):
     ) -> Batch:
         """Return the batch that the policy learns from, with the columns that its estimator NEEDS.
 
-        The reward model is trained first. If the estimator reads unplayed replies, they are rows
-        too.
+        The reward model is trained first. If the estimator reads replies that were not played, the
+        batch has a row for each.
 
         Args:
             episodes: episodes in which only this policy's seats are trained.
@@ -239,12 +239,12 @@ class Policy(PlayingPolicy):
         data, turns = self.pack_episodes(episodes, turns)
         source = EngineSource(self, turns, episodes, data, exact)
         for name in self.columns:
-            if name not in self._after_process:
+            if name not in self._process_columns:
                 source.add(name)
         metrics: Mapping[str, float] = {}
         if self.process is not None:
             metrics = self.process.fit(data, source.turns, progress=progress)
-            for name in self._after_process:
+            for name in self._process_columns:
                 source.add(name)
         return Batch(
             episodes=episodes, turns=source.turns, pack=data, metrics=metrics, policy=self.name
@@ -263,10 +263,10 @@ class Policy(PlayingPolicy):
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights once; see ``Learner.update``. Without turns nothing changes.
+        """Update the weights once; see ``Learner.update``. Without turns, they do not change.
 
         Raises:
-            ModelError: there are no turns, as every conversation outgrew the model's context.
+            ModelError: there are no turns, because all conversations exceed the model's context.
         """
         if not len(batch.turns.reward):
             if any(episode.has_outgrown_context for episode in batch.episodes):
@@ -307,14 +307,14 @@ class Policy(PlayingPolicy):
 
     @property
     def saved_snapshots(self) -> list[Snapshot]:
-        """The learner's copies of weights that a checkpoint holds."""
+        """The learner's snapshots that a checkpoint must hold."""
         return snapshots_to_save(self.trained.snapshots, self.config)
 
-    def file(self, content: str) -> str:
-        """Return the name of one of the policy's files in a checkpoint."""
+    def file_name(self, content: str) -> str:
+        """Return the name of the policy's file in a checkpoint with this content: "model", ..."""
         return f"{'' if self.name == MAIN else f'{self.name}-'}{content}.safetensors"
 
-    def _past_file(self, step: int) -> str:
+    def _snapshot_file(self, step: int) -> str:
         return f"{snapshot(step, self.name)}.safetensors"
 
     def save(self, folder: Path, earlier: Path | None = None) -> dict[str, Any]:
@@ -322,7 +322,7 @@ class Policy(PlayingPolicy):
 
         Args:
             folder: folder of the new checkpoint.
-            earlier: the checkpoint saved or restored last; snapshots in it are linked.
+            earlier: the checkpoint saved or restored last; its snapshots are linked, not written.
 
         Raises:
             DivergedError: a value is not finite.
@@ -332,14 +332,14 @@ class Policy(PlayingPolicy):
             check_output(self.model)
             self.save_learner(folder)
         if self.process is not None:
-            self.process.snapshot.save(folder / self.file("process"))
-            save_optimizer(self.process.optimizer, folder / self.file("process_optimizer"))
-        for step, copied in self.past.items():
-            name = self._past_file(step)
-            copied.save(folder / name, earlier / name if earlier is not None else None)
+            self.process.snapshot.save(folder / self.file_name("process"))
+            save_optimizer(self.process.optimizer, folder / self.file_name("process_optimizer"))
+        for step, past_snapshot in self.past.items():
+            name = self._snapshot_file(step)
+            past_snapshot.save(folder / name, earlier / name if earlier is not None else None)
         versions = {
-            str(snapshot(step, self.name)): copied.model.version
-            for step, copied in self.past.items()
+            str(snapshot(step, self.name)): past_snapshot.model.version
+            for step, past_snapshot in self.past.items()
         }
         meta: dict[str, Any] = {"version": self.model.version, "members": versions}
         if self.model.frozen_digest:
@@ -347,20 +347,20 @@ class Policy(PlayingPolicy):
         return meta
 
     def save_learner(self, folder: Path) -> None:
-        """Write the learner's weights, optimiser and copies into a folder.
+        """Write the learner's weights, optimiser and snapshots into a folder.
 
         Raises:
             ModelError: the policy is frozen.
             DivergedError: a value is not finite.
             OSError: the disk is full or not writable.
         """
-        save_weights(self.model, folder / self.file("model"))
+        save_weights(self.model, folder / self.file_name("model"))
         if self.moments is not None:
-            self.moments.save(self.name, folder / self.file("optimizer"))
+            self.moments.save(self.name, folder / self.file_name("optimizer"))
         else:
-            save_optimizer(self.trained.optimizer, folder / self.file("optimizer"))
-        for copied in self.saved_snapshots:
-            copied.save(folder / self.file(copied.purpose))
+            save_optimizer(self.trained.optimizer, folder / self.file_name("optimizer"))
+        for saved in self.saved_snapshots:
+            saved.save(folder / self.file_name(saved.purpose))
 
     def restore_learner(self, folder: Path, version: int) -> None:
         """Restore what ``save_learner`` wrote.
@@ -370,13 +370,13 @@ class Policy(PlayingPolicy):
             version: number of updates so far.
 
         Raises:
-            CheckpointError: the optimiser's state has other parameters.
+            CheckpointError: the optimiser's state belongs to other parameters.
             ModelError: a file is of another model.
         """
-        load_weights(self.model, folder / self.file("model"), version)
-        for copied in self.saved_snapshots:
-            copied.restore(folder / self.file(copied.purpose), version)
-        path = folder / self.file("optimizer")
+        load_weights(self.model, folder / self.file_name("model"), version)
+        for saved in self.saved_snapshots:
+            saved.restore(folder / self.file_name(saved.purpose), version)
+        path = folder / self.file_name("optimizer")
         if self.moments is not None:
             self.moments.keep(self.name, path)
         else:
@@ -405,8 +405,8 @@ class Policy(PlayingPolicy):
         if self.learner is not None:
             self.restore_learner(folder, version)
         if self.process is not None:
-            self.process.snapshot.restore(folder / self.file("process"), version)
-            load_optimizer(self.process.optimizer, folder / self.file("process_optimizer"))
+            self.process.snapshot.restore(folder / self.file_name("process"), version)
+            load_optimizer(self.process.optimizer, folder / self.file_name("process_optimizer"))
         self.past.clear()
         for name, updates in meta["members"].items():
             member = ref(name) if name else None
@@ -415,20 +415,20 @@ class Policy(PlayingPolicy):
                     f"The checkpoint {folder} names a snapshot {name!r}; names must look "
                     f"like {snapshot(40, self.name)}."
                 )
-            path = folder / self._past_file(member.step)
+            path = folder / self._snapshot_file(member.step)
             self.past[member.step] = load_member(name, self.model, path, updates)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _StateIndex:
     states: InfoStates
-    number: dict[tuple[int, str], int]
+    index_of: dict[tuple[int, str], int]  # (seat, key) -> index of the information state
 
 
 class ExactColumns:
     """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    ``scales`` multiplies a game's values, because estimators get scaled payoffs; default 1.
+    A game's values are multiplied by its entry in ``scales``, as its payoffs are; default 1.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -441,47 +441,43 @@ class ExactColumns:
         self._indices: dict[str, _StateIndex] = {}
         for game in games:
             states = enumerate_info_states(game, limit=limit)
-            number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
-            self._indices[game.name] = _StateIndex(states=states, number=number)
+            index_of = {(query.seat, query.key): n for n, query in enumerate(states.queries)}
+            self._indices[game.name] = _StateIndex(states=states, index_of=index_of)
 
     def of(
         self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
     ) -> dict[str, FloatArray]:
         """Return the columns, [N] each, for the policy renormalised over legal actions.
 
-        The value of an illegal reply is its turn's reward, and that of a memory is the value of its
-        state. A seat that replies again after an illegal reply is in the same information state.
+        The value of an illegal reply is its turn's reward; the value of a memory is its state's
+        value. A seat that replies again after an illegal reply is in the same information state.
         """
         values = {}
         for name in {episode.game for episode in episodes}:
             states = self._indices[name].states
             values[name] = exact_values(states, query_policy(policy, states)[0])
-        action, state, default = (
-            turns.reward.copy(),
-            np.zeros(len(turns.reward)),
-            np.zeros(len(turns.reward)),
-        )
+        action_value = turns.reward.copy()
+        state_value, default_value = np.zeros(len(action_value)), np.zeros(len(action_value))
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
-            state_index, values_of = self._indices[episode.game], values[episode.game]
+            state_index, game_values = self._indices[episode.game], values[episode.game]
             is_memory = turn.event == "memory"
             key = turn.state_key.removesuffix("|memory" if is_memory else "")
-            index = state_index.number[turn.seat, key]
+            index = state_index.index_of[turn.seat, key]
             scale = self._scales.get(episode.game, 1.0)
-            state[row], default[row] = (
-                scale * values_of.state[index],
-                scale * values_of.action[index].mean(),
-            )
+            state_value[row] = scale * game_values.state[index]
+            default_value[row] = scale * game_values.action[index].mean()
             if is_memory:  # any memory leads to the same state
-                action[row] = default[row] = state[row]
+                action_value[row] = default_value[row] = state_value[row]
             if turn.action is not None:
                 legal = state_index.states.queries[index].legal_actions
-                action[row] = scale * values_of.action[index][legal.index(turn.action)]
-        return {"action_value": action, "state_value": state, "default_value": default}
+                action_value[row] = scale * game_values.action[index][legal.index(turn.action)]
+        columns = {"action_value": action_value, "state_value": state_value}
+        return {**columns, "default_value": default_value}
 
 
 class LocalEngine(Players):
-    """The policies of a run, which play and are trained."""
+    """The policies of a run, which play and learn in this process."""
 
     policies: dict[str, Policy]
 
@@ -507,7 +503,7 @@ class LocalEngine(Players):
         return self.workers.begin(specs, judging, pinned)
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
-        """Pin the current weights, or those that a checkpoint holds; see ``PublishedWeights``."""
+        """Pin the current weights, or pinned weights of a checkpoint; see ``PublishedWeights``."""
         if self.workers is None:
             return None
         published = self.workers.published
@@ -563,7 +559,7 @@ class LocalEngine(Players):
         """Return the batch that a policy learns from, with the columns that its estimator NEEDS.
 
         Args:
-            episodes: episodes of a step; those without a trained seat of the policy are left out.
+            episodes: episodes of a step; episodes that train no seat of the policy are left out.
             progress: share of the run that is done.
             policy: the policy's name; None: the first trained policy.
             turns: the turn table of the episodes, if it exists already.
@@ -601,12 +597,12 @@ class LocalEngine(Players):
         losses = [policy.imitate(own_episodes) for policy, own_episodes in pairs if own_episodes]
         return sum(losses) / max(len(losses), 1)
 
-    def refer(self) -> None:
+    def set_reference(self) -> None:
         """Make the current weights of each trained policy its reference."""
         for policy in map(self.policies.__getitem__, self.learners):
             update_reference(policy.trained.snapshots, policy.model)
             if policy.moments is not None:
-                policy.moments.refer(policy.name)
+                policy.moments.set_reference(policy.name)
 
     def take_member(self, member: PlayerRef) -> None:
         """Add copies of the weights of a snapshot's policies to the league."""

@@ -1,8 +1,8 @@
 """The check that sampler and learner log-probabilities agree for off-policy episodes.
 
 With ``scale.lag`` the learner has newer weights than the sampler, so their log-probabilities of a
-reply differ. So the worker scores some of its episodes with the learner's forward pass and the
-weights that sampled them.
+reply differ. The worker therefore scores some of its episodes with the learner's forward pass and
+the weights that sampled them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOGPROB_METRICS = ("logprob_difference_max", "logprob_difference_mean")
 
 
 class LogprobCheck(NamedTuple):
-    """The |learner - sampler| log-probabilities of a policy's tokens in one episode."""
+    """Differences |learner - sampler| of log-probabilities of a policy's tokens in an episode."""
 
     policy: str
     tokens: int
@@ -31,11 +31,12 @@ class LogprobCheck(NamedTuple):
 
 def logprob_metrics(checks: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
     """Return a policy's ``logprob_difference_max`` and ``_mean``; {} without checks."""
-    own_checks = [check for check in checks if check.policy == policy]
-    if not own_checks:
+    policy_checks = [check for check in checks if check.policy == policy]
+    if not policy_checks:
         return {}
-    mean = sum(check.total for check in own_checks) / sum(check.tokens for check in own_checks)
-    largest = max(check.largest for check in own_checks)
+    total = sum(check.total for check in policy_checks)
+    mean = total / sum(check.tokens for check in policy_checks)
+    largest = max(check.largest for check in policy_checks)
     return dict(zip(LOGPROB_METRICS, (largest, mean), strict=True))
 
 
@@ -45,7 +46,7 @@ EPISODES_PER_CHECK = 100  # one of this many episodes is scored, and at least on
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the episodes that are due for the check.
 
-    An episode is skipped if the weights changed in it, as its first weights are gone.
+    An episode is skipped if its weights changed within it, because its first weights are gone.
 
     Args:
         players: players with the weights that sampled the episodes.

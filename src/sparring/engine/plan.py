@@ -34,8 +34,8 @@ TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
 CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
 VLLM_ON_CPU = round(0.9 * GIB)  # bytes of a replica besides weights and cache (measured)
-VLLM_ON_GPU = 2 * GIB  # the same on a GPU: context, graphs, logits (not measured)
-LORA_SHARE = 0.01  # parameters of adapters of rank 16 on all linear layers, by the model's
+VLLM_ON_GPU = 2 * GIB  # these bytes on a GPU: context, graphs, logits (not measured)
+LORA_SHARE = 0.01  # parameters of adapters of rank 16 on all linear layers / those of the model
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def size_in(config: RunConfig) -> tuple[int | None, ModelShape | None, str]:
 
 
 def tiny_size(config: RunConfig) -> tuple[int, ModelShape]:
-    """Return the number of parameters and the shape of the tiny model, without making it."""
+    """Return the number of parameters and the shape of the tiny model, without building it."""
     model = config.model
     width, words = model.hidden_size, len(vocabulary(config) | set(SPECIAL))
     shape = ModelShape(
@@ -224,7 +224,7 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
     size, learner = model.weight_bytes, config.learner  # shards are in other processes
     bytes_each = 0 if learner.shards else learning_bytes(size, master=learner.master_weights)
-    return training_bytes(trained=parameters, copies=copies, size=size, each=bytes_each)
+    return training_bytes(trained=parameters, copies=copies, size=size, learning=bytes_each)
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -320,16 +320,17 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    split = gathered = 0
+    split_bytes = whole_bytes = 0
     for name, section in config.by_policy.items():
         if not config.is_frozen(name):
-            policy_split, policy_gathered = _shard(section)
-            split, gathered = split + policy_split, max(gathered, policy_gathered)
-    return {"split": split, "whole_for_a_time": gathered, "program": PROGRAM_BYTES}
+            part_bytes, temporary_bytes = _shard(section)
+            split_bytes += part_bytes
+            whole_bytes = max(whole_bytes, temporary_bytes)
+    return {"split": split_bytes, "whole_for_a_time": whole_bytes, "program": PROGRAM_BYTES}
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
-    """Return a policy's bytes at a learner with split weights: (its part, temporary tensors).
+    """Return a policy's bytes at a learner with split weights: (of its part, temporary ones).
 
     The part has weights, gradients, moments and copies. Temporary tensors are gathered weights,
     their gradients, and activations.
@@ -342,8 +343,8 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     part_bytes = -(-parameters * bytes_each_parameter // config.learner.ranks)
     num_gathered = parameters
     if shape is not None:  # this block, the next one, and the weights outside of blocks
-        outside = shape.vocabulary * shape.hidden
-        num_gathered = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
+        embeddings = shape.vocabulary * shape.hidden
+        num_gathered = min(parameters, embeddings + 2 * (parameters - embeddings) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # otherwise a leaf may take several passes
     gradients = num_gathered if each_pass else parameters
     activation_memory = activations(config, shape, weight_bytes) or 0
@@ -385,15 +386,15 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     training = memory[TRAINING]
     shard_bytes = memory[LEARNER].bytes_each if config.learner.shards else 0
     on_first_gpu = training.bytes_each + shard_bytes
-    gpu = _gpu(on_first_gpu, training.parts["weights"])
-    missing = ACTIVATIONS not in training.parts
-    unknown = ", activations left out as the model's shape is not known here" if missing else ""
-    estimate = f"(an estimate{unknown})"
+    advice = _gpu_advice(on_first_gpu, training.parts["weights"])
+    has_activations = ACTIVATIONS in training.parts
+    gap = "" if has_activations else ", without activations as the model's shape is not known here"
+    estimate = f"(an estimate{gap})"
     try:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")
     except ConfigError:  # the run is for another machine
-        return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {gpu}"
-    machine_text, needed, have = "GPU", on_first_gpu, available_bytes(device)
+        return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {advice}"
+    machine_text, needed, available = "GPU", on_first_gpu, available_bytes(device)
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
         on_machine = [process for name, process in memory.items() if name not in elsewhere]
@@ -401,13 +402,13 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
         needed = sum(process.processes * process.bytes_each for process in on_machine)
     fits = (
         f"fits into this {machine_text}'s"
-        if needed < have
+        if needed < available
         else f"needs a larger {machine_text} or adapters (model.lora.rank=16); this one has"
     )
-    return f"about {needed / GIB:.1f} GiB {estimate}: {fits} {have / GIB:.1f} GiB. {gpu}"
+    return f"about {needed / GIB:.1f} GiB {estimate}: {fits} {available / GIB:.1f} GiB. {advice}"
 
 
-def _gpu(needed: int, weights: int) -> str:
+def _gpu_advice(needed: int, weights: int) -> str:
     if weights < GPU_WEIGHTS:
         return "No GPU is needed."
     gigabytes = next((gigabytes for gigabytes in GPU_SIZES if needed < 0.9 * gigabytes * GIB), None)

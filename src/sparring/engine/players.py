@@ -47,9 +47,9 @@ from sparring.play.team import Team
 
 
 class Roles:
-    """The policy of every seat of a run's environments.
+    """Assigns a policy to every seat of a run's environments.
 
-    If several policies learn in one league, each plays all roles, and ``main`` has every seat.
+    If several policies learn in one league, each plays all roles: ``main`` stands for all of them.
 
     Args:
         config: the run's configuration.
@@ -71,10 +71,10 @@ class Roles:
         _check_roles(config.roles, all_roles)
         for game, section in sections:
             _check_roles(section.roles, game.roles)
-        with_roles = {name for game, _ in sections for name in self.of(game)}
-        with_roles |= set(config.league.learners)
+        policies_with_roles = {name for game, _ in sections for name in self.of(game)}
+        policies_with_roles |= set(config.league.learners)
         for name in self._policies:
-            if name not in with_roles:
+            if name not in policies_with_roles:
                 raise ConfigError(
                     f"policies.{name}: the policy plays no role; write one of "
                     f"{', '.join(all_roles)}, such as roles: "
@@ -138,8 +138,8 @@ def build_model(
     Args:
         config: configuration of a run with only this policy.
         games: the environments whose words a tiny model knows.
-        root: the stream from which all draws derive.
-        bases: the pretrained models in memory whose weights do not change; a new one is added.
+        root: the random stream of the policy.
+        bases: the pretrained models in memory with frozen weights; a new one is added.
         frozen: whether the policy is not trained.
     """
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
@@ -178,7 +178,7 @@ def _build_pretrained(
 ) -> LanguageModel:
     """Return a pretrained model, with adapters if the configuration names them.
 
-    Sizes are checked before loading. Weights that do not change are shared through ``bases``.
+    The sizes are checked before loading. Frozen weights are shared through ``bases``.
     """
     from sparring.models.load import load_language_model
 
@@ -188,9 +188,9 @@ def _build_pretrained(
         check_gpus_exist(gpus, f"learner.gpus={list(gpus)}")
     device = find_device(training_device(config))
     base_key = (settings.name, settings.dtype, str(device))
-    plain = bases.get(base_key) if frozen or lora is not None else None
-    if plain is None:
-        plain = load_language_model(
+    pretrained = bases.get(base_key) if frozen or lora is not None else None
+    if pretrained is None:
+        pretrained = load_language_model(
             settings.name,
             dtype=settings.dtype,
             training_bytes=None
@@ -198,11 +198,11 @@ def _build_pretrained(
             else lambda parameters: memory_to_train(config, parameters),
             device=device,
         )
-        plain.network = plain.network.to(device)
-    network, base_model = plain.network, None
+        pretrained.network = pretrained.network.to(device)
+    network, tokenizer, base = pretrained.network, pretrained.tokenizer, None
     if frozen or lora is not None:
-        bases[base_key] = base_model = plain
-        network = share_weights(plain.network)
+        bases[base_key] = base = pretrained
+        network = share_weights(pretrained.network)
     if lora is not None:
         network = add_adapters(
             network,
@@ -212,13 +212,13 @@ def _build_pretrained(
             stream=root.child("adapters"),
         )
     model = LanguageModel(
-        network, plain.tokenizer, with_values=with_values, longest=settings.context, over=base_model
+        network, tokenizer, with_values=with_values, longest=settings.context, shared_base=base
     )
     if settings.gradient_checkpointing and not model.forward.shares_prefixes:
         network_name = type(model.base).__name__
         raise ConfigError(
-            f"model.gradient_checkpointing=true: {network_name} has a forward pass that Sparring "
-            "cannot split into layers. Leave it off."
+            f"model.gradient_checkpointing=true: Sparring cannot split the forward pass of "
+            f"{network_name} into layers. Write model.gradient_checkpointing=false."
         )
     model.forward.recompute = settings.gradient_checkpointing
     _ = model.context  # raises here, not in the first episode, if the model has no limit
@@ -232,12 +232,12 @@ class PlayingPolicy:
         name: the policy's name.
         config: configuration of a run with only this policy.
         model: the model with its weights, from ``engine.players``.
-        root: the stream from which all draws of the policy derive.
-        frozen: whether it is not trained. If so, it has no other snapshots.
+        root: the random stream of the policy.
+        frozen: whether the policy is not trained; it then has no snapshots.
 
     Raises:
         ConfigError: the length limit of replies leaves no room for a prompt.
-        ModelError: the model does not say how long its context is.
+        ModelError: the model's configuration does not name the length of its context.
     """
 
     def __init__(
@@ -298,12 +298,12 @@ class PlayingPolicy:
             return self.past[player.step].model if player.step in self.past else None
         return self.published if player.kind == "policy" else self.model
 
-    def take(self, player: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
+    def load_weights(self, player: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
         """Load the weights of one of the policy's players.
 
         Args:
             player: a learner, policy or snapshot.
-            tensors: as ``save_weights`` wrote them.
+            tensors: the weights by name, as ``save_weights`` writes them.
             version: number of updates so far.
 
         Raises:
@@ -322,7 +322,7 @@ class PlayingPolicy:
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply is exactly the same in any batch; see ``Sampler``."""
+        """Whether a reply is exactly the same in every batch; see ``Sampler``."""
         return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
@@ -343,11 +343,11 @@ class PlayingPolicy:
 
 
 class Players:
-    """The policies of a run, and its players (``agents``, by the text forms of references).
+    """The policies of a run, and its players: ``agents`` by the text form of their reference.
 
     Args:
         config: the run's configuration.
-        policy_class: the class of its policies, which only play or are also trained.
+        policy_class: the class of its policies: ``PlayingPolicy``, or ``Policy`` if they learn.
     """
 
     policies: Mapping[str, PlayingPolicy]
@@ -370,7 +370,7 @@ class Players:
         for member in self.policies.values():
             check_context(member.context, games, member.renderer)
         self.agents: dict[str, Agent] = {}
-        self.between: Callable[[], None] | None = None  # called during rollouts; see ``rollout``
+        self.on_pause: Callable[[], None] | None = None  # may change weights; see ``Worker.answer``
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -391,7 +391,7 @@ class Players:
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first: each of one league learner or of all trained policies."""
+        """The snapshots, oldest first; each has one league learner, or all trained policies."""
         if not self.has_league_learners:
             return tuple(map(snapshot, self.policies[self.learners[0]].past))
         snapshots = [
@@ -400,7 +400,7 @@ class Players:
         return tuple(sorted(snapshots, key=lambda member: member.step or 0))
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
-        """Return the snapshots of single policies that a member consists of."""
+        """Return a member's snapshots, one for each of its policies."""
         return (
             (member,) if self.has_league_learners else tuple(map(member.for_policy, self.learners))
         )
@@ -408,8 +408,8 @@ class Players:
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return the agent of a reference: the learner, the published policy, a snapshot, or a bot.
 
-        If policies have roles, a reference without a policy's name means a team: the policy of each
-        seat's role plays the seat.
+        If policies have roles, a reference without a policy's name means a team, in which each seat
+        is played by the policy of its role.
 
         Raises:
             UnknownNameError: the snapshot or bot does not exist.
@@ -468,7 +468,7 @@ class Players:
         agents = {name: self._single_agent(players[name]) for name in sorted(players)}
         for agent in agents.values():
             if isinstance(agent, HasSampler) and isinstance(agent.sampler, HasTokenHook):
-                agent.sampler.between = self.between
+                agent.sampler.between_tokens = self.on_pause
         section, clock = self.config.rollout, Clock()
         result = rollout(
             specs,
@@ -477,7 +477,7 @@ class Players:
             retries=section.retries,
             judges=judging.judges(clock) if judging else None,
             candidates=judging.candidates if judging else None,
-            between=self.between,
+            between=self.on_pause,
         )
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
@@ -498,7 +498,7 @@ class Players:
         )
         return replace(spec, seats=seats, trained=trained)
 
-    def renew(self) -> None:
+    def update_samplers(self) -> None:
         """Update the samplers of all current players to the weights of their policies."""
         for name in list(self.agents):
             if ref(name).kind in POLICY_KINDS:
@@ -508,15 +508,15 @@ class Players:
         """Return the episodes that train seats of a policy, with only those seats trained."""
         if not self.config.policies:
             return episodes
-        name, own_episodes = "" if policy == MAIN else policy, []
+        name, policy_episodes = "" if policy == MAIN else policy, []
         for episode in episodes:
             trained = tuple(
                 is_trained and player.kind in POLICY_KINDS and player.name == name
                 for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
             if any(trained):
-                own_episodes.append(replace(episode, trained=trained))
-        return own_episodes
+                policy_episodes.append(replace(episode, trained=trained))
+        return policy_episodes
 
     def drop_member(self, member: PlayerRef) -> None:
         """Remove a snapshot from the league."""

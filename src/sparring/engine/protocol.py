@@ -40,7 +40,7 @@ Pinned = tuple[WeightKey, ...]
 
 @dataclass(kw_only=True, slots=True)
 class Clock:
-    """Seconds that a task has taken."""
+    """Adds up the seconds that a task takes."""
 
     seconds: float = 0.0
 
@@ -50,8 +50,8 @@ class ReplyJudges:
     """The judges of the replies of trained seats in a step.
 
     Attributes:
-        progress: share of the run that is done; with the configuration it determines the others.
-        oracles: the oracle by the name of the environment whose turns it judges.
+        progress: share of the run that is done; the configuration and it determine the rest.
+        oracles: the oracle that judges an environment's turns, by the environment's name.
         candidates: number of replies to each prompt, and how one is chosen; None: one reply.
     """
 
@@ -92,16 +92,16 @@ class ReplyJudges:
 
 def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
-        began = time.perf_counter()
+        start = time.perf_counter()
         results = verdicts(oracle, states, streams)
-        clock.seconds += time.perf_counter() - began
+        clock.seconds += time.perf_counter() - start
         return results
 
     return judge
 
 
 def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
-    """Return the rewards of a run, ready for scoring."""
+    """Return the rewards of a run with their weights, prepared for scoring episodes."""
     return prepare_rewards(
         [
             WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
@@ -112,12 +112,12 @@ def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """The data that a step learns from: N turns, M sampled tokens.
+    """The data that a policy learns from in a step: N turns, M sampled tokens.
 
     Args:
         episodes: the episodes.
         turns: [N], one row per turn of a trained seat, with the columns that the estimator NEEDS.
-        pack: the training arrays, their rows in the order of ``turns``.
+        pack: the training arrays; their rows have the order of ``turns``.
         metrics: metrics of models that were trained for the estimator.
         policy: the policy that learns from the batch.
     """
@@ -129,7 +129,7 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M]; the turn's if there is one per turn."""
+        """Return the advantage of each sampled token, [M], which may be its turn's advantage."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
     def has_loss(self, credit: Credit) -> bool:
@@ -143,9 +143,9 @@ class Batch:
 
 
 class WeightFiles(Protocol):
-    """The workers' weights, as files that exist while they are pinned."""
+    """The workers' weights as files; a file exists as long as it is pinned."""
 
-    def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
+    def pin(self, players: Iterable[PlayerRef]) -> Pinned:
         """Keep the current weights of these players until ``release``."""
 
     def release(self, keys: Pinned) -> None:
@@ -165,7 +165,7 @@ class FreshRollouts(Protocol):
         """Set the number of episodes that were issued before the run was resumed."""
 
     def publish_weights(self) -> None:
-        """Publish the current weights, unless they are published already."""
+        """Publish the current weights, if they are new."""
 
     def issue(
         self, specs_of_units: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
@@ -212,7 +212,7 @@ class Engine(Protocol):
         judging: ReplyJudges | None = None,
         pinned: Pinned | None = None,
     ) -> StartedRollout:
-        """Start to play episodes, with pinned weights, or with the current weights if None."""
+        """Start to play episodes with the weights ``pinned``; None: with the current weights."""
 
     def pin(self, keys: Pinned | None = None) -> Pinned | None:
         """Keep the current weights of every player, or those of a checkpoint, until ``release``.
@@ -245,12 +245,12 @@ class Engine(Protocol):
     ) -> Batch:
         """Return the batch that a policy learns from, with the columns that its estimator NEEDS.
 
-        The models that compute columns are trained first. ``policy`` None means the first trained
-        policy. ``turns`` is ``turn_table(episodes)``, if it exists already.
+        Models that compute columns are trained first. ``policy`` None means the first trained
+        policy. ``turns`` is the turn table of the episodes, if it exists already.
         """
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the sampling entropy of each token by the current weights, [M], nats."""
+        """Return the entropy of each token's sampling distribution, current weights, [M], nats."""
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
@@ -260,7 +260,7 @@ class Engine(Protocol):
     def imitate(self, episodes: list[Episode]) -> float:
         """Take one supervised step of each policy towards its replies, and return the mean loss."""
 
-    def refer(self) -> None:
+    def set_reference(self) -> None:
         """Make the current weights of each policy its reference."""
 
     def take_member(self, member: PlayerRef) -> None:

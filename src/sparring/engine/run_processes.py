@@ -75,7 +75,7 @@ WEIGHTS, LEARNERS = "weights", "learners"  # subfolders of a run folder
 
 
 def fleet_of(config: RunConfig) -> Fleet | None:
-    """Return the fleet of a configuration; None: the engine plays without a worker."""
+    """Return the fleet of a configuration; None: the engine plays without workers."""
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
         if not scale.lag:
@@ -88,8 +88,8 @@ def fleet_of(config: RunConfig) -> Fleet | None:
         return RayFleet(settings)
     from sparring.engine.workers.fleet.processes import ProcessFleet
 
-    placed = worker_settings(settings, 1 if scale.gpus else 0)
-    return ProcessFleet(placed, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
+    settings = worker_settings(settings, 1 if scale.gpus else 0)
+    return ProcessFleet(settings, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
 
 
 @contextlib.contextmanager

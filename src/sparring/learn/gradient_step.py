@@ -32,14 +32,14 @@ class Means:
     """Weighted means of metrics over the parts of a step."""
 
     def __init__(self) -> None:
-        self.parts: list[Means] = []  # counted by ``result``, in this order
+        self.parts: list[Means] = []  # ``result`` adds them up in this order
         self._sums: dict[str, float] = {}
         self._weights: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
         self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
 
     def add_part(self) -> Means:
-        """Add a new part, which ``result`` counts later, and return it."""
+        """Add a new part, which ``result`` includes, and return it."""
         self.parts.append(Means())
         return self.parts[-1]
 
@@ -126,7 +126,7 @@ def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
 
 
 class RankGroup(Protocol):
-    """One rank's view of the learner processes (*ranks*) that share every minibatch."""
+    """The learner processes (*ranks*) that share every minibatch, as one of them sees them."""
 
     @property
     def rank(self) -> int:
@@ -146,8 +146,8 @@ class RankGroup(Protocol):
 def leaves(data: Pack, chosen: IntArray, num_leaves: int) -> list[IntArray]:
     """Split the chosen sequences into leaves with about equal numbers of distinct prefixes.
 
-    Sequences are sorted, so that equal ones are in one leaf and similar ones share prefixes. Some
-    leaves are empty if there are fewer distinct sequences than leaves.
+    Sequences are sorted, so that equal sequences are in one leaf and similar sequences share
+    prefixes. If there are fewer distinct sequences than leaves, some leaves are empty.
 
     Args:
         data: the pack.
@@ -174,7 +174,7 @@ class GradientTree:
     Args:
         parameters: the trained parameters.
         count: number of leaves, a power of 2.
-        others: the ranks that share the leaves; each has the same number of consecutive leaves.
+        ranks: the ranks that share the leaves; each has the same number of consecutive leaves.
             None: one learner has all leaves.
     """
 
@@ -182,10 +182,10 @@ class GradientTree:
         self,
         parameters: Sequence[torch.nn.Parameter],
         count: int = 1,
-        others: RankGroup | None = None,
+        ranks: RankGroup | None = None,
     ) -> None:
-        self.parameters, self.count, self.others = tuple(parameters), count, others
-        rank, num_ranks = (0, 1) if others is None else (others.rank, others.num_ranks)
+        self.parameters, self.count, self.ranks = tuple(parameters), count, ranks
+        rank, num_ranks = (0, 1) if ranks is None else (ranks.rank, ranks.num_ranks)
         num_leaves = count // num_ranks
         self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
@@ -197,11 +197,11 @@ class GradientTree:
         yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:
-        """Return the number of passes of all ranks for this leaf; 0: each rank has its number."""
+        """Return the number of passes that every rank makes for this leaf; 0: no common number."""
         return 0
 
     def prepare_pass(self, *, last: bool) -> None:
-        """Prepare the next pass; ``last``: it is the last pass of a leaf on all ranks."""
+        """Prepare the next pass; ``last``: whether it is the last pass of a leaf on all ranks."""
 
     def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return this rank's share of the chosen sequences for an update without leaves."""
@@ -223,8 +223,8 @@ class GradientTree:
             return
         ((_, total),) = self._sums
         self._sums.clear()
-        if self.others is not None:
-            total = self.others.sum_over_ranks(total)
+        if self.ranks is not None:
+            total = self.ranks.sum_over_ranks(total)
         sizes = [parameter.numel() for parameter in self.parameters]
         *parts, num_leaves = torch.split(total, [*sizes, len(sizes)])
         for parameter, part, count in zip(self.parameters, parts, num_leaves.tolist(), strict=True):
@@ -275,7 +275,7 @@ def _find_fault(batch: LossBatch, losses: Sequence[WeightedLoss], progress: floa
         )
     if not batch.advantages.isfinite().all():
         return (
-            "advantages are too large for the model's precision; mend the rewards or the "
+            "advantages are too large for the model's precision; use smaller rewards, or another "
             "estimator (credit)."
         )
     for index, loss in enumerate(losses):

@@ -1,8 +1,8 @@
 """The learner, which updates the weights from the advantages of turns.
 
-Every distinct sequence of a batch runs through the network once, and all episodes with that
-sequence share the outputs. The result equals that of one row per episode, and in self-play costs
-much less.
+Every distinct sequence of a batch runs through the network once, and all episodes with this
+sequence share the outputs. The result is that of one row per episode; in self-play it costs much
+less.
 
 Metrics, means over the updates of a step:
     loss                    weighted sum of the loss terms, reduced to one number
@@ -116,12 +116,12 @@ class LossReader(Reader):
     losses: Sequence[WeightedLoss]
     config: UpdateConfig  # with the reduction of token losses
 
-    def _whole_if_needed(
+    def _record_if_needed(
         self, data: Pack, chosen: IntArray, targets: Targets, *, has_leaves: bool
     ) -> tuple[IntArray, WholeMinibatch] | None:
-        """Return the result of ``_whole_minibatch`` if losses need it before the gradients.
+        """Return the record of the minibatch if losses need it before the gradients.
 
-        None if no loss needs it, or if a single forward pass covers the minibatch and computes it.
+        None: no loss needs it, or a single forward pass covers the minibatch and makes the record.
 
         Args:
             data: the pack.
@@ -147,7 +147,7 @@ class LossReader(Reader):
         for part in self._parts(data, chosen):
             logprobs, outputs = self._forward(self.model, part)
             part_columns = _comparable_columns(
-                logprobs[part.spread], self._reference_logprobs(part), part, outputs
+                logprobs[part.token_index], self._reference_logprobs(part), part, outputs
             )
             for name, column in part_columns.items():
                 columns_by_part.setdefault(name, []).append(column)
@@ -160,7 +160,7 @@ class LossReader(Reader):
         """Return the reference log-probs of a slice's tokens, if losses need them, [M]."""
         if self.reference is None or "reference_logprobs" not in self.needs:
             return None
-        return self._forward(self.reference, part)[0][part.spread]
+        return self._forward(self.reference, part)[0][part.token_index]
 
     def _loss_batch(
         self,
@@ -170,17 +170,17 @@ class LossReader(Reader):
         minibatch: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
         logprobs, outputs = self._forward(self.model, part)
-        token_logprobs = logprobs[part.spread]
+        token_logprobs = logprobs[part.token_index]
         reference = self._reference_logprobs(part) if minibatch is None else None
         if minibatch is None and "whole" in self.needs:
             columns = _comparable_columns(token_logprobs.detach(), reference, part, outputs)
             minibatch = minibatch_record(part.tokens, columns, data.turn_of, targets)
         sampler, old_logprobs, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
-            for column in (data.logprobs, targets.old, targets.advantages)
+            for column in (data.logprobs, targets.old_logprobs, targets.advantages)
         )
-        features = {name: outputs[name][part.spread] for name in self.features}
-        legal = {name: outputs[name][part.spread] for name in part.legal.names}
+        features = {name: outputs[name][part.token_index] for name in self.features}
+        legal = {name: outputs[name][part.token_index] for name in part.legal.names}
         fields: dict[str, Any] = {
             "features": features,
             "entropy": features.get("entropy"),
@@ -200,7 +200,7 @@ class LossReader(Reader):
                 torch.from_numpy(index).to(logprobs.device)
                 for index in (critic_positions(data, self.value_at, entries)[1], first_rows)
             )
-            row = part.row[part.spread[first_token]]
+            row = part.row[part.token_index[first_token]]
             fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, position]])
             fields["value_targets"] = (
                 torch.from_numpy(targets.value_targets[entries]).to(logprobs.device).float()
@@ -255,7 +255,7 @@ def _comparable_columns(
     """Return the columns [M] of a slice's tokens that losses may compare across a minibatch."""
     columns = {"logprobs": logprobs}
     if "entropy" in outputs:
-        columns["entropy"] = outputs["entropy"].detach()[part.spread]
+        columns["entropy"] = outputs["entropy"].detach()[part.token_index]
     return columns if reference is None else {**columns, "reference_logprobs": reference}
 
 
@@ -264,7 +264,7 @@ MAX_NAMES_LISTED = 3  # names of parameters in an error message
 
 
 class GradientCheck:
-    """Checks the gradients of the first update and of the first imitation, and no later ones.
+    """Checks only the gradients of the first update and of the first imitation.
 
     Args:
         model: the trained model.
@@ -284,7 +284,7 @@ class GradientCheck:
         if not loss.requires_grad:
             if logprobs.requires_grad:
                 raise ModelError(
-                    "losses: none of them depends on the model, so the model cannot learn; add "
+                    "losses: no loss depends on the model, so the model cannot learn; add "
                     "policy_gradient or ppo_clip."
                 )
             names = [name for name, _ in self._parameters(values=False)]
@@ -372,8 +372,8 @@ def minibatches(
         data: the pack, S sequences.
         count: number of minibatches; some are empty if there are fewer episodes or sequences.
         stream: the random numbers of the shuffle.
-        turns: the turn table, if losses compare episodes of one initial state, which then stay
-            together.
+        turns: the turn table, if losses compare episodes of one initial state; these episodes then
+            stay in one minibatch.
         split: "episodes" keeps all sequences of an episode, of all seats, in one minibatch;
             "sequences" shuffles single sequences.
     """
@@ -391,29 +391,29 @@ def minibatches(
 
 
 class ReverseTurns:
-    """The advantages for updates of one turn after the other, from the last to the first (SeeUPO).
+    """The advantages for one update per turn, from the last turn to the first (SeeUPO).
 
     ``indices`` holds the turn indices of the batch, the last one first.
 
-    SeeUPO treats turns as agents that are updated one after the other, the last turn first. When
+    SeeUPO treats turns as agents and updates one after the other, the last turn first. When
     turn t is updated, the later turns already follow the new policy, and the advantage of turn t is
     weighted by the probability ratios of the later turns:
 
         M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
 
     The tokens of turn t are trained with A times the product of the ratios of all later turns. The
-    ratios are computed after each update, against the policy before the step, and each is clipped
-    to [e^-limit, e^limit].
+    ratios to the policy before the step are computed after each update, and each is clipped to
+    [e^-limit, e^limit].
 
     Every update runs over all tokens of the step, with advantages of 0 outside the current turn.
     Advantages are rescaled so that each update is the reduction over the tokens of its turn. M is
-    the number of all tokens and M_t of those of turn t. S is the number of sequences and S_t of
-    those with tokens of turn t. A sequence has n tokens, and n_t of turn t. The factors are
-
+    the number of all tokens, and M_t that of the tokens of turn t. S is the number of sequences,
+    and S_t that of the sequences with tokens of turn t. A sequence has n tokens, of which n_t
+    belong to turn t. The factors are
 
         token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
         sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
-        agent_mean:     the same with E N in place of S: E episodes, each with N sequences
+        agent_mean:     as sequence_mean with E N in place of S: E episodes of N sequences each
         constant:       1                       every token of the turn weighs 1 / (S constant)
 
     Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these
@@ -447,22 +447,22 @@ class ReverseTurns:
 
     def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
         """Return the weighted, rescaled advantages of turns with this index, [M]; 0 elsewhere."""
-        in_turn = self._index == index
+        is_in_turn = self._index == index
         weight = np.exp(
             np.clip(self._log_product[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
         )
-        return np.where(in_turn, self._rescale(advantages * weight, in_turn), 0.0)
+        return np.where(is_in_turn, self._rescale(advantages * weight, is_in_turn), 0.0)
 
-    def _rescale(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
+    def _rescale(self, values: FloatArray, is_in_turn: BoolArray) -> FloatArray:
         """Rescale values [M] so that the mean over all tokens becomes that over a turn's tokens."""
         if self._reduction == "constant":
             return values
         if self._reduction == "token_mean":
-            rescaled: FloatArray = values * len(in_turn) / in_turn.sum()
+            rescaled: FloatArray = values * len(is_in_turn) / is_in_turn.sum()
             return rescaled
-        of_turn = np.bincount(self._sequence[in_turn], minlength=len(self._lengths))
-        share = self._weights(of_turn) / self._weights(self._lengths)
-        factor: FloatArray = (share * self._lengths / np.maximum(of_turn, 1))[self._sequence]
+        turn_lengths = np.bincount(self._sequence[is_in_turn], minlength=len(self._lengths))
+        share = self._weights(turn_lengths) / self._weights(self._lengths)
+        factor: FloatArray = (share * self._lengths / np.maximum(turn_lengths, 1))[self._sequence]
         return values * factor
 
     def _weights(self, lengths: IntArray) -> FloatArray:
@@ -476,9 +476,9 @@ class ReverseTurns:
 
     def record_shift(self, index: int, log_ratios: FloatArray) -> None:
         """Record log pi_new - log pi_old of every token, [M], after the update of a turn index."""
-        in_turn = self._index == index
+        is_in_turn = self._index == index
         shift = np.bincount(
-            self._trajectory[in_turn], weights=log_ratios[in_turn], minlength=len(self._log_product)
+            self._trajectory[is_in_turn], log_ratios[is_in_turn], len(self._log_product)
         )
         self._log_product += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
@@ -522,15 +522,15 @@ class Learner(LossReader):
         return self.average.model if self.average is not None else self.model
 
     def new_optimizer(
-        self, split: Callable[..., torch.optim.Optimizer] | None = None
+        self, make_split: Callable[..., torch.optim.Optimizer] | None = None
     ) -> torch.optim.Optimizer:
         """Return a new optimiser of the weights.
 
         Args:
-            split: makes the optimiser if weights are split over ranks.
+            make_split: makes the optimiser if weights are split over ranks.
         """
-        plain = MasterAdamW if self.config.master_weights else torch.optim.AdamW
-        return (split or plain)(
+        optimizer_class = MasterAdamW if self.config.master_weights else torch.optim.AdamW
+        return (make_split or optimizer_class)(
             self.model.parameters(),
             lr=self.learning_rate(0.0),
             betas=self.config.betas,
@@ -538,13 +538,13 @@ class Learner(LossReader):
             fused=True,
         )
 
-    def split_over(self, others: RankGroup | None) -> None:
+    def split_over(self, ranks: RankGroup | None) -> None:
         """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
-            others: the ranks of this policy, with the same weights; None: a single learner.
+            ranks: the learners of this policy, which have equal weights; None: a single learner.
         """
-        self.tree = GradientTree(self.tree.parameters, self.tree.count, others)
+        self.tree = GradientTree(self.tree.parameters, self.tree.count, ranks)
 
     def restart(self, start: Snapshot) -> None:
         """Restart from a snapshot of this policy: reset the optimiser and the EMA weights."""
@@ -571,7 +571,7 @@ class Learner(LossReader):
             data: the packed episodes.
             advantages: [M], per sampled token.
             value_targets: if a loss needs values, [N] per turn, or [M] per token if the critic is
-                fitted at tokens.
+                read at tokens.
             trained: [M], whether a token is trained; None: all are. Means are over trained tokens.
             turns: the turn table, for losses that NEED "whole" and for the reverse order.
             progress: share of the run that is done, in [0, 1]; schedules depend on it.
@@ -585,13 +585,14 @@ class Learner(LossReader):
             data, advantages = data.only(trained), advantages[trained]
             if value_targets is not None and self.value_at == "token":
                 value_targets = value_targets[trained]
-        old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
+        needs_old = "old_logprobs" in self.needs
+        old_logprobs = self._logprobs(data, self.model) if needs_old else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         num_uniform = len(data.turn_of) if "whole" in self.needs else 0
         uniform = stream.child("uniform").generator().random(num_uniform)
         targets = Targets(
-            old=old,
+            old_logprobs=old_logprobs,
             advantages=advantages,
             value_targets=value_targets,
             turns=turns,
@@ -622,8 +623,8 @@ class Learner(LossReader):
                         first=epoch == 0 and index == 0,
                     )
         self._count_update()
-        if self.tree.others is not None:
-            self.tree.others.collect_means(metrics)
+        if self.tree.ranks is not None:
+            self.tree.ranks.collect_means(metrics)
         return {**metrics.result(), "learning_rate": rate}
 
     def _update_in_reverse_turn_order(
@@ -644,7 +645,7 @@ class Learner(LossReader):
                 metrics,
                 first and not update_index,
             )
-            order.record_shift(index, self._logprobs(data, self.model) - targets.old)
+            order.record_shift(index, self._logprobs(data, self.model) - targets.old_logprobs)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
         """Take one supervised step on the sampled tokens of a pack; return the mean loss.
@@ -658,11 +659,11 @@ class Learner(LossReader):
         chosen = data.fitting(self.model.context, "update of the warm-up")
         for part, counts in self._passes(data, self.tree.select_rows(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
-            loss = -logprobs[part.spread].sum() * counts / len(data.turn_of)
+            loss = -logprobs[part.token_index].sum() * counts / len(data.turn_of)
             self.gradients.backward(loss, logprobs)
             total += float(loss.detach())
         self.gradients.check(imitating=True)
-        self._apply()
+        self._apply_gradient()
         self._count_update()
         return total
 
@@ -676,7 +677,7 @@ class Learner(LossReader):
         first: bool,
     ) -> None:
         targets = self._with_weights(data, chosen, targets)
-        minibatch = self._whole_if_needed(data, chosen, targets, has_leaves=self.tree.count > 1)
+        minibatch = self._record_if_needed(data, chosen, targets, has_leaves=self.tree.count > 1)
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(
             np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)
@@ -693,7 +694,7 @@ class Learner(LossReader):
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
                 shares = share, turn_share
-                loss, figures, batch = self.model.computing(
+                loss, figures, batch = self.model.compute(
                     partial(self._loss, data, part, targets, minibatch, progress, shares)
                 )
                 self.gradients.backward(loss * (share * counts), batch.logprobs)
@@ -706,13 +707,13 @@ class Learner(LossReader):
             self.tree.add()
         self.tree.finish()
         self.gradients.check()
-        metrics.add({"gradient_norm": self._apply()}, 1.0)
+        metrics.add({"gradient_norm": self._apply_gradient()}, 1.0)
 
     def _passes(self, data: Pack, leaf: IntArray, chosen: IntArray) -> Iterator[tuple[Slice, int]]:
         """Yield the forward passes of a leaf, each with weight 1.
 
-        If other ranks need more passes, the first pass of the chosen sequences follows with weight
-        0, so that all ranks call the same collective operations.
+        If other ranks need more passes, the first pass of the chosen sequences is repeated with
+        weight 0, so that all ranks call the same collective operations.
         """
         num_passes, number = self.tree.passes(data), 0
         for number, part in enumerate(self._parts(data, leaf), 1):
@@ -722,7 +723,7 @@ class Learner(LossReader):
             self.tree.prepare_pass(last=repeat == num_passes)
             yield next(self._parts(data, chosen)), 0
 
-    def _apply(self) -> float:
+    def _apply_gradient(self) -> float:
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             decay = ema_decay(self.config.average, num_updates(self.optimizer))

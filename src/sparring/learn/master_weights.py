@@ -2,9 +2,9 @@
 
 A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is lost by rounding,
 and at usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each
-such weight, and its moments, in float32. The optimiser updates the copy; rounded, it becomes the
-weight. If a checkpoint or a league's restart changed a weight, the copy no longer rounds to it and
-takes the weight's value.
+such weight, and its moments, in float32. The optimiser updates the copy, and the rounded copy
+becomes the weight. If a checkpoint or a league's restart has changed a weight, the copy no longer
+rounds to it and takes the weight's value.
 
 ``SplitAdamW`` updates parts of weights, with exactly the results of AdamW over whole weights.
 Torch's fused kernel processes a fixed number of elements at once; it computes the last few elements
@@ -28,25 +28,25 @@ NUM_TRIALS = 500
 
 
 @lru_cache(maxsize=1)
-def lanes() -> int:
+def measure_lanes() -> int:
     """Return the number of float32 elements that the kernel processes at once on this machine.
 
-    The number is 1 if the last elements of a tensor are computed like all others.
+    The number is 1 if the kernel computes the last elements of a tensor like all others.
     """
-    draw = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(3, NUM_TRIALS, NUM_PROBE_ELEMENTS, generator=draw).unbind()]
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(3, NUM_TRIALS, NUM_PROBE_ELEMENTS, generator=generator).unbind()]
     inputs.append(
         tuple(torch.cat([tensor, tensor.new_zeros(NUM_TRIALS, 1)], 1) for tensor in inputs[0])
     )
-    updated = []
+    results = []
     for weights, gradients, means in inputs:
         squares = means.square()
         tensors = [list(tensor.clone()) for tensor in (weights, gradients, means, squares)]
         _step(
             tensors[0], tensors[1], tensors[2], tensors[3], [torch.zeros(())] * NUM_TRIALS, lr=0.1
         )
-        updated.append(torch.stack([*tensors[0], *tensors[3]])[:, :NUM_PROBE_ELEMENTS])
-    differing = (updated[0] != updated[1]).any(0).nonzero()
+        results.append(torch.stack([*tensors[0], *tensors[3]])[:, :NUM_PROBE_ELEMENTS])
+    differing = (results[0] != results[1]).any(0).nonzero()
     sizes = (
         size
         for size in (2, 4, 8, 16, 32)
@@ -91,12 +91,12 @@ class OptimizerRows(NamedTuple):
         weight = self.tensors[0]
         is_vectorised = weight.dtype == torch.float32 and weight.device.type == "cpu"
         num_rows = len(weight)
-        num_lanes = lanes() if is_vectorised else 1  # a GPU computes each element separately
+        num_lanes = measure_lanes() if is_vectorised else 1  # a GPU computes single elements
         middle = min(max(self.num_elements // num_lanes * num_lanes - self.begin, 0), num_rows)
         for begin, end in ((0, middle), (middle, num_rows)):
             if begin < end:
-                lacking = -(end - begin) % num_lanes if end == middle else 0
-                yield tuple(tensor[begin:end] for tensor in self.tensors), lacking
+                num_zeros = -(end - begin) % num_lanes if end == middle else 0
+                yield tuple(tensor[begin:end] for tensor in self.tensors), num_zeros
 
 
 def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
@@ -106,18 +106,19 @@ def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
         rows: this rank's elements of all weights.
         options: of AdamW.
     """
-    pieces = [(piece, fill, row.step) for row in rows for piece, fill in row.pieces()]
+    pieces = [(piece, padding, row.step) for row in rows for piece, padding in row.pieces()]
     if not pieces:
         return
     inputs = [
-        [append_zeros(row, fill) if fill else row for row in piece] for piece, fill, _ in pieces
+        [append_zeros(row, padding) if padding else row for row in piece]
+        for piece, padding, _ in pieces
     ]
     weights, gradients, means, squares = map(list, zip(*inputs, strict=True))
     _step(weights, gradients, means, squares, [step for *_, step in pieces], **options)
-    for (piece, fill, _), copies in zip(pieces, inputs, strict=True):
-        if fill:
-            for row, new in zip(piece, copies, strict=True):
-                row.copy_(new[: len(row)])
+    for (piece, padding, _), copies in zip(pieces, inputs, strict=True):
+        if padding:
+            for row, padded_copy in zip(piece, copies, strict=True):
+                row.copy_(padded_copy[: len(row)])
 
 
 class SplitAdamW(torch.optim.AdamW):

@@ -34,16 +34,15 @@ from sparring.models.samplers.in_process import restrict
 from sparring.play.turn_table import ordered_turns
 
 Ids = tuple[int, ...]
-NextTokens = tuple[
-    tuple[int, float], ...
-]  # (token, probability), sorted by token; empty if no legal reply has these first tokens
+# (token, probability), sorted by token; empty if no legal reply has these first tokens
+NextTokens = tuple[tuple[int, float], ...]
 
 
 class LegalReplies:
-    """The distribution of the next token of a uniformly drawn legal reply, given its first tokens.
+    """The distribution of each token of a uniformly drawn legal reply, given the tokens before it.
 
     Args:
-        reply: returns the ids of a complete reply with an action, the stop token included.
+        reply: returns the ids of a complete reply with an action, stop token included.
     """
 
     def __init__(self, reply: Callable[[str], Ids]) -> None:
@@ -81,7 +80,7 @@ def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
 
 @dataclass(kw_only=True, slots=True)
 class Magnet:
-    """Distributions over legal replies at the distinct sampled tokens of a forward pass (sparse).
+    """Sparse distributions over legal replies at the distinct sampled tokens of a forward pass.
 
     Losses pull the policy towards this target distribution, the magnet.
     """
@@ -101,7 +100,7 @@ class Magnet:
         tensors = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
         return replace(self, **tensors)
 
-    def divergences(self, logprobs: Tensor, place: Tensor) -> dict[str, Tensor]:
+    def divergences(self, logprobs: Tensor, prefix_index: Tensor) -> dict[str, Tensor]:
         """Return KL(u || pi) as "forward" and KL(pi_L || u) as "reverse", [K] each, in nats.
 
         u is the magnet and pi_L the policy renormalised over the tokens of u. Both divergences are
@@ -109,11 +108,12 @@ class Magnet:
 
         Args:
             logprobs: [U, V] log-probabilities of all tokens.
-            place: [K] index of the distribution from which each token was drawn.
+            prefix_index: [K] index of the distribution from which each token was drawn.
         """
         if not self.count:
             return {}
-        log_pi, u = logprobs[place[self.row], self.token], self.probability.to(logprobs.dtype)
+        log_pi = logprobs[prefix_index[self.row], self.token]
+        u = self.probability.to(logprobs.dtype)
         zeros = torch.zeros(self.count, dtype=logprobs.dtype, device=logprobs.device)
         forward = zeros.index_add(0, self.row, u * (u.log() - log_pi))
         largest = zeros.scatter_reduce(0, self.row, log_pi.detach(), "amax", include_self=False)
@@ -128,11 +128,11 @@ def magnet(distributions: list[NextTokens]) -> Magnet:
     pairs = [
         (row, *pair) for row, distribution in enumerate(distributions) for pair in distribution
     ]
-    rows, tokens, chances = zip(*pairs, strict=True) if pairs else ((), (), ())
+    rows, tokens, probabilities = zip(*pairs, strict=True) if pairs else ((), (), ())
     return Magnet(
         row=torch.tensor(rows, dtype=torch.int64),
         token=torch.tensor(tokens, dtype=torch.int64),
-        probability=torch.tensor(chances, dtype=torch.float64),
+        probability=torch.tensor(probabilities, dtype=torch.float64),
         count=len(distributions),
     )
 
@@ -145,7 +145,7 @@ class Pack:
     """The trained tokens of a batch of episodes, in the row order of their turn table.
 
     Each distinct sequence is stored and computed once. Sequences with equal ids but different
-    supports or legal replies are distinct, because a batch may hold episodes of older weights.
+    supports or legal replies are distinct; a batch may have them from episodes of older weights.
     """
 
     sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
@@ -173,16 +173,16 @@ class Pack:
 
         Args:
             context: the longest sequence of the model, in tokens.
-            occasion: origin of the sequences for the error message, e.g. "step".
+            occasion: what the sequences belong to, for the error message, e.g. "step".
 
         Raises:
             ModelError: no sequence fits.
         """
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
-        fitting: IntArray = self.with_replies[lengths[self.distinct[self.with_replies]] <= context]
-        if not len(fitting):
+        fits = lengths[self.distinct[self.with_replies]] <= context
+        if not fits.any():
             raise nothing_fits(context, occasion)
-        return fitting
+        return self.with_replies[fits]
 
     def only(self, trained: BoolArray) -> Pack:
         """Return a pack in which only some sampled tokens are trained; the others are context.
@@ -200,12 +200,12 @@ class Pack:
         new_numbers = np.zeros(len(self.sequences), dtype=np.int64)  # new number of a sequence
         for (old, _), new in index.items():
             new_numbers[old] = new
-        stay = [(old, np.flatnonzero(np.frombuffer(mask, dtype=bool))) for old, mask in index]
+        trained_tokens = [(old, np.flatnonzero(np.frombuffer(m, dtype=bool))) for old, m in index]
         return Pack(
-            sequences=tuple(self.sequences[old] for old, _ in stay),
-            positions=_chosen(self.positions, stay),
-            support=_chosen(self.support, stay),
-            legal=_chosen(self.legal, stay),
+            sequences=tuple(self.sequences[old] for old, _ in trained_tokens),
+            positions=_select(self.positions, trained_tokens),
+            support=_select(self.support, trained_tokens),
+            legal=_select(self.legal, trained_tokens),
             distinct=distinct,
             tokens=np.bincount(sequence[trained], minlength=len(self.tokens)),
             episode=self.episode,
@@ -232,13 +232,13 @@ def nothing_fits(context: int, occasion: str) -> ModelError:
     )
 
 
-def _chosen(
-    columns: Sequence[tuple[T, ...]], stay: Sequence[tuple[int, IntArray]]
+def _select(
+    columns: Sequence[tuple[T, ...]], tokens: Sequence[tuple[int, IntArray]]
 ) -> tuple[tuple[T, ...], ...]:
-    """Return each sequence's entries of the tokens that stay; empty columns stay empty."""
+    """Return the entries of (sequence, its tokens) in ``tokens``; empty columns stay empty."""
     return tuple(
-        tuple(columns[old][place] for place in places) if columns[old] else ()
-        for old, places in stay
+        tuple(columns[sequence][index] for index in indices) if columns[sequence] else ()
+        for sequence, indices in tokens
     )
 
 
@@ -247,13 +247,13 @@ def pack(
 ) -> Pack:
     """Return the training arrays of the trained seats of some episodes.
 
-    A new sequence begins with each episode, seat and conversation. A turn is one row, even if it
-    has several sampled runs with prompts between them, such as a tool's answers.
+    A new sequence begins with each episode, seat and conversation. A turn is one row, even if there
+    are prompts, such as a tool's answers, between its sampled segments.
 
     Args:
         episodes: the episodes of one step.
         replies: distributions of legal replies, if a loss needs them.
-        candidates: whether to pack the other replies to a prompt too, each as a sequence.
+        candidates: whether to pack candidates that were not played too, each as a sequence.
 
     Raises:
         RolloutError: a trained seat has a turn without tokens.
@@ -265,9 +265,9 @@ def pack(
         key = (episode.episode_id, turn.seat, turn.conversation)
         rows += 1
         if key != open_key:
-            builder.close()
+            builder.close_sequence()
             open_key, builder.episode = key, episode.episode_id
-        builder.turn()
+        builder.begin_turn()
         legal: tuple[NextTokens, ...] = ()  # of the rest of the reply
         for index, segment in enumerate(turn.segments):
             if segment.kind != "sampled":
@@ -275,23 +275,23 @@ def pack(
                 continue
             if replies is not None and not legal:
                 legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[index:]))
-            run_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
-            builder.sampled(segment.ids, segment.logprobs, segment.support, run_legal, row)
+            segment_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
+            builder.add_sampled(segment.ids, segment.logprobs, segment.support, segment_legal, row)
         if not builder.has_reply:
             raise RolloutError(
                 f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
                 f"of {quoted(episode.game)} was not sampled by a model, but its seat is "
                 f"trained: {quoted(turn.agent)} returns no tokens. Train only seats of the policy."
             )
-    builder.close()
+    builder.close_sequence()
     result = builder.result()
     assert len(result.prompt_ends) == rows, "one row per turn"
     return result
 
 
 def _reply_ids(segments: Sequence[Segment]) -> Ids:
-    runs = takewhile(lambda segment: segment.kind == "sampled", segments)
-    return tuple(chain.from_iterable(segment.ids for segment in runs))
+    sampled_segments = takewhile(lambda segment: segment.kind == "sampled", segments)
+    return tuple(chain.from_iterable(segment.ids for segment in sampled_segments))
 
 
 class _Builder:
@@ -301,7 +301,7 @@ class _Builder:
         self._positions: list[int] = []
         self._support: list[Ids] = []
         self._legal: list[NextTokens] = []
-        self._asks: list[int] = []  # per turn of the open sequence
+        self._open_prompt_ends: list[int] = []  # per turn of the open sequence
         self.has_reply = True  # whether the present turn has sampled tokens yet
         self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
         self._distinct: list[int] = []
@@ -310,12 +310,12 @@ class _Builder:
         self._runs: list[tuple[int, int]] = []  # (row of a turn, number of its sampled tokens)
         self._position_of: list[int] = []
         self._logprobs: list[Sequence[float]] = []
-        self._ask: list[tuple[int, int]] = []
+        self._prompt_ends: list[tuple[int, int]] = []
 
-    def turn(self) -> None:
+    def begin_turn(self) -> None:
         self.has_reply = False
 
-    def sampled(
+    def add_sampled(
         self,
         ids: Ids,
         logprobs: Sequence[float],
@@ -325,7 +325,7 @@ class _Builder:
     ) -> None:
         begin = len(self.ids)
         if not self.has_reply:
-            self._asks.append(begin - 1)
+            self._open_prompt_ends.append(begin - 1)
             self.has_reply = True
         self._positions.extend(range(begin, begin + len(ids)))
         self._support.extend(support or ((),) * len(ids))
@@ -334,7 +334,7 @@ class _Builder:
         self._logprobs.append(logprobs)
         self.ids.extend(ids)
 
-    def close(self) -> None:
+    def close_sequence(self) -> None:
         if self.ids:
             positions, support = (
                 tuple(self._positions),
@@ -345,9 +345,10 @@ class _Builder:
             self._distinct.append(index)
             self._tokens.append(len(positions))
             self._episode.append(self.episode)
-            self._ask.extend((index, ask) for ask in self._asks)
+            self._prompt_ends.extend((index, end) for end in self._open_prompt_ends)
             self._position_of.extend(positions)
-        self.ids, self._positions, self._support, self._legal, self._asks = [], [], [], [], []
+        self.ids, self._positions, self._support, self._legal = [], [], [], []
+        self._open_prompt_ends = []
 
     def result(self) -> Pack:
         rows, lengths = np.array(self._runs, dtype=np.int64).reshape(-1, 2).T
@@ -363,7 +364,7 @@ class _Builder:
             logprobs=np.fromiter(
                 chain.from_iterable(self._logprobs), dtype=np.float64, count=int(lengths.sum())
             ),
-            prompt_ends=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
+            prompt_ends=np.array(self._prompt_ends, dtype=np.int64).reshape(-1, 2),
             position_of=np.array(self._position_of, dtype=np.int64),
         )
 
@@ -379,11 +380,11 @@ class Slice:
     tree: PrefixTree
     prefixes: Tensor  # [U] prefixes before sampled tokens
     row: Tensor  # [K] row of each distinct sampled token
-    place: Tensor  # [K] index of the prefix before each token
+    prefix_index: Tensor  # [K] index of the prefix before each token, among the U prefixes
     target: Tensor  # [K] the token itself
     support: list[tuple[int, ...]]  # [K], or empty
     legal: Magnet  # of the K tokens
-    spread: Tensor  # [M] index of the distinct sampled token of each sampled token
+    token_index: Tensor  # [M] index of each sampled token among the K distinct ones
     tokens: IntArray  # [M] index of each sampled token in the pack
     sequence: Tensor  # [M] index of each token's sequence within this slice
     sequences: IntArray  # [num_sequences] index of each sequence in the pack
@@ -395,7 +396,7 @@ class Slice:
 
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
-        fields = ("prefixes", "row", "place", "target", "spread", "sequence")
+        fields = ("prefixes", "row", "prefix_index", "target", "token_index", "sequence")
         tensors = {name: getattr(self, name).to(device) for name in fields}
         return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **tensors)
 
@@ -404,10 +405,10 @@ def slices(
     data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = MAX_PADDING
 ) -> Iterator[Slice]:
     """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
-    begin = np.concatenate([[0], np.cumsum(data.tokens)])
+    first_tokens = np.concatenate([[0], np.cumsum(data.tokens)])
     for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens, padded=padded):
         sequences = chosen[np.isin(data.distinct[chosen], rows)]
-        yield _slice(data, rows, sequences, begin)
+        yield _slice(data, rows, sequences, first_tokens)
 
 
 def chunks(
@@ -415,9 +416,8 @@ def chunks(
 ) -> Iterator[IntArray]:
     """Yield distinct sequences in sorted chunks that fit; sequences of a chunk share prefixes.
 
-    A chunk has at most ``micro_tokens`` distinct prefixes, and a padded size of at most ``padded``
-    times as much (1 for a forward pass without shared prefixes). A longer sequence is a chunk of
-    its own.
+    A chunk has at most ``micro_tokens`` distinct prefixes. With padding it has at most ``padded``
+    times as many positions (1: prefixes are not shared). A longer sequence is a separate chunk.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
     shared = shared_lengths([data.sequences[row] for row in order])
@@ -435,36 +435,36 @@ def chunks(
         yield np.array(order[begin:])
 
 
-def at_samples(values: Tensor, place: Tensor, target: Tensor) -> Tensor:
+def at_samples(values: Tensor, prefix_index: Tensor, target: Tensor) -> Tensor:
     """Return values of distributions, [U], or of their tokens, [U, V], at sampled tokens, [K]."""
-    return values[place] if values.ndim == 1 else values[place, target]
+    return values[prefix_index] if values.ndim == 1 else values[prefix_index, target]
 
 
-def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
+def _slice(data: Pack, rows: IntArray, sequences: IntArray, first_tokens: IntArray) -> Slice:
     positions = [data.positions[row] for row in rows]
     counts = np.array([len(p) for p in positions])
     offset = np.concatenate([[0], np.cumsum(counts)])
-    place = np.full(len(data.sequences), -1)
-    place[rows] = np.arange(len(rows))
-    sequence_places = place[data.distinct[sequences]]
-    lengths = counts[sequence_places]
+    index_of_row = np.full(len(data.sequences), -1)
+    index_of_row[rows] = np.arange(len(rows))
+    row_index = index_of_row[data.distinct[sequences]]
+    lengths = counts[row_index]
     tree = prefix_tree([data.sequences[row] for row in rows])
     row, position = (
         torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
         torch.tensor([p for ps in positions for p in ps]),
     )
-    prefixes, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
+    prefixes, prefix_index = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
         tree=tree,
         prefixes=prefixes,
         row=row,
-        place=place,
+        prefix_index=prefix_index,
         target=tree.ids[tree.node[row, position]],
         support=_supports(data, rows, counts),
         legal=magnet([distribution for row in rows for distribution in data.legal[row]]),
-        spread=torch.from_numpy(_ranges(offset[sequence_places], lengths)),
-        tokens=_ranges(begin[sequences], lengths),
+        token_index=torch.from_numpy(_ranges(offset[row_index], lengths)),
+        tokens=_ranges(first_tokens[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
         sequences=sequences,
     )
@@ -500,7 +500,7 @@ class WeightedLoss:
 class Targets:
     """Training targets of the tokens of a step."""
 
-    old: FloatArray  # [M] log-probabilities before the step
+    old_logprobs: FloatArray  # [M] before the step
     advantages: FloatArray  # [M]
     value_targets: FloatArray | None  # [N]
     turns: TurnTable | None  # for losses that NEED "whole" and for the reverse order
@@ -516,10 +516,10 @@ def minibatch_record(
 
     Args:
         tokens: int64 [M'], the minibatch's tokens by their index in the pack.
-        columns: fields of ``Whole`` that come from the network, [M'] each, in the order of
+        columns: fields of the record that come from the network, [M'] each, in the order of
             ``tokens``.
         turn_of: int64 [M], row of the turn table of every token of the pack.
-        targets: of the step.
+        targets: targets of the step.
     """
     turns = targets.turns
     assert turns is not None, 'a loss that NEEDS "whole" needs the turn table'
@@ -536,7 +536,7 @@ def minibatch_record(
 
     rows = torch.from_numpy(order).to(target.device)
     return tokens, WholeMinibatch(
-        old_logprobs=on_device(targets.old[tokens]),
+        old_logprobs=on_device(targets.old_logprobs[tokens]),
         advantages=on_device(targets.advantages[tokens]),
         uniform=on_device(targets.uniform[tokens]),
         trajectory=on_device(trajectory.reshape(-1)),
@@ -557,8 +557,8 @@ def _prompts(turns: TurnTable) -> IntArray:
 def critic_position(needs: Collection[str]) -> ValuePosition:
     """Return where an estimator with these NEEDS reads the critic.
 
-    The first of these NEEDS that it has decides: "value" means before a turn, "token_value" before
-    each token, and "value_after" after a turn.
+    "value" means before a turn, "token_value" before each token, and "value_after" after a turn. If
+    an estimator NEEDS several of them, the first in this order decides.
     """
     if "value" in needs:
         return "before"
@@ -567,33 +567,31 @@ def critic_position(needs: Collection[str]) -> ValuePosition:
     return "after" if "value_after" in needs else "before"
 
 
-def critic_positions(
-    data: Pack, place: ValuePosition, turns: IntArray
-) -> tuple[IntArray, IntArray]:
+def critic_positions(data: Pack, at: ValuePosition, turns: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct sequences and the positions, [K] each, that the critic reads.
 
     Args:
         data: the pack.
-        place: "before" is the last token of the prompt, "after" the last token of the reply,
+        at: "before" is the last token of the prompt, "after" the last token of the reply,
             "token" the token before each sampled token.
         turns: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
             pack.
     """
-    if place == "token":
+    if at == "token":
         return data.prompt_ends[data.turn_of[turns], 0], data.position_of[turns] - 1
     sequence, position = data.prompt_ends[turns, 0], data.prompt_ends[turns, 1]
-    if place == "before":
+    if at == "before":
         return sequence, position
     begin, end = (np.searchsorted(data.turn_of, turns, side=side) for side in ("left", "right"))
-    has_reply = end > begin  # else the reply is empty, and the prompt's last token stays
+    has_reply = end > begin  # without a reply, the position of the prompt's last token stays
     position = position.copy()
     position[has_reply] = data.position_of[end[has_reply] - 1]
     return sequence, position
 
 
-def num_values(data: Pack, place: ValuePosition, tokens: IntArray) -> int:
+def num_values(data: Pack, at: ValuePosition, tokens: IntArray) -> int:
     """Return the number of values that are fitted for these sampled tokens."""
-    return len(tokens) if place == "token" else len(np.unique(data.turn_of[tokens]))
+    return len(tokens) if at == "token" else len(np.unique(data.turn_of[tokens]))
 
 
 class Reader:
@@ -603,8 +601,8 @@ class Reader:
         model: the model.
         temperature: divides the logits, as in sampling.
         micro_tokens: largest number of distinct prefixes per forward pass.
-        features: plug-ins of the slot ``features`` that are computed as well.
-        reference: the policy before the first step, if log-probabilities by it are needed.
+        features: plug-ins of the slot ``features`` to compute with the log-probabilities.
+        reference: the policy before the first step, if its log-probabilities are needed.
     """
 
     def __init__(
@@ -669,7 +667,7 @@ class Reader:
         logprobs = np.empty(len(data.turn_of))
         for part in self._parts(data, data.with_replies):
             logprobs[part.tokens] = (
-                self._forward(model, part)[0][part.spread].double().cpu().numpy()
+                self._forward(model, part)[0][part.token_index].double().cpu().numpy()
             )
         return logprobs
 
@@ -679,36 +677,32 @@ class Reader:
         entropies = np.empty(len(data.turn_of))
         for part in self._parts(data, data.with_replies):
             outputs = self._forward(self.model, part, ("entropy",))[1]
-            entropies[part.tokens] = outputs["entropy"][part.spread].double().cpu().numpy()
+            entropies[part.tokens] = outputs["entropy"][part.token_index].double().cpu().numpy()
         return entropies
 
     def _forward(
         self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return log-probabilities and features of the sampled tokens, [K] each."""
-        chosen = self.features if features is None else features
-        return model.computing(lambda: self._read(model, part, chosen))
+        names = self.features if features is None else features
+        return model.compute(lambda: self._read(model, part, names))
 
     def _read(
         self, model: LanguageModel, part: Slice, features: Sequence[str]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Do the work of ``_forward`` with gathered weights."""
+        """Return the result of ``_forward``, with weights that are gathered if they are split."""
         hidden = model.hidden(part.tree)
-        logits, place = (
-            model.logits(hidden.index_select(0, part.prefixes)).float() / self.temperature,
-            part.place,
-        )
+        logits = model.logits(hidden.index_select(0, part.prefixes)).float() / self.temperature
+        index = part.prefix_index
         all_logprobs = logits.log_softmax(-1)
-        legal = part.legal.divergences(all_logprobs, place)
+        legal = part.legal.divergences(all_logprobs, index)
         if part.support:
-            logits, place = (
-                restrict(logits[place], part.support),
-                torch.arange(len(place), device=place.device),
-            )
+            logits = restrict(logits[index], part.support)
+            index = torch.arange(len(index), device=index.device)
             all_logprobs = logits.log_softmax(-1)
-        logprobs = at_samples(all_logprobs, place, part.target)
+        logprobs = at_samples(all_logprobs, index, part.target)
         outputs = {
-            name: at_samples(load("features", name).function(logits), place, part.target)
+            name: at_samples(load("features", name).function(logits), index, part.target)
             for name in features
         }
         return logprobs, {**outputs, **legal, "hidden": hidden}

@@ -55,11 +55,11 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     order = np.lexsort((values, ids))
     _, start, group_size = np.unique(ids[order], return_index=True, return_counts=True)
     rank = np.arange(len(order))
-    mirrored = np.repeat(2 * start + group_size - 1, group_size) - rank
-    lower = rank < mirrored
-    better, worse = order[mirrored[lower]], order[rank[lower]]
-    differ = _differ(values[better], values[worse])
-    return better[differ], worse[differ]
+    partner_rank = np.repeat(2 * start + group_size - 1, group_size) - rank
+    is_lower = rank < partner_rank
+    better, worse = order[partner_rank[is_lower]], order[rank[is_lower]]
+    is_pair = _differ(values[better], values[worse])
+    return better[is_pair], worse[is_pair]
 
 
 def every_pair(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
@@ -86,9 +86,9 @@ class ProcessLearner(Learner):
     """The reward model and its optimiser.
 
     Args:
-        policy: the reward model starts as a copy of it; both share frozen weights.
-        config: of the run: section ``process``, with defaults from ``learner``.
-        credit: the estimator; its option ``beta`` is also that of the reward model.
+        policy: the model whose copy the reward model starts from; both share frozen weights.
+        config: configuration of the run: section ``process``, with defaults from ``learner``.
+        credit: the estimator; the reward model has the same ``beta``.
 
     Raises:
         ConfigError: the estimator has no option ``beta``.
@@ -128,8 +128,8 @@ class ProcessLearner(Learner):
         better, worse = (one_to_one if self.process.pairs == "one_to_one" else every_pair)(
             returns, groups
         )
-        unpaired = len(np.unique(groups)) - len(np.unique(groups[better]))
-        metrics = {"process/pairs": float(len(better)), "process/unpaired_groups": float(unpaired)}
+        num_unpaired = float(len(np.unique(groups)) - len(np.unique(groups[better])))
+        metrics = {"process/pairs": float(len(better)), "process/unpaired_groups": num_unpaired}
         if not len(better):
             return metrics
         beta, rate = self.credit.at(progress)["beta"], self.learning_rate(progress)
@@ -153,9 +153,9 @@ class ProcessLearner(Learner):
             token_weights = torch.from_numpy(weights[part.tokens]).to(
                 logprobs.device, logprobs.dtype
             )
-            self.gradients.backward((token_weights * logprobs[part.spread]).sum(), logprobs)
+            self.gradients.backward((token_weights * logprobs[part.token_index]).sum(), logprobs)
         self.gradients.check(imitating=True)
-        self._apply()
+        self._apply_gradient()
 
 
 def mean_scores(logprob: FloatArray, turns: TurnTable, beta: float) -> FloatArray:
@@ -169,9 +169,9 @@ def mean_scores(logprob: FloatArray, turns: TurnTable, beta: float) -> FloatArra
 def gradient(
     margins: FloatArray, better: IntArray, worse: IntArray, turns: TurnTable, beta: float
 ) -> FloatArray:
-    """Return the loss's derivative by each turn's log-probability, [N], given margins of Q, [P]."""
+    """Return the derivative of the loss by each turn's log-probability, [N], from margins [P]."""
     counts = np.bincount(turns.trajectory)
     slope = np.exp(-np.logaddexp(0.0, margins)) / len(margins)  # sigmoid(-margin) / P
-    of_trajectory = np.bincount(worse, slope, len(counts)) - np.bincount(better, slope, len(counts))
-    of_turn: FloatArray = (beta * of_trajectory / counts)[turns.trajectory]
-    return of_turn
+    slopes = np.bincount(worse, slope, len(counts)) - np.bincount(better, slope, len(counts))
+    turn_slopes: FloatArray = (beta * slopes / counts)[turns.trajectory]
+    return turn_slopes

@@ -7,8 +7,8 @@ are gathered for a whole pass. All ranks must therefore make the same passes in 
 rank with fewer passes repeats one with weight 0.
 
 Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes the leaves r,
-R + r, 2 R + r ... The lowest levels of the tree are thus sums over ranks, and the levels above are
-sums of parts. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf,
+R + r, 2 R + r ... Sums over ranks are therefore the lowest levels of the tree, and sums of parts
+the levels above. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf,
 exactly as a single learner does. With ``pass``, every pass is summed over the ranks at once: no
 rank holds a whole gradient, but the passes of a leaf are added in another order.
 
@@ -200,25 +200,25 @@ class SplitModel(nn.Module):
     def __init__(self, model: LanguageModel, mesh: Any) -> None:
         super().__init__()
         self.network, self.value_head = model.network, model.value_head
-        self._computes = False
+        self._is_gathered = False
         modules = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
         for module in modules:
             sharded: Any = fully_shard(module, mesh=mesh)
             sharded.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
             sharded.set_force_sum_reduction_for_comms(True)
             sharded.set_custom_reduce_scatter(TreeReduceScatter())
-        model.around = self.around
-        model.renew()
+        model.call_gathered = self.call_gathered
+        model.find_parameters()
 
-    def around(self, compute: Callable[[], Result]) -> Result:
+    def call_gathered(self, compute: Callable[[], Result]) -> Result:
         """Call a function that computes with the gathered weights, and return its result."""
-        if self._computes:
+        if self._is_gathered:
             return compute()
-        self._computes = True
+        self._is_gathered = True
         try:
             result: Result = self(compute)
         finally:
-            self._computes = False
+            self._is_gathered = False
         if not torch.is_grad_enabled():  # else the backward pass does it
             module: Any = self
             module.reshard()
@@ -254,8 +254,8 @@ class SplitGradientTree(GradientTree):
     Args:
         parameters: the parts of the weights.
         count: number of leaves.
-        others: the ranks.
-        size: ``micro_tokens`` and ``padded`` of a pass.
+        ranks: the ranks.
+        size: ``micro_tokens`` and ``padded`` of ``chunks``.
         sync: called before each pass; its argument is whether gradients are summed over ranks after
             the pass. None: they are summed after every pass.
     """
@@ -264,20 +264,20 @@ class SplitGradientTree(GradientTree):
         self,
         parameters: list[nn.Parameter],
         count: int,
-        others: RankGroup,
+        ranks: RankGroup,
         size: tuple[int, int],
         sync: Callable[[bool], None] | None = None,
     ) -> None:
-        super().__init__(parameters, count, others)
-        self._learners, self._size, self._sync = others, size, sync
+        super().__init__(parameters, count, ranks)
+        self._learners, self._size, self._sync = ranks, size, sync
         self._leaves_of_ranks: list[IntArray] = []
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
         """Yield this rank's leaves, in order."""
         self._sums.clear()
-        all_leaves, ranks = leaves(data, chosen, self.count), self._learners.num_ranks
-        for begin in range(0, self.count, ranks):
-            self._leaves_of_ranks = all_leaves[begin : begin + ranks]
+        all_leaves, num_ranks = leaves(data, chosen, self.count), self._learners.num_ranks
+        for begin in range(0, self.count, num_ranks):
+            self._leaves_of_ranks = all_leaves[begin : begin + num_ranks]
             yield self._leaves_of_ranks[self._learners.rank]
 
     def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
@@ -328,26 +328,25 @@ class SplitGradientTree(GradientTree):
 
 
 def split_learner(
-    learner: Learner, mesh: Any, others: RankGroup, *, each_pass: bool = False
+    learner: Learner, mesh: Any, ranks: RankGroup, *, each_pass: bool = False
 ) -> None:
     """Split the weights and the optimiser of equal learners among their ranks.
 
     Args:
         learner: before its first update.
         mesh: the ranks, for torch.
-        others: the ranks, for the gradient tree.
-        each_pass: sum gradients over ranks after each pass instead of each leaf.
+        ranks: the ranks, for the gradient tree.
+        each_pass: whether gradients are summed over ranks after each pass, not each leaf.
     """
-    copies = [snapshot.model for snapshot in learner.snapshots]
-    trained: Any = SplitModel(learner.model, mesh)
-    for model in copies:
-        SplitModel(model, mesh)
-    learner.optimizer = split_optimizer(learner, others.rank)
+    split_model: Any = SplitModel(learner.model, mesh)
+    for snapshot in learner.snapshots:
+        SplitModel(snapshot.model, mesh)
+    learner.optimizer = split_optimizer(learner, ranks.rank)
     padded = MAX_PADDING if learner.model.forward.shares_prefixes else 1
     learner.tree = SplitGradientTree(
         learner.model.parameters(),
         learner.config.leaves,
-        others,
+        ranks,
         (learner.micro_tokens, padded),
-        None if each_pass else trained.set_requires_gradient_sync,
+        None if each_pass else split_model.set_requires_gradient_sync,
     )

@@ -184,7 +184,7 @@ class Snapshot:
 
         Args:
             policy: a model of the same weights.
-            decay: share of the snapshot's own weights, in [0, 1); 0 copies the policy's weights.
+            decay: share of the snapshot's weights, in [0, 1); 0 copies the policy's weights.
         """
         if not decay:
             self.model.load_tensors(policy.tensors())
@@ -243,9 +243,9 @@ def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> No
 
 
 def snapshots_to_save(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
-    """Return the snapshots that a checkpoint must hold, as the configuration cannot restore them.
+    """Return the snapshots that a checkpoint must hold: no other data can restore them.
 
-    Those are the EMA weights, and the reference of a run with a warm-up.
+    These are the EMA weights, and the reference of a run with a warm-up.
 
     Args:
         snapshots: snapshots of the learner.
@@ -274,7 +274,7 @@ def planned_copies(config: RunConfig) -> int:
 
 
 def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
-    """Load a league's member from its file.
+    """Load a member of a league from its file.
 
     Args:
         name: name of the member.

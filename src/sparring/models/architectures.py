@@ -167,10 +167,10 @@ def architecture(network: Any, *, has_fixed_parameters: bool = True) -> Architec
         None,
     )
     if family == "GPT2LMHeadModel":
-        plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
+        has_usual_scale = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
         activation = config.activation_function
-        is_supported = plain and dropout == 0.0 and activation in ("relu", "gelu_new")
+        is_supported = has_usual_scale and dropout == 0.0 and activation in ("relu", "gelu_new")
         return gpt2(network, has_fixed_parameters) if is_supported else None
     if family in LLAMAS:
         return Llama(network) if config.attention_dropout == 0.0 else None

@@ -1,6 +1,6 @@
 """Attention, the cache of keys and values, and the tree of the prefixes of a batch.
 
-``attend`` uses the fastest algorithm for the shapes of a batch, so that rounding depends on the
+``attend`` uses the fastest algorithm for the shapes of a batch, so its rounding depends on the
 batch. ``InvariantAttention`` computes exactly the same result of a query in any batch, in one
 thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
 Therefore all products of attention have the same number of queries: longer blocks are split, and
@@ -42,7 +42,7 @@ class PrefixPart(NamedTuple):
         rows: the sequences, [K].
         begin: the position of each sequence's first new prefix, [K].
         queries: the largest number of new prefixes of a sequence.
-        positions: tokens of the longest sequence.
+        positions: length of the longest sequence in tokens.
     """
 
     rows: Tensor
@@ -141,7 +141,7 @@ def _group_into_parts(
 
     Args:
         order: index of each sorted sequence, [R].
-        is_new: whether a position is a new prefix, [R, T]; those of a sequence are contiguous.
+        is_new: whether a position is a new prefix, [R, T]; contiguous in a sequence.
     """
     num_new, begin = is_new.sum(1), is_new.argmax(1)
     sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
@@ -156,8 +156,8 @@ def _group_into_parts(
         tensors = torch.from_numpy(order[rows]), torch.from_numpy(start)
         parts.append(PrefixPart(*tensors, queries=queries, positions=positions))
         num_queries += index.size
-    chosen_parts = tuple(parts) if 2 * num_queries <= is_new.size else ()
-    return chosen_parts, torch.from_numpy(query_index[is_new])
+    useful_parts = tuple(parts) if 2 * num_queries <= is_new.size else ()
+    return useful_parts, torch.from_numpy(query_index[is_new])
 
 
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
@@ -199,8 +199,8 @@ def num_keys_for(positions: int) -> int:
 
 def pad_rows(x: Tensor, rows: int = 1) -> Tensor:
     """Pad [N, ...] with rows of zeros up to a multiple of ``rows``."""
-    lacking = -len(x) % rows
-    return torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x
+    num_zeros = -len(x) % rows
+    return torch.cat([x, x.new_zeros((num_zeros, *x.shape[1:]))]) if num_zeros else x
 
 
 class CausalMask:
@@ -338,8 +338,8 @@ class InvariantAttention:
                 length = int(in_range.sum())
                 first = int(in_range[0].int().argmax())
                 self._add(slice(0, batch), batch, slice(first, first + length), num_keys, None)
-            elif len(chosen := in_range.any(1).nonzero().squeeze(1)):
-                self._add(chosen, len(chosen), all_positions, num_keys, in_range[chosen])
+            elif len(rows := in_range.any(1).nonzero().squeeze(1)):
+                self._add(rows, len(rows), all_positions, num_keys, in_range[rows])
             begin, num_keys = num_keys, 2 * num_keys
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
@@ -368,8 +368,8 @@ class InvariantAttention:
             result = _mix(padded, keys, values, bias, scale).view(shape)[:, :, :, : block.shape[3]]
             result = result.permute(0, 3, 1, 2, 4)
             if part.mask is not None:
-                earlier = mixed[part.rows, part.queries]
-                result = torch.where(part.mask[:, :, None, None, None], result, earlier)
+                previous = mixed[part.rows, part.queries]
+                result = torch.where(part.mask[:, :, None, None, None], result, previous)
             mixed[part.rows, part.queries] = result
         return self._mixed
 
@@ -399,9 +399,9 @@ class InvariantAttention:
     def _causal(self, rows: Tensor | slice, queries: slice, num_keys: int) -> CausalMask:
         all_positions = self._positions if len(self._positions) == 1 else self._positions[rows]
         positions = all_positions[:, queries]
-        lacking = self._queries - positions.shape[1]
-        if lacking > 0:
-            positions = torch.cat([positions, positions[:, -1:].expand(-1, lacking)], 1)
+        num_missing = self._queries - positions.shape[1]
+        if num_missing > 0:
+            positions = torch.cat([positions, positions[:, -1:].expand(-1, num_missing)], 1)
         return CausalMask(positions, num_keys)
 
 

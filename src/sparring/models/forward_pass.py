@@ -4,7 +4,7 @@ Episodes share many prefixes. Each distinct prefix passes the linear layers once
 runs over whole sequences. The result equals that of the Hugging Face model; tests compare the two.
 
 For the tiny model, calling torch takes longer than the arithmetic: a decoding step has about sixty
-calls. ``gpt2.c`` does the same in one call (``CompiledPass``), with results that do not depend on
+calls. ``gpt2.c`` does this work in one call (``CompiledPass``), with results that do not depend on
 the batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
 (default ``cc``), and stored in the cache folder. Files that other users can write are not loaded.
 Without a compiler, or with ``CC=none``, torch does the work; a run's provenance records which.
@@ -58,7 +58,7 @@ DIGEST_CHARS = 64
 
 
 class CompiledShape(NamedTuple):
-    """The shape of model that code is compiled for."""
+    """The shape of the models that a piece of code is compiled for."""
 
     width: int
     heads: int
@@ -192,7 +192,7 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
 
 
 def decoding_of(parts: Architecture) -> str:
-    """Return what computes replies: "compiled", "torch", or "torch: " and why there is no code."""
+    """Return what computes replies: "compiled", "torch", or "torch: REASON"."""
     shape = shape_of(parts)
     if shape is None:
         return "torch"
@@ -210,23 +210,23 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
     """Return the code compiled for a shape, from the cache if possible, or why there is none."""
     if compiler == "none":
         return "CC=none"
-    words = [*compiler.split(), *FLAGS, *shape.compiler_arguments]
+    command = [*compiler.split(), *FLAGS, *shape.compiler_arguments]
     try:
         # the compiler's definitions include its version and the instructions of this machine
-        macros = _run_command([*words, "-dM", "-E", "-x", "c", os.devnull])
-        digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), macros]))
+        macros = _run_command([*command, "-dM", "-E", "-x", "c", os.devnull])
+        digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(command).encode(), macros]))
         name = f"{platform.machine()}-{digest[:32]}.so"
         with _private_folder(folder / "compiled") as (private, descriptor):
-            loaded = _load_library(private, name, descriptor)
-            if loaded is None:
+            loaded_code = _load_library(private, name, descriptor)
+            if loaded_code is None:
                 with tempfile.TemporaryDirectory() as build:
                     output = Path(build) / "gpt2.so"
-                    _run_command([*words, str(SOURCE), "-o", str(output), "-lm"])
+                    _run_command([*command, str(SOURCE), "-o", str(output), "-lm"])
                     code = output.read_bytes()
                 write_bytes_atomic(private / name, code + _digest(name, code))
                 (private / name).chmod(0o600)
-                loaded = _load_library(private, name, descriptor)
-            return loaded or f"the compiled code in {private} cannot be kept from others' writing"
+                loaded_code = _load_library(private, name, descriptor)
+            return loaded_code or f"other users can change the compiled code in {private}"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
     except subprocess.TimeoutExpired:
@@ -274,7 +274,7 @@ def _load_library(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | Non
         content = stream.read()
     if content[-DIGEST_CHARS:] != _digest(name, content[:-DIGEST_CHARS]):
         return None
-    # by its descriptor this is the folder that was checked, even if its path names another one now
+    # the descriptor names the folder that was checked, even if its path now names another folder
     by_descriptor = Path(f"/proc/self/fd/{descriptor}")
     return ctypes.CDLL(str((by_descriptor if by_descriptor.exists() else folder) / name))
 
@@ -284,8 +284,8 @@ def _digest(name: str, code: bytes) -> bytes:
     return sha256_hex(name.encode() + b"\n" + code).encode()
 
 
-def _run_command(words: Sequence[str]) -> bytes:
-    return subprocess.run(words, check=True, capture_output=True, timeout=COMPILER_SECONDS).stdout
+def _run_command(command: Sequence[str]) -> bytes:
+    return subprocess.run(command, check=True, capture_output=True, timeout=COMPILER_SECONDS).stdout
 
 
 TOLERANCE = 1e-3  # largest difference of the last hidden states between compiled code and torch
@@ -408,7 +408,7 @@ class TreeForward:
     def _hidden_invariant(
         self, tree: PrefixTree, cache: KeyValueCache, padding: PaddingSizes
     ) -> Tensor:
-        """Do the work of ``hidden`` without gradients and independently of the batch."""
+        """Return the result of ``hidden`` without gradients and independent of the batch."""
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
         query_parts: list[tuple[Tensor | slice, int, Tensor, InvariantAttention]] = [
@@ -492,7 +492,7 @@ class TreeForward:
         return self._extend(ids, positions, cache)
 
     def _extend(self, ids: Tensor, positions: Tensor, cache: KeyValueCache) -> Tensor:
-        """Do the work of ``extend`` for tokens at positions [B, T] with torch."""
+        """Return the result of ``extend`` for tokens at positions [B, T], computed by torch."""
         parts = self.parts
         batch, length = ids.shape
         rows = torch.arange(batch, device=ids.device)[:, None]
@@ -535,19 +535,19 @@ def _check_compiled(shape: CompiledShape, library: CDLL) -> None:
             activation="relu" if shape.relu else "gelu_new",
             epsilon=shape.epsilon,
         )
-        draw = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(0)
         for weight in network.parameters():
-            weight.normal_(0, 0.2, generator=draw)
-        ids = torch.randint(0, 32, (2, 12), generator=draw)
+            weight.normal_(0, 0.2, generator=generator)
+        ids = torch.randint(0, 32, (2, 12), generator=generator)
         parts = cast(Gpt2, architecture(network.eval()))
         forward = TreeForward(parts)
         forward.compiled = CompiledPass(parts, library)
         positions = torch.arange(12).expand(2, 12)
-        compiled, by_torch = (
+        compiled_states, torch_states = (
             extend(ids, positions, forward.new_cache(2, 16, dtype=torch.float32, device=ids.device))
             for extend in (forward._extend_compiled, forward._extend)
         )
-    difference = float((compiled - by_torch).abs().max())
+    difference = float((compiled_states - torch_states).abs().max())
     if not difference < TOLERANCE:
         raise ModelError(
             f"The compiled forward pass of this model differs by {difference:.2g} from torch's. "

@@ -6,10 +6,10 @@ Hugging Face over whole sequences; its cache holds token ids, and appending a to
 sequence again, which is correct for every decoder but slow.
 
 With padding, the result of a row does not depend on its batch. A linear algebra library chooses its
-kernel by the shape of a product, so the order of a row's sum may depend on the number of rows. From
-some number on the choice is always the same, if rows fill whole kernels. That number depends on the
-processor; the functions here find it by trying products. The result depends only on the shapes of
-a network's weights, not on their values.
+kernel by the shape of a product, so the order of a row's sum may depend on the number of rows.
+Above some number of rows, it always chooses the same kernel, if the rows fill whole kernels. This
+number depends on the processor; the functions here find it by trying products. The number depends
+only on the shapes of a network's weights, not on their values.
 
 Legend: R sequences of T tokens, N distinct prefixes, B cached rows, P positions, C width, V
 vocabulary, M chosen positions.
@@ -105,11 +105,11 @@ def is_batch_invariant(run: Callable[[int], Tensor], rows: int, expected: Tensor
 def good_rows(product: Product) -> frozenset[int]:
     """Return the ``ROW_CANDIDATES`` with which a product's rows do not depend on the batch."""
     inner, outer, is_linear, has_bias = product
-    draw = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     num_rows = max(MIN_ROWS, min(MAX_ROWS, MAX_PRODUCT // (inner * outer) // MIN_ROWS * MIN_ROWS))
-    x = torch.randn(num_rows, inner, generator=draw)
-    weight = torch.randn(*((outer, inner) if is_linear else (inner, outer)), generator=draw)
-    bias = torch.randn(outer, generator=draw)
+    x = torch.randn(num_rows, inner, generator=generator)
+    weight = torch.randn(*((outer, inner) if is_linear else (inner, outer)), generator=generator)
+    bias = torch.randn(outer, generator=generator)
 
     def run(count: int) -> Tensor:
         if is_linear:
@@ -129,8 +129,8 @@ def fewest_rows(products: Iterable[Product]) -> int:
     Returns:
         A number in ``ROW_CANDIDATES``; 0 if no number works for all products.
     """
-    good_for_all = frozenset(ROW_CANDIDATES).intersection(*map(good_rows, products))
-    return min(good_for_all, default=0)
+    common_rows = frozenset(ROW_CANDIDATES).intersection(*map(good_rows, products))
+    return min(common_rows, default=0)
 
 
 @lru_cache(maxsize=1024)
@@ -146,10 +146,11 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
     Returns:
         A number in ``QUERY_CANDIDATES``; 0 if no number works.
     """
-    draw, batch = torch.Generator().manual_seed(0), 3
-    q = torch.randn(batch, NUM_POSITIONS, heads, width, generator=draw)
+    generator, batch = torch.Generator().manual_seed(0), 3
+    q = torch.randn(batch, NUM_POSITIONS, heads, width, generator=generator)
     k, v = (
-        torch.randn(batch, groups, num_keys_for(NUM_POSITIONS), width, generator=draw) for _ in "kv"
+        torch.randn(batch, groups, num_keys_for(NUM_POSITIONS), width, generator=generator)
+        for _ in "kv"
     )
     shape = {"heads": heads, "groups": groups, "width": width}
 
@@ -193,7 +194,7 @@ def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
 
 
 def number_of(network: Any, names: tuple[str, ...], noun: str) -> int:
-    """Return the first of ``numbers_of``, or raise ModelError."""
+    """Return the first value of ``numbers_of``; raise ModelError if there is none."""
     numbers = numbers_of(network, names)
     if not numbers:
         raise ModelError(f"The configuration of {type(network).__name__} does not name {noun}.")
@@ -323,7 +324,7 @@ class LanguageModel:
 
     Attributes:
         version: number of updates of the weights.
-        over: the model of the frozen weights, if other models share these weights; see
+        shared_base: the model of the frozen weights, if other models share these weights; see
             ``models/samplers/prefix_cache.py``.
     """
 
@@ -335,13 +336,13 @@ class LanguageModel:
         with_values: bool = False,
         version: int = 0,
         longest: int | None = None,
-        over: LanguageModel | None = None,
+        shared_base: LanguageModel | None = None,
     ) -> None:
-        self.network, self._longest, self.over = network, longest, over
+        self.network, self._longest, self.shared_base = network, longest, shared_base
         self.base = base_of(network)
         self._weight: Tensor = next(network.parameters())  # stored because the look-up is slow
         self.forward = _forward(self.base)
-        self.around: Callable[[Callable[[], Any]], Any] | None = None  # see ``computing``
+        self.call_gathered: Callable[[Callable[[], Any]], Any] | None = None  # see ``compute``
         self._padding: tuple[PaddingSizes | None] | None = None  # measured at the first use
         self.tokenizer = tokenizer
         self.version = version
@@ -444,13 +445,13 @@ class LanguageModel:
         other.value_head = copy.deepcopy(self.value_head)
         return other
 
-    def renew(self) -> None:
-        """Look up the parameters again, after others have replaced them."""
+    def find_parameters(self) -> None:
+        """Look up the parameters again, after they were replaced."""
         self._weight = next(self.network.parameters())
 
-    def computing(self, compute: Callable[[], Result]) -> Result:
+    def compute(self, function: Callable[[], Result]) -> Result:
         """Call a function that computes with the weights, which may be split over ranks."""
-        return compute() if self.around is None else self.around(compute)
+        return function() if self.call_gathered is None else self.call_gathered(function)
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
         """Return hidden states [N, C] of distinct prefixes; write keys and values into a cache."""
@@ -479,8 +480,8 @@ class LanguageModel:
     def padding(self) -> PaddingSizes | None:
         """The padding sizes with which a position's result does not depend on its batch.
 
-        None if there are none: with several threads, other types than float32, a GPU, a network
-        that runs through ``SequenceForward``, or if no size works on this machine.
+        None without such sizes: with several threads, other types than float32, a GPU, a network
+        that runs through ``SequenceForward``, or a machine on which no size works.
         """
         forward = self.forward
         if isinstance(forward, SequenceForward) or not invariant_on(self.device, self.base.dtype):
@@ -494,7 +495,7 @@ class LanguageModel:
 
     @property
     def decoding(self) -> str:
-        """What computes replies: "compiled", or "torch" and, for a tiny model, the reason."""
+        """The code that computes replies: "compiled", "torch", or "torch: REASON"."""
         return decoding_of(self.forward.parts) if isinstance(self.forward, TreeForward) else "torch"
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
@@ -519,8 +520,8 @@ class LanguageModel:
         """Compare this forward pass with the network's on a few tokens, and check causality.
 
         Raises:
-            ModelError: they differ, e.g. because the model scales or caps its logits in a way that
-                is not supported; or a position depends on later ones or on the batch.
+            ModelError: the two differ, e.g. because the model scales or caps its logits in an
+                unsupported way; or a position depends on later positions or on the batch.
         """
         check_forward(self)
 

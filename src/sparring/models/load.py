@@ -133,7 +133,7 @@ def _load_adapters(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
         tensors = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise ModelError(f"{path} cannot be read ({error}); {remedy}.") from None
-    adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # drawn, then replaced
+    adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # replaced below
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
     expected = get_peft_model_state_dict(adapted)

@@ -33,7 +33,7 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-LEARNING_COPIES = 3  # gradient and AdamW's two moments of a trained parameter
+LEARNING_COPIES, FLOAT32_BYTES = 3, 4  # gradient and AdamW's two moments; bytes of a float32
 
 
 def learning_bytes(size: int, *, master: bool = False) -> int:
@@ -43,11 +43,11 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
         size: bytes of the parameter.
         master: whether AdamW keeps a float32 copy of 16-bit parameters.
     """
-    wide = 4  # float32
-    return (LEARNING_COPIES + 1) * wide if master and size < wide else LEARNING_COPIES * size
+    has_copy = master and size < FLOAT32_BYTES
+    return (LEARNING_COPIES + 1) * FLOAT32_BYTES if has_copy else LEARNING_COPIES * size
 
 
-def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None = None) -> int:
+def training_bytes(*, trained: int, copies: int, size: int = 4, learning: int | None = None) -> int:
     """Return the bytes of training besides the weights and activations.
 
     Per trained parameter these are its gradient, AdamW's two moments and the copies (EMA,
@@ -57,9 +57,9 @@ def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None
         trained: number of trained parameters.
         copies: number of copies of the trained parameters.
         size: bytes of a parameter.
-        each: bytes of a parameter's gradient and moments; None: ``learning_bytes``.
+        learning: bytes of a parameter's gradient and moments; None: ``learning_bytes``.
     """
-    return trained * ((learning_bytes(size) if each is None else each) + size * copies)
+    return trained * ((learning_bytes(size) if learning is None else learning) + size * copies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class ModelShape:
 
     @classmethod
     def of(cls, config: Any) -> ModelShape:
-        """Return the sizes in a transformers configuration; missing ones have usual proportions."""
+        """Return the sizes in a transformers configuration; missing sizes get usual proportions."""
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
         width = int(getattr(text, "head_dim", None) or hidden // heads)
@@ -99,8 +99,8 @@ def activation_bytes(
 
     Per token and block these are eight vectors of the model's width and four of the width of the
     feed-forward layers; attention stores two vectors of queries, keys and values per padded
-    position. With checkpointing, they are one vector per block, and one whole block. Logits are
-    float32.
+    position. With checkpointing, one vector per block is stored, and all vectors of one block.
+    Logits are float32.
 
     Args:
         shape: sizes of the model.
@@ -165,7 +165,7 @@ def check_memory(
     name: str,
     config: Any,
     dtype: torch.dtype,
-    more: Callable[[int], int] | None = None,
+    extra_bytes: Callable[[int], int] | None = None,
     device: torch.device | None = None,
 ) -> int:
     """Return the bytes that a model and its training need.
@@ -174,7 +174,7 @@ def check_memory(
         name: name of the model, for the message.
         config: transformers' configuration.
         dtype: type of the weights.
-        more: bytes besides the weights, as a function of the number of parameters.
+        extra_bytes: bytes besides the weights, as a function of the number of parameters.
         device: device of the training; weights pass through the machine's memory to a GPU.
 
     Raises:
@@ -182,7 +182,7 @@ def check_memory(
     """
     parameters = count_parameters(config)
     weights = parameters * dtype.itemsize
-    needed = weights + (more(parameters) if more is not None else 0)
+    needed = weights + (extra_bytes(parameters) if extra_bytes is not None else 0)
     on_gpu = device is not None and device.type == "cuda"
     limits = [("this machine", weights if on_gpu else needed, available_bytes())]
     if on_gpu:

@@ -27,7 +27,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Pretra
 from transformers.utils import logging as transformers_logging
 
 from sparring.core.errors import ModelError, SparringError, UnknownNameError
-from sparring.core.files import cache_folder, check_plain, parse_json
+from sparring.core.files import cache_folder, check_regular_files, parse_json
 from sparring.models.memory import ModelShape, check_memory, count_parameters
 from sparring.models.render.chat_templates import CHATML, GEMMA
 
@@ -96,7 +96,7 @@ def load_checked_config(source: str, *, local_files_only: bool = False) -> Any:
 
     Args:
         source: a folder or a Hugging Face id.
-        local_files_only: whether a Hugging Face id may not be fetched.
+        local_files_only: whether downloads of a Hugging Face id are forbidden.
 
     Raises:
         ModelError: the folder holds something that is not a file, an adapter or quantised weights,
@@ -105,16 +105,16 @@ def load_checked_config(source: str, *, local_files_only: bool = False) -> Any:
     folder = Path(source) if Path(source).is_dir() else None
     if folder is not None:
         _check_folder(folder)
-    local = {"local_files_only": local_files_only or folder is not None}
-    raw, _ = PretrainedConfig.get_config_dict(source, **local)
-    for name, value in _numbers(raw):
+    options = {"local_files_only": local_files_only or folder is not None}
+    raw_config, _ = PretrainedConfig.get_config_dict(source, **options)
+    for name, value in _numbers(raw_config):
         _check_number(source, name, value)
-    if raw.get("quantization_config") is not None:
+    if raw_config.get("quantization_config") is not None:
         raise ModelError(
             f"{source} holds quantised weights, which other packages' code would read. Save it "
             "without quantization_config."
         )
-    config = AutoConfig.from_pretrained(source, trust_remote_code=False, **local)
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
     text = config.get_text_config()
     for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
         if not getattr(text, name, 1) or getattr(text, name, 1) < 1:
@@ -133,11 +133,11 @@ def attention_of(config: Any) -> str:
 
 
 def _check_folder(folder: Path) -> None:
-    check_plain(folder, links=True)  # the cache of Hugging Face holds links
+    check_regular_files(folder, links=True)  # the cache of Hugging Face holds links
     if (folder / "adapter_config.json").exists():
         raise ModelError(
-            f"{folder} holds an adapter, whose base may be any model. Merge it into its base "
-            "first (merge_and_unload of peft), or remove adapter_config.json."
+            f"{folder} holds an adapter, whose base may be any model. First merge it into its base "
+            "(merge_and_unload of peft), or remove adapter_config.json."
         )
     pickled = sorted(folder.glob("*.bin"))
     if pickled and not any(folder.glob("*.safetensors")):
@@ -236,15 +236,16 @@ def convert_packaged(name: str) -> Path:
             f"run pip install 'sparring[{packaged.extra}]'."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+    work_folder = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
     try:
-        convert_gguf(_join_parts(parts, packaged, work), work / "model", template=packaged.template)
-        (work / "model").replace(folder)
+        file = _join_parts(parts, packaged, work_folder)
+        convert_gguf(file, work_folder / "model", template=packaged.template)
+        (work_folder / "model").replace(folder)
     except OSError:
         if not (folder / "config.json").is_file():  # else another process was faster
             raise
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(work_folder, ignore_errors=True)
     return folder
 
 
@@ -272,11 +273,11 @@ def _reader_advice(packaged: PackagedModel) -> str:
     return "" if extra in packaged.install else f", and pip install {extra} for its reader"
 
 
-def _join_parts(parts: Sequence[Path], packaged: PackagedModel, work: Path) -> Path:
-    """Return the GGUF file, with parts joined in the folder ``work`` and the digest checked."""
+def _join_parts(parts: Sequence[Path], packaged: PackagedModel, work_folder: Path) -> Path:
+    """Return the GGUF file, with its parts joined in ``work_folder`` and its digest checked."""
     file = parts[0]
     if len(parts) > 1:
-        file = work / "model.gguf"
+        file = work_folder / "model.gguf"
         with file.open("wb") as out:
             for part in parts:
                 with part.open("rb") as source:
@@ -307,19 +308,19 @@ def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
     transformers_logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        loaded = AutoModelForCausalLM.from_pretrained(
+        source_network = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, dtype=torch.float32
         )
     except Exception as error:
         raise ModelError(f"{file} cannot be read: {str(error).strip().splitlines()[0]}") from error
     finally:
         transformers_logging.enable_progress_bar()
-    config = loaded.config
+    config = source_network.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config  # the weights are dequantised now
     network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    network.load_state_dict(loaded.state_dict())
-    network.generation_config = loaded.generation_config
+    network.load_state_dict(source_network.state_dict())
+    network.generation_config = source_network.generation_config
     tokenizer.chat_template = tokenizer.chat_template or template
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -338,7 +339,7 @@ def load_pretrained(
 ) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
-    The tokenizer's ``declared_ends`` are the tokens that end a text according to the model's files.
+    The tokenizer's ``declared_ends`` are the tokens that end a text, from the model's files.
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
@@ -351,7 +352,7 @@ def load_pretrained(
     Raises:
         ModelError: the model is missing or damaged, its package is not installed, or it does not
             fit into memory.
-        UnknownNameError: nothing of this name is on this machine, and it is not a Hugging Face id.
+        UnknownNameError: no model has this name on this machine, and it is not a Hugging Face id.
     """
     source = _source(name)
     transformers_logging.disable_progress_bar()
@@ -367,10 +368,10 @@ def load_pretrained(
             "use_safetensors": True,
             "attn_implementation": config._attn_implementation,
         }
-        network, loaded = AutoModelForCausalLM.from_pretrained(
+        network, loading_info = AutoModelForCausalLM.from_pretrained(
             source, config=config, output_loading_info=True, **arguments, **options
         )
-        missing = sorted(loaded.get("missing_keys", ()))
+        missing = sorted(loading_info.get("missing_keys", ()))
         if missing:
             raise ModelError(
                 f"The files of {name!r} lack {len(missing)} of the model's weights, such "
@@ -406,7 +407,7 @@ def align_weights(network: torch.nn.Module) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its kind without a message."""
+    """Return the first line of an error's message; the error's kind if it has no message."""
     lines = str(error).strip().splitlines()
     return (
         f"{type(error).__name__}: {lines[0]}"
@@ -422,7 +423,7 @@ def tokenizer_of(name: str) -> Any:
         ModelError: the model is not on this machine.
     """
     if name in PACKAGED_MODELS and not (cache_folder() / name / "config.json").is_file():
-        raise ModelError(f"{name} has not been converted yet; it is at its first use.")
+        raise ModelError(f"{name} has not been converted yet; the first run with it converts it.")
     try:
         return AutoTokenizer.from_pretrained(
             _source(name), trust_remote_code=False, local_files_only=True
@@ -442,7 +443,7 @@ def size_of(name: str) -> tuple[int, ModelShape]:
         ModelError: the model is not on this machine, or not yet converted.
     """
     if name in PACKAGED_MODELS and not (cache_folder() / name / "config.json").is_file():
-        raise ModelError(f"{name} has not been converted yet; it is at its first use.")
+        raise ModelError(f"{name} has not been converted yet; the first run with it converts it.")
     try:
         config = load_checked_config(_source(name), local_files_only=True)
         return count_parameters(config), ModelShape.of(config)

@@ -194,7 +194,7 @@ def initialise(model: TinyNetwork, stream: Stream) -> None:
     Biases are 0, and gains of normalisations are 1.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
-    depth = (2 * model.config.n_layer) ** -0.5
+    residual_scale = (2 * model.config.n_layer) ** -0.5
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()
@@ -203,7 +203,7 @@ def initialise(model: TinyNetwork, stream: Stream) -> None:
         elif name.endswith(("wte.weight", "wpe.weight", "lm_head.weight")):
             parameter.normal_(0.0, 0.1, generator=generator)
         else:
-            scale = depth if name.endswith("c_proj.weight") else 1.0
+            scale = residual_scale if name.endswith("c_proj.weight") else 1.0
             parameter.normal_(0.0, scale * parameter.shape[0] ** -0.5, generator=generator)
 
 
@@ -287,8 +287,8 @@ class AdaptedGpt2(Gpt2):
 
     def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
         """Normalise, then compute queries, keys and values in one product."""
-        mixed: Tensor = self._layers[layer][0](self._normalise(self._norms[layer][0], x))
-        return mixed.view(len(x), -1, self.head_width)
+        qkv: Tensor = self._layers[layer][0](self._normalise(self._norms[layer][0], x))
+        return qkv.view(len(x), -1, self.head_width)
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
         """Add attention's output, then the feed-forward layer's."""
@@ -322,5 +322,5 @@ def gpt2(network: Any, has_fixed_parameters: bool) -> Gpt2:
         for b in body.h
         for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj)
     )
-    plain = has_projections and type(body.wte) is type(body.wpe) is nn.Embedding
-    return Gpt2(network) if plain and has_fixed_parameters else AdaptedGpt2(network)
+    is_plain = has_projections and type(body.wte) is type(body.wpe) is nn.Embedding
+    return Gpt2(network) if is_plain and has_fixed_parameters else AdaptedGpt2(network)

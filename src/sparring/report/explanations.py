@@ -97,7 +97,7 @@ def explanation(name: str) -> str:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         names = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
         advice = "See `sparring list environments|methods|recipes|suites|metrics`."
-        raise UnknownNameError("name", name, names, advice, every=False)
+        raise UnknownNameError("name", name, names, advice, list_all=False)
     paragraphs = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
     return "\n\n".join(paragraphs)
 

@@ -31,7 +31,7 @@ from sparring.config.yaml_text import parse_yaml, read_text
 from sparring.core.errors import ConfigError, LockedError, RunError
 from sparring.core.files import (
     TEMPORARY,
-    check_plain,
+    check_regular_files,
     disk_errors,
     parse_json,
     sync_folder,
@@ -119,7 +119,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        check_plain(path)
+        check_regular_files(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
         self._is_new = False  # whether this object created the run

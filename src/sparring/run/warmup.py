@@ -65,4 +65,4 @@ def warm_up(
             seconds = time.perf_counter() - start
             watch(WarmupReport(update + 1, config.warmup.updates, loss, seconds))
     if config.warmup.updates:
-        engine.refer()
+        engine.set_reference()

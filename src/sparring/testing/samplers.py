@@ -14,8 +14,8 @@ from sparring.models.samplers.base import (
     SampleBatch,
     Sampler,
     backend_of,
-    finished_together,
     sample,
+    stream_backend_replies,
 )
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
@@ -137,7 +137,7 @@ def _sample_all(
     batches = [SampleBatch(sampler, batch, PARAMS, stop_ids) for sampler, batch in pairs]
     backend = backend_of(samplers[0])
     assert backend is not None, "the samplers have a backend"
-    finished = finished_together(backend, batches)
+    finished = stream_backend_replies(backend, batches)
     results = {index: result for part in finished for index, result in part}
     indices = iter(range(len(results)))
     return [[results[next(indices)] for _ in batch] for batch in requests]

@@ -9,7 +9,7 @@ from sparring.core.records import SampledSpan
 from sparring.core.rng import Stream
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.base import finished_together
+from sparring.models.samplers.base import stream_backend_replies
 from sparring.models.samplers.in_process import in_process
 from sparring.models.tiny import tiny_model
 
@@ -31,7 +31,7 @@ def with_adapters(base, number=0, targets=()):
     network = add_adapters(
         share_weights(base.network), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(number)
     )
-    return LanguageModel(network, None, over=base)
+    return LanguageModel(network, None, shared_base=base)
 
 
 @torch.no_grad()
@@ -43,7 +43,9 @@ def update(model, step):
 
 def replies_of(batches):
     """Return the replies to all requests of these sample batches, which one backend answers together."""
-    reply_by_index = dict(pair for pairs in finished_together(batches[0].sampler.backend, batches) for pair in pairs)
+    reply_by_index = dict(
+        pair for pairs in stream_backend_replies(batches[0].sampler.backend, batches) for pair in pairs
+    )
     return [reply_by_index[index] for index in range(len(reply_by_index))]
 
 
@@ -57,14 +59,14 @@ def publish_between(sampler, condition, max_updates=99):
     def publish_if_due():
         if len(models) <= max_updates and condition():
             generator = torch.Generator().manual_seed(len(models))
-            scale = 0.1 if sampler.model.over is None else 0.3
+            scale = 0.1 if sampler.model.shared_base is None else 0.3
             weights = {
                 name: tensor + scale * torch.randn(tensor.shape, generator=generator) for name, tensor in first.items()
             }
             sampler.publish(weights, sampler.version + 1)
             models[sampler.version] = sampler.model.clone()
 
-    sampler.between = publish_if_due
+    sampler.between_tokens = publish_if_due
     return models
 
 

@@ -148,7 +148,7 @@ def adapter_samplers(base_model, count=3):
         network = add_adapters(
             share_weights(base_model.network), rank=1 + seed, alpha=2.0, targets=(), stream=Stream.from_seed(seed)
         )
-        samplers.append(in_process(LanguageModel(network, None, over=base_model)))
+        samplers.append(in_process(LanguageModel(network, None, shared_base=base_model)))
         with torch.no_grad():
             for index, tensor in enumerate(samplers[-1].model.tensors().values()):
                 tensor.add_(0.02 * (1 + (index + seed) % 3))

@@ -193,7 +193,7 @@ ERRORS_BY_FAULT = {
     "null ids": "gives no token ids",
     "no logprobs": "gives no log-probabilities",
     "fewer logprobs": "8 tokens and 7 log-probabilities",
-    "far logprob": "differ from this model's by up to 0.01 .0.0001..*processed_logprobs",
+    "far logprob": "differ from this model's by up to 0.01; 0.0001.*processed_logprobs",
     "longer prompt": "read a prompt of 24 token ids as 25 other ids",
     "large id": "an id from 0 to 23",
     "shorter": "ended a reply after 7 tokens",
@@ -337,7 +337,7 @@ def test_in_every_step_of_a_run_log_probs_equal_the_learners(scale, chat_folder,
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     settings = {**RUN, "model": {"name": str(chat_folder), "lora": {"rank": 4}}, "scale": scale}
     model = LocalEngine(resolve(settings)).policies["main"].model
-    fake = Fake(model.over or freeze(LanguageModel(model.network.unload(), None)))
+    fake = Fake(model.shared_base or freeze(LanguageModel(model.network.unload(), None)))
     config = resolve({**settings, "sampler": {"name": "openai", "base_url": fake.url, "retries": 0}})
     run(tmp_path / "run", config)
     lines = list(read_lines(tmp_path / "run" / "metrics.jsonl"))

@@ -120,7 +120,7 @@ def with_adapters(base, number):
         targets=[LINEAR, LINEAR[:2]][number],
         stream=Stream.from_seed(number),
     )
-    model = LanguageModel(network, None, over=base)
+    model = LanguageModel(network, None, shared_base=base)
     update(model, number)
     return model
 

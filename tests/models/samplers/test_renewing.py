@@ -48,7 +48,7 @@ def perturb_between_tokens(sampler, *tokens):
             perturb(sampler.model)
         models[sampler.version] = sampler.model.clone()
 
-    sampler.between = perturb_if_due
+    sampler.between_tokens = perturb_if_due
     return models
 
 

@@ -71,7 +71,7 @@ def test_the_contract_holds_in_any_batch():
         stop_ids=STOP,
         conversations=3,
     )
-    assert sampler.backend.limits.lost == 0
+    assert sampler.backend.limits.num_lost == 0
     assert_same_logprobs(other_model, make_requests(), sample(second, make_requests(), PARAMS, STOP))
     assert list(sampler.submit([], PARAMS, STOP)) == [] and sampler.score([], [], PARAMS) == []
 
@@ -130,7 +130,7 @@ def test_a_failed_replica_restarts_and_repeats_requests_with_their_seeds(faults,
     replies = sample(sampler, make_requests(), PARAMS, STOP)
     assert_same_logprobs(learner, make_requests(), replies)
     assert replies != replies_without_failure and sample(sampler, make_requests(), PARAMS, STOP) == replies
-    assert sampler.backend.limits.lost == (0 if kind == "pause" else 1)
+    assert sampler.backend.limits.num_lost == (0 if kind == "pause" else 1)
     assert (sampler.backend.replicas[0].pid == first) == (kind == "pause")
 
 
@@ -147,7 +147,7 @@ def test_replicas_share_requests_and_no_reply_is_lost_if_one_is_killed():
     assert all(replica.pending for replica in sampler.backend.replicas)
     os.kill(pids[1], signal.SIGKILL)
     replies = dict(pair for pairs in pending for pair in pairs)
-    assert [replies[index] for index in range(40)] == replies_without_failure and sampler.backend.limits.lost == 1
+    assert [replies[index] for index in range(40)] == replies_without_failure and sampler.backend.limits.num_lost == 1
     assert sampler.backend.replicas[0].pid == pids[0]
 
 
@@ -165,7 +165,7 @@ def test_a_truncated_file_of_weights_is_refused_and_rewritten_once(torn):
     learner = small_model()
     sampler = vllm(learner)
     assert_same_logprobs(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
-    assert not torn and sampler.backend.limits.lost == 0
+    assert not torn and sampler.backend.limits.num_lost == 0
     torn += [1, 1]
     sampler.refresh()
     with pytest.raises(
@@ -302,7 +302,7 @@ def test_a_token_set_without_the_sampled_token_is_refused(faults):
     faults("unkept")
     sampler = vllm(small_model())
     assert len(sample(sampler, make_requests(), SamplingParams(max_new_tokens=4, top_k=3), STOP)) == 12
-    assert sampler.backend.limits.lost == 1
+    assert sampler.backend.limits.num_lost == 1
 
 
 def test_only_float32_on_a_cpu_is_invariant():
@@ -372,7 +372,7 @@ def train(path, changes=(), **options):
     config = resolve({**RUN, **dict(changes), "sampler": {"name": "vllm", **options}})
     engine = run(path, config)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
-    num_lost = engine.policies["main"].agent(LEARNER).sampler.backend.limits.lost
+    num_lost = engine.policies["main"].agent(LEARNER).sampler.backend.limits.num_lost
     return weights, (path / "metrics.jsonl").read_bytes(), num_lost
 
 

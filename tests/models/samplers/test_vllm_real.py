@@ -66,7 +66,7 @@ def test_it_keeps_the_contract(shared):
         lambda: vllm(first, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12
     )
     check_backend(lambda: [vllm(first, **OPTIONS), vllm(second, **OPTIONS)], vocabulary=VOCABULARY, stop_ids=STOP)
-    assert vllm(first, **OPTIONS).backend is shared.backend and shared.backend.limits.lost == 0
+    assert vllm(first, **OPTIONS).backend is shared.backend and shared.backend.limits.num_lost == 0
 
 
 def test_bits_are_the_same_shuffled_split_and_cached(shared):
@@ -160,7 +160,7 @@ def sample_with_updates(sampler, condition, count=48, max_updates=8):
     try:
         replies = sample(sampler, long_requests(count), LONG, STOP)
     finally:
-        sampler.between = None
+        sampler.between_tokens = None
         sampler.publish(first, sampler.version + 1)
     num_with_several_runs = check(models, version, long_requests(count), replies, LONG)
 
@@ -173,7 +173,7 @@ def test_after_an_in_flight_update_later_tokens_use_the_new_weights(shared):
     assert (
         check({shared.version: shared.model}, shared.version, long_requests(), replies, LONG)
         == 0
-        == shared.backend.limits.lost
+        == shared.backend.limits.num_lost
     )
 
 
@@ -213,7 +213,7 @@ def test_a_failed_in_flight_update_is_retried_and_replies_continue(shared, kind,
     assert (
         len(troubles) == 1
         and ("has other content than was written" if kind == "torn" else "h.9") in troubles[0]
-        and shared.backend.limits.lost == 0
+        and shared.backend.limits.num_lost == 0
     )
 
 
@@ -227,13 +227,13 @@ def test_requests_of_a_replica_that_dies_in_an_update_are_repeated(shared):
             os.kill(replica.pid, signal.SIGKILL)
         return not killed and should_kill()
 
-    num_lost = shared.backend.limits.lost
+    num_lost = shared.backend.limits.num_lost
     assert sample_with_updates(shared, when)[0] > 1
-    assert killed and shared.backend.limits.lost == num_lost + 1
+    assert killed and shared.backend.limits.num_lost == num_lost + 1
 
 
 def test_engines_listen_only_on_loopback_and_a_killed_one_loses_no_reply(shared):
-    first, num_lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.lost
+    first, num_lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.num_lost
     (replica,) = shared.backend.replicas
     children = subprocess.run(
         ["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False
@@ -242,7 +242,7 @@ def test_engines_listen_only_on_loopback_and_a_killed_one_loses_no_reply(shared)
     pending = shared.submit(make_requests(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
     replies = dict(pair for pairs in pending for pair in pairs)
-    assert [replies[index] for index in range(48)] == first and shared.backend.limits.lost == num_lost + 1
+    assert [replies[index] for index in range(48)] == first and shared.backend.limits.num_lost == num_lost + 1
 
 
 RUN = {

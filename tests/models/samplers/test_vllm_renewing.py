@@ -55,7 +55,7 @@ def test_every_token_has_the_weights_of_its_span(stops, has_adapters):
     assert check({2: models[2]}, 2, make_requests(), next_replies, LONG, 1e-5) == 0 and not any(
         reply.spans for reply in next_replies
     )
-    assert sampler.backend.limits.lost == 0
+    assert sampler.backend.limits.num_lost == 0
 
 
 def test_a_reply_that_ends_at_an_update_uses_only_the_older_weights(stops):
@@ -93,7 +93,7 @@ def test_sampled_tokens_stay_and_without_an_update_replies_are_equal(stops):
 def test_each_replica_and_model_uses_its_own_weights():
     sampler, other_sampler = vllm(small_model(), replicas=2), vllm(small_model(4), replicas=2)
     models = publish_between(sampler, true_at_every(3, sampler), max_updates=5)
-    other_sampler.between = lambda: None
+    other_sampler.between_tokens = lambda: None
     batches = [
         SampleBatch(sampler, make_requests(20), LONG, STOP),
         SampleBatch(other_sampler, make_requests(), LONG, STOP),
@@ -103,7 +103,7 @@ def test_each_replica_and_model_uses_its_own_weights():
     assert check(models, 0, make_requests(20), replies[:20], LONG, 1e-5) and len(models) > 1
     check(models, 0, make_requests(20), replies[32:], LONG, 1e-5)
     assert check({0: other_sampler.model}, 0, make_requests(), replies[20:32], LONG, 1e-5) == 0
-    assert not any(reply.spans for reply in replies[20:32]) and sampler.backend.limits.lost == 0
+    assert not any(reply.spans for reply in replies[20:32]) and sampler.backend.limits.num_lost == 0
 
 
 @pytest.mark.parametrize("kind", ["perish", "die", "pause", "stale", "skewed", "torn", "garbled"])
@@ -121,7 +121,9 @@ def test_a_failed_update_loses_no_reply_and_spans_have_the_right_weights(stops, 
     num_with_several_spans = check(models, 0, make_requests(), replies, LONG, 1e-5)
     assert set(models) == {0, 1} and not torn and not list(faults.folder.glob(f"{kind}-*"))
     keeps_tokens = kind in ("pause", "torn")
-    assert sampler.backend.limits.lost == (0 if keeps_tokens else 1) and bool(num_with_several_spans) == keeps_tokens
+    assert (
+        sampler.backend.limits.num_lost == (0 if keeps_tokens else 1) and bool(num_with_several_spans) == keeps_tokens
+    )
     if not keeps_tokens:  # lost requests are repeated from their beginning
         assert {reply.spans[0].version for reply in replies if reply.spans} == {1}
     assert sample(sampler, make_requests(), PARAMS, STOP) == sample(vllm(models[1]), make_requests(), PARAMS, STOP)
@@ -163,7 +165,7 @@ def test_a_replica_killed_after_an_update_restarts_with_the_newest_weights():
     models = publish_between(sampler, kill_busy_replica, max_updates=5)
     replies = sample(sampler, make_requests(40), LONG, STOP)
     check(models, 0, make_requests(40), replies, LONG, 1e-5)
-    assert killed and sampler.backend.limits.lost == 1
+    assert killed and sampler.backend.limits.num_lost == 1
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def load(slot: str, name: str) -> Plugin:
             name,
             names(slot),
             hint or f"See `sparring list {slot}`; others are named package.module.",
-            every=hint is None,
+            list_all=hint is None,
         )
     return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
 

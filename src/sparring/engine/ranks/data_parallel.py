@@ -3,7 +3,7 @@
 Each learner computes its part (its *leaves*) of a minibatch. Rank 0 is the training process, and
 only it writes checkpoints. The others are processes of this machine, each with the run's number of
 threads, and with one GPU each if the run uses GPUs (``gpu_placement.py``). Rank 0 sends them the
-episodes and advantages of a step, and all sum their gradients (``learn/gradient_step.py``,
+episodes and advantages of a step, and all ranks sum their gradients (``learn/gradient_step.py``,
 ``engine/ranks/messages.py``). With ``threads: 1`` the exact numbers of a run depend on
 ``learner.leaves``, but not on ``learner.ranks``.
 
@@ -57,7 +57,7 @@ STATE_PREFIX = "state-"  # prefix of folders with a policy's weights and optimis
 
 
 class RankZero:
-    """Rank 0's view of the learners of a run; the other learners start with the first update.
+    """The learners of a run as rank 0 sees them; the others start with the first update.
 
     Args:
         config: the run's configuration.
@@ -74,7 +74,7 @@ class RankZero:
         self._paused: set[int] = set()  # ranks of paused learners for which a warning was logged
         self._messages: dict[int, list[bytes | None]] = {}  # messages by rank; None: it has ended
         self._current_policy: Policy | None = None  # the policy that is being updated
-        self._sent_versions: dict[str, int] = {}  # by policy: weights' version at all learners
+        self._sent_versions: dict[str, int] = {}  # version of each policy at the other learners
         self._sums: GradientSums | None = None
         self._other_ranks = range(1, self.num_ranks)  # ranks of the processes
         self._environment: dict[str, str] = {}  # variables of the processes
@@ -113,7 +113,7 @@ class RankZero:
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
             raise self._close_after(error) from error
-        except BaseException:  # an interrupt leaves the others in the middle of an update
+        except BaseException:  # an interrupt would leave the others in the middle of an update
             self.close()
             raise
         finally:
@@ -150,13 +150,13 @@ class RankZero:
                     "the same update. Resume from the last checkpoint with --resume; write "
                     "threads: 1 so that all learners compute the same numbers."
                 )
-        per_rank = self._current_policy.config.learner.leaves // self.num_ranks
-        num_updates = len(means.parts) // per_rank
+        num_leaves = self._current_policy.config.learner.leaves // self.num_ranks
+        num_updates = len(means.parts) // num_leaves
         means.parts = [
             leaf
             for update in range(num_updates)
             for rank in range(self.num_ranks)
-            for leaf in leaves_by_rank[rank][update * per_rank : (update + 1) * per_rank]
+            for leaf in leaves_by_rank[rank][update * num_leaves : (update + 1) * num_leaves]
         ]
 
     def _start(self) -> None:
@@ -221,7 +221,7 @@ class RankZero:
         )
 
     def clear_sent_versions(self) -> None:
-        """Make the next update send all weights and optimisers again."""
+        """Let the next update send all weights and optimisers again."""
         self._sent_versions.clear()
 
     def close(self) -> None:
@@ -243,7 +243,7 @@ class RankZero:
     def _read_message(
         self, child: PythonProcess, seconds: float, *, ignore_others: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next (header, payload); raise LostError if another one has ended."""
+        """Return (header, payload) of a learner's next message; LostError if another has ended."""
         deadline = time.monotonic() + seconds
         while not self._messages.get(child.number):
             remaining = max(deadline - time.monotonic(), 0.001)

@@ -30,12 +30,12 @@ ARRAYS = ("advantages", "value_targets", "trained")
 
 
 class LearnMessage(NamedTuple):
-    """The batch that a policy learns from in a step."""
+    """The batch that a policy learns from in a step, as it is sent to the other learners."""
 
     policy: str
     step: int
     progress: float
-    arrays: Mapping[str, FloatArray]  # by a name of ``ARRAYS``
+    arrays: Mapping[str, FloatArray]  # keys: names of ``ARRAYS``
     episodes: list[Episode]
 
     def to_bytes(self, request: str = "learn") -> bytes:
@@ -112,8 +112,8 @@ class GradientSums:
     def sum_over_ranks(self, leaf_sum: Tensor) -> Tensor:
         """Return the sum of a tensor over all learners, added along a binary tree.
 
-        At each level two partners exchange the sums of their subtrees. As a + b = b + a exactly,
-        both get the same sum. So after the last level all learners have the same sum.
+        At each level two partners exchange the sums of their subtrees. Both get the same sum, as
+        a + b = b + a exactly. After the last level all learners have the same sum.
 
         Args:
             leaf_sum: the sum over this learner's leaves, 1-D.
@@ -125,9 +125,9 @@ class GradientSums:
         while distance < self.num_ranks:
             partner_sum, partner = torch.empty_like(total), self.rank ^ distance
             try:
-                sending = self._group.send([total], partner, 0)
+                send_request = self._group.send([total], partner, 0)
                 self._group.recv([partner_sum], partner, 0).wait()
-                sending.wait()
+                send_request.wait()
             except RuntimeError as error:
                 raise LostError(error) from error
             total, distance = total + partner_sum, 2 * distance

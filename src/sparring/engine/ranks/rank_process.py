@@ -1,8 +1,8 @@
 """A further learner of a run: a process that computes its leaves (parts) of every minibatch.
 
 A learner that ends can be replaced without loss. Rank 0 sends a policy's weights and optimiser
-(``take``) before a learner's first update, and whenever something else than an update has changed
-them. Then rank 0 sends the batch (``learn``, see ``messages.py``).
+(``take``) before a learner's first update, and again if anything but an update has changed them.
+Then rank 0 sends the batch (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparring.learn.weight_files import fingerprint
 
 
 class FurtherLearner:
-    """A learner of a run besides the training process.
+    """A learner of a run in a process of its own; the training process has rank 0.
 
     Args:
         settings: the first message that the training process sends.

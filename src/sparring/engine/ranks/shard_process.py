@@ -38,7 +38,7 @@ CONNECTION_WORDS = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "File
 
 
 class ShardedLearner(FurtherLearner):
-    """A learner that holds a part of weights, gradients and optimiser."""
+    """A learner that holds a part of the weights, the gradients and the optimiser's state."""
 
     def connect(self) -> None:
         """Connect to the other learners, and split the models.
@@ -113,12 +113,12 @@ class ShardedLearner(FurtherLearner):
 
     def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
         load_rows = partial(load_weight_rows, rank=self.rank, ranks=self.num_ranks)
-        load_rows(policy.model, folder / policy.file("model"))
+        load_rows(policy.model, folder / policy.file_name("model"))
         policy.model.version = version
-        for copied in policy.saved_snapshots:
-            load_rows(copied.model, folder / policy.file(copied.purpose))
+        for saved in policy.saved_snapshots:
+            load_rows(saved.model, folder / policy.file_name(saved.purpose))
         load_optimizer_rows(
-            policy.trained, folder / policy.file("optimizer"), self.rank, self.num_ranks
+            policy.trained, folder / policy.file_name("optimizer"), self.rank, self.num_ranks
         )
 
     def _save_all_weights(self, learner: Learner, path: str, ema_path: str) -> None:

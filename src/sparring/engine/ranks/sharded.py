@@ -48,7 +48,7 @@ WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gath
 
 
 class ShardedRanks(RankZero):
-    """The training process's view of the learners of a run with split weights."""
+    """The learners of a run with split weights, as the training process sees them."""
 
     module = "sparring.engine.ranks.shard_process"
 
@@ -74,7 +74,7 @@ class ShardedRanks(RankZero):
             policy.moments = self
 
     def end(self) -> None:
-        """End the learners; the policies' optimisers start again."""
+        """End the learners; optimisers then start again without a state."""
         super().end()
         for policy in self._policies.values():
             policy.moments = None
@@ -109,10 +109,10 @@ class ShardedRanks(RankZero):
         loss: float = sum(header["loss"] for header, _ in answers)
         return loss
 
-    def refer(self, policy: str) -> None:
+    def set_reference(self, policy: str) -> None:
         """Make a policy's current weights its reference.
 
-        Learners with other weights get these weights, with the reference, before they learn.
+        If the learners have other weights, the next update sends them these and the reference.
 
         Raises:
             RunError: a learner has ended.
@@ -154,7 +154,7 @@ class ShardedRanks(RankZero):
         self._lost_versions.pop(policy, None)
 
     def close(self) -> None:
-        """End the learners; state that only the learners have is lost."""
+        """End the learners; optimiser states that only they have are lost."""
         self._lost_versions |= self._sent_versions
         super().close()
 
@@ -191,10 +191,10 @@ class ShardedRanks(RankZero):
             return
         with disk_errors(self._folder):
             folder = Path(tempfile.mkdtemp(prefix=STATE_PREFIX, dir=self._folder))
-            self._write_state(policy, folder / policy.file("optimizer"))
-            save_weights(policy.model, folder / policy.file("model"))
-            for copied in policy.saved_snapshots:
-                copied.save(folder / policy.file(copied.purpose))
+            self._write_state(policy, folder / policy.file_name("optimizer"))
+            save_weights(policy.model, folder / policy.file_name("model"))
+            for saved in policy.saved_snapshots:
+                saved.save(folder / policy.file_name(saved.purpose))
         self._ask({"take": [policy.name, str(folder), policy.model.version]})
         shutil.rmtree(folder, ignore_errors=True)
         self._states.pop(policy.name, (0, folder))[1].unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Rollouts on workers: episodes are split into units, sent, and collected in order of the specs.
+"""Rollouts on workers: episodes are split into units, sent, and returned in the order of the specs.
 
-The scheduler decides which worker plays which unit, and this module carries it out. With the
+The scheduler decides which worker plays which unit; this module carries out its commands. With the
 sampler ``in_process`` an episode is exactly the same on any worker. A run is then the same to the
 last byte for any number of workers, even if workers crash.
 
@@ -9,8 +9,8 @@ training process learns.
 
 Timing, in timing.jsonl:
     workers                 number of workers that were ready at the end of the step
-    workers_idle            share of the workers' time since the previous step in which they did not
-                            play
+    workers_idle            share of the workers' time since the previous step in which they were
+                            not playing
     lost_workers            workers that ended, hung, or sent an unreadable answer, in the step
     resent_units            units that were played again after the loss of their worker
     timed_out_units         units whose worker had not answered in scale.timeout
@@ -84,12 +84,12 @@ def unplayable_error(reason: str, unit: WorkUnit | None, run: Path, steps: int) 
 
 
 def _replay_command(unit: WorkUnit, run: Path, steps: int) -> str:
-    if unit.fresh:
+    if unit.is_fresh:
         return IN_PROCESS_PINNED
     if unit.progress is None:  # a unit of the warm-up or of playouts
         return IN_PROCESS
     step = round(unit.progress * steps) + 1
-    return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.place}"
+    return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.index_in_step}"
 
 
 log = logging.getLogger(__name__)
@@ -121,8 +121,8 @@ class DistributedRollouts:
         self._open: dict[int, WorkUnit] = {}  # unanswered units
         self._rollouts: dict[int, Rollout] = {}
         self._weights = WorkerWeights(self.published)
-        self._before, self._utilisation = dict[str, float](), UtilisationMeter()
-        self._changed = threading.Condition()  # guards all state but the fleet
+        self._previous_totals, self._utilisation = dict[str, float](), UtilisationMeter()
+        self._changed = threading.Condition()  # guards all attributes except the fleet
         self._error: BaseException | None = None
         self._closed = False
         self._execute(self._scheduler.tick(fleet.now()))
@@ -190,8 +190,8 @@ class DistributedRollouts:
 
     def _wait_for_change(self) -> None:
         self._check()
-        while self._weights.refusing:
-            self._execute(self._rewrite_refused(self._weights.refusing.pop()))
+        while self._weights.refusing_workers:
+            self._execute(self._rewrite_refused(self._weights.refusing_workers.pop()))
         if self._fleet.has_processes:
             self._changed.wait(MAX_WAIT)
         else:
@@ -210,15 +210,15 @@ class DistributedRollouts:
         """Return the figures listed above and those of ``UtilisationMeter`` since the last call."""
         with self._changed:
             now = self._fleet.now()
-            busy, ready = self._scheduler.busy(now), self._scheduler.ready
+            busy, num_ready = self._scheduler.busy_seconds(now), self._scheduler.num_ready
             utilisation = self._utilisation.since_last_call(self._scheduler.utilisation(now), now)
-            total = {**asdict(self._scheduler.counts), "refused_weights": self._weights.refused}
-            total |= {"busy": busy, "clock": now}
-            change = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
-            is_first, self._before = not self._before, total
+            total = {**asdict(self._scheduler.counts), "busy": busy, "clock": now}
+            total |= {"refused_weights": self._weights.num_rewritten}
+            previous, self._previous_totals = self._previous_totals, total
+            change = {name: value - previous.get(name, 0.0) for name, value in total.items()}
         available, busy_seconds = change.pop("clock") * self._scheduler.workers, change.pop("busy")
-        idle = 1 - busy_seconds / available if available and not is_first else 0.0
-        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **change, **utilisation}
+        idle = max(1 - busy_seconds / available, 0.0) if available and previous else 0.0
+        return {"workers": float(num_ready), "workers_idle": idle, **change, **utilisation}
 
     def _check(self) -> None:
         if self._error is not None:
@@ -243,7 +243,7 @@ class DistributedRollouts:
         with self._changed:
             if self._closed:
                 return
-            now = self._fleet.now()  # the same for all messages, so no worker restarts between two
+            now = self._fleet.now()  # one time for all messages: no worker restarts between two
             for worker_message in messages:
                 self._execute(self._handle(worker_message, now))
             self._execute(self._scheduler.tick(self._fleet.now()))
@@ -287,7 +287,7 @@ class DistributedRollouts:
                     check_same_versions(header["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in header:
-                self._weights.refusing.append(worker)  # ``_wait`` rewrites its files
+                self._weights.refusing_workers.append(worker)  # ``_wait`` rewrites its files
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:

@@ -1,11 +1,11 @@
-"""The budget of episodes in fresh order: how many may be issued, and the state of each.
+"""The budget of episodes in fresh order: how many may be issued, and in which states they are.
 
 Episodes are issued in units of whole groups, arrive in any order, and are learned from in order of
 arrival. At any time each issued episode has one of four states:
 
     open        being played, or finished and not learned from yet
     learned     a step took it to learn from
-    withheld    too stale when a step took it, so no step learns from it
+    withheld    too stale when a step took it, so that no step learns from it
     lost        its worker was lost, its group failed, or the training process was killed
 
 Open episodes are limited to those of a few steps, so that few are too stale on arrival. This module
@@ -46,8 +46,8 @@ class EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: number of episodes issued by then; those beyond this budget's number are lost
-                too.
+            issued: number of episodes issued before the kill; episodes that this budget does not
+                count are lost too.
         """
         unrecorded = max(issued - self.issued, 0)
         return EpisodeBudget(
@@ -80,9 +80,8 @@ class Admission:
         budget = budget or EpisodeBudget()
         self._issued = budget.issued
         self._closed = {name: getattr(budget, name) for name in CLOSED_STATES}
-        self._num_learned = self._num_taken = (
-            0  # learned steps, and episodes that the current step took
-        )
+        self._num_learned = 0  # number of steps that were learned from
+        self._num_taken = 0  # number of episodes that the current step took
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
 
@@ -109,7 +108,7 @@ class Admission:
         return tuple(self._arrived)
 
     def begin_step(self, num_learned: int) -> None:
-        """Begin a step, after this many learned steps."""
+        """Begin a step; ``num_learned`` steps were learned from before it."""
         self._num_learned, self._num_taken = num_learned, 0
 
     @property
@@ -130,7 +129,7 @@ class Admission:
         self._issued += sum(groups.values())
 
     def restore_groups(self, groups: Mapping[int, int]) -> None:
-        """Restore groups that arrived before a kill and were counted as lost since."""
+        """Restore groups that arrived before a kill and were then counted as lost."""
         self._arrived |= groups
         self._closed["lost"] -= sum(groups.values())
 
@@ -141,9 +140,9 @@ class Admission:
         self._issued += num_episodes
 
     def record_arrival(self, unit: int, groups: Mapping[int, int]) -> None:
-        """Record the groups with which a unit has arrived; its other groups have failed.
+        """Record the groups that have arrived with a unit; its other groups have failed.
 
-        A unit that is not open changes nothing.
+        If the unit is not open, nothing changes.
         """
         issued = self._playing.pop(unit, None)
         if issued is None:

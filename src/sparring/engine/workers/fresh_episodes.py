@@ -2,8 +2,8 @@
 
 A unit gets the newest weights when it is sent. If newer weights are published while it is played,
 its worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can
-reach the worker then. Tokens that were sampled before stay in the reply, and every sampled segment
-names its weights.
+reach a playing worker. Earlier tokens stay in the reply, and every sampled segment names its
+weights.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class UnitOutcomes(NamedTuple):
 class FreshWorkers(DistributedRollouts):
     """Workers of a run in fresh order.
 
-    The thread that learns calls all methods but ``_unit_to_send`` and ``_record_loss``, so weights
-    do not change while they are written.
+    The thread that learns calls all methods except ``_unit_to_send`` and ``_record_loss``, so the
+    weights do not change while they are written.
 
     Args:
         players: as for ``DistributedRollouts``.
@@ -51,9 +51,9 @@ class FreshWorkers(DistributedRollouts):
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         self.run, self._issued = folder.parent, 0
-        self._newest: tuple[WeightsFile, ...] = ()
-        self._pins: list[Pinned] = []  # the newest weights, and older ones in use
-        self._snapshots_of: dict[int, Pinned] = {}  # by fresh unit
+        self._newest_files: tuple[WeightsFile, ...] = ()
+        self._pins: list[Pinned] = []  # the newest weights, and older weights in use
+        self._snapshots_of: dict[int, Pinned] = {}  # pinned snapshots of each fresh unit
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
@@ -70,15 +70,15 @@ class FreshWorkers(DistributedRollouts):
         """
         pinned = self.published.pin_newest()
         with self._changed:
-            previous, self._newest = self._newest, self.published.files(pinned)
-            units = [unit for unit in self._open.values() if unit.fresh]
+            previous, self._newest_files = self._newest_files, self.published.files(pinned)
+            units = [unit for unit in self._open.values() if unit.is_fresh]
         needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
-        for older in self._pins:
-            if not needed & set(older):
-                self.published.release(older)
-        self._pins = [older for older in self._pins if needed & set(older)] + [pinned]
-        if previous != self._newest:
-            self._fleet.tell(weights_message(self._newest))
+        for pin in self._pins:
+            if not needed & set(pin):
+                self.published.release(pin)
+        self._pins = [pin for pin in self._pins if needed & set(pin)] + [pinned]
+        if previous != self._newest_files:
+            self._fleet.tell(weights_message(self._newest_files))
 
     def issue(
         self, specs_of_units: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
@@ -100,7 +100,7 @@ class FreshWorkers(DistributedRollouts):
             numbers = [next(self._numbers) for _ in specs_of_units]
             for number, specs in zip(numbers, specs_of_units, strict=True):
                 named_specs = tuple(self.with_named_policies(specs))
-                self._open[number] = WorkUnit(named_specs, snapshots, progress, fresh=True)
+                self._open[number] = WorkUnit(named_specs, snapshots, progress, is_fresh=True)
                 self._snapshots_of[number] = self.published.keep(past)
             self._execute(self._scheduler.issued(numbers, self._fleet.now()))
         return numbers
@@ -134,10 +134,10 @@ class FreshWorkers(DistributedRollouts):
     def _unit_to_send(self, number: int) -> WorkUnit:
         """Return a unit for sending; in fresh order it has the newest weights."""
         unit = self._open[number]
-        if not unit.fresh:
+        if not unit.is_fresh:
             return unit
         past = (weights for weights in unit.weights if ref(weights.player).step is not None)
-        self._open[number] = updated = unit._replace(weights=(*self._newest, *past))
+        self._open[number] = updated = unit._replace(weights=(*self._newest_files, *past))
         return updated
 
     def _record_loss(self, units: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from sparring.core.errors import ConfigError
 
 
 def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
-    """Check that this machine has the GPUs of these numbers.
+    """Check that this machine has GPUs with these numbers.
 
     Args:
         gpus: the numbers of the GPUs.
@@ -28,10 +28,10 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
     num_gpus = torch.cuda.device_count()
     missing = [gpu for gpu in gpus if gpu >= num_gpus]
     if missing:
-        range_text = f", the last is {num_gpus - 1}" if num_gpus else ""
+        range_text = f", numbered 0 to {num_gpus - 1}" if num_gpus else ""
         raise ConfigError(
-            f"{key} takes GPU {missing[0]}, and torch sees {num_gpus} on this machine, counted "
-            f"from 0{range_text}. Write other numbers, or fewer (learner.ranks, scale.workers)."
+            f"{key} needs GPU {missing[0]}, but torch sees {num_gpus} GPUs on this machine"
+            f"{range_text}. Write other numbers, or fewer (learner.ranks, scale.workers)."
         )
 
 
@@ -63,39 +63,39 @@ def learner_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worker_settings(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
-    """Return the configuration of a worker that sees its own GPUs; without GPUs, the run's.
+    """Return the configuration of a worker that sees its own GPUs; without GPUs that of the run.
 
     Replicas of vLLM, if there are any, take one GPU each. The worker's models then stay in CPU
     memory, as the worker only forwards their weights.
 
     Args:
         settings: the run's configuration, as values of JSON.
-        gpus: number of GPUs of the worker, or the share of one.
+        gpus: number of GPUs of the worker; below 1: its share of one GPU.
     """
     if not gpus:
         return dict(settings)
     num_replicas = max(int(gpus), 1)
     uses_replicas = any(_uses_vllm_on_gpu(section) for section in _sections(settings))
-    placed = _place_on_device(settings, "cpu" if uses_replicas else CUDA)
-    for section in _sections(placed):
+    config = _place_on_device(settings, "cpu" if uses_replicas else CUDA)
+    for section in _sections(config):
         if _uses_vllm_on_gpu(section):
             section["sampler"].update(replicas=num_replicas, gpus=[*range(num_replicas)])
-    return placed
+    return config
 
 
 def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    placed = dict(settings)
-    if placed.get("policies"):
-        placed["policies"] = {name: dict(section) for name, section in placed["policies"].items()}
-    for section in _sections(placed):
+    config = dict(settings)
+    if config.get("policies"):
+        config["policies"] = {name: dict(section) for name, section in config["policies"].items()}
+    for section in _sections(config):
         section["model"], section["sampler"] = dict(section["model"]), dict(section["sampler"])
-        # "auto" would take a visible GPU
+        # "auto" would choose a visible GPU
         is_auto = device == "cpu" and section["model"]["device"] == "auto"
         if is_auto or section["model"]["device"].startswith(CUDA):
             section["model"]["device"] = device
-    placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
-    placed["scale"] = {**placed["scale"], "share_gpus": True}  # the process numbers its GPUs from 0
-    return placed
+    config["learner"] = {key: value for key, value in config["learner"].items() if key != "gpus"}
+    config["scale"] = {**config["scale"], "share_gpus": True}  # the process numbers its GPUs from 0
+    return config
 
 
 def _sections(settings: Mapping[str, Any]) -> Iterator[Any]:

@@ -1,13 +1,13 @@
 """The scheduler of units over workers: a state machine without a clock, input or output.
 
 Methods take events and return commands. The caller (worker processes, a cluster, a simulation)
-passes the time with every event and carries out the commands. A unit is a number here.
+passes the time with every event and carries out the commands. Here a unit is only its number.
 
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the previous step in which worker N played; only
                             the first 16 workers, from the second step on
-    worker/N/ready          share of that time in which worker N was ready, playing or idle
-    worker/N/lost           number of losses of worker N in that time, if any
+    worker/N/ready          share of this time in which worker N was ready: it played or was idle
+    worker/N/lost           number of losses of worker N in this time; only if there are any
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FailureCounts:
     duplicate_units: int = 0
 
 
-MIN_TIMEOUT = 60.0  # seconds that any message may take
+MIN_TIMEOUT = 60.0  # smallest timeout of a message in seconds
 TIMEOUT_MEDIANS = 20.0  # timeout of a unit in multiples of the median unit's time
 MESSAGE_SECONDS = 1.0  # approximate seconds of play in a message, if units are shorter
 MEDIAN_UNITS = 256  # latest units over which the median is taken
@@ -96,7 +96,7 @@ class TimeoutRule:
             return sys.maxsize
         return max(int(MESSAGE_SECONDS / max(self._median, 1e-6)), 1)
 
-    def limit(self, units: int) -> float:
+    def seconds_for(self, units: int) -> float:
         """Return the timeout in seconds of a message of this many units."""
         if self._timeout is not None:
             return units * self._timeout
@@ -110,21 +110,21 @@ class WorkerUtilisation(NamedTuple):
     """The times of one worker since the start of the run.
 
     Attributes:
-        playing: seconds in which it played.
-        ready: seconds in which it played or was idle.
-        lost: number of losses.
+        playing_seconds: seconds in which it played.
+        ready_seconds: seconds in which it played or was idle.
+        num_losses: number of times that it was lost.
     """
 
-    playing: float
-    ready: float
-    lost: int
+    playing_seconds: float
+    ready_seconds: float
+    num_losses: int
 
 
 class UtilisationMeter:
     """Computes the utilisation of the first workers between two calls."""
 
     def __init__(self) -> None:
-        self._before: Sequence[WorkerUtilisation] = ()
+        self._previous: Sequence[WorkerUtilisation] = ()
         self._clock = 0.0
 
     def since_last_call(self, workers: Sequence[WorkerUtilisation], now: float) -> dict[str, float]:
@@ -134,15 +134,17 @@ class UtilisationMeter:
             workers: the totals of all workers.
             now: the time in seconds.
         """
-        previous, seconds = self._before, now - self._clock
-        self._before, self._clock = workers[:RECORDED_WORKERS], now
+        previous, seconds = self._previous, now - self._clock
+        self._previous, self._clock = workers[:RECORDED_WORKERS], now
         figures: dict[str, float] = {}
-        for worker, (earlier, totals) in enumerate(zip(previous, self._before, strict=False)):
+        for worker, (earlier, totals) in enumerate(zip(previous, self._previous, strict=False)):
             if seconds > 0:
-                figures[f"worker/{worker}/playing"] = (totals.playing - earlier.playing) / seconds
-                figures[f"worker/{worker}/ready"] = (totals.ready - earlier.ready) / seconds
-            if totals.lost > earlier.lost:
-                figures[f"worker/{worker}/lost"] = float(totals.lost - earlier.lost)
+                play_seconds = totals.playing_seconds - earlier.playing_seconds
+                ready_seconds = totals.ready_seconds - earlier.ready_seconds
+                figures[f"worker/{worker}/playing"] = play_seconds / seconds
+                figures[f"worker/{worker}/ready"] = ready_seconds / seconds
+            if totals.num_losses > earlier.num_losses:
+                figures[f"worker/{worker}/lost"] = float(totals.num_losses - earlier.num_losses)
         return figures
 
 
@@ -150,15 +152,15 @@ MESSAGES_PER_WORKER = 2  # the unsent units of an issue are spread over this man
 
 
 class UnitQueue:
-    """The open units: issued and not answered yet, unsent or being played.
+    """The open units, which were issued and are not answered yet.
 
-    Units are sent in the order of their numbers. While many short units are unsent, a message holds
-    several: together the workers get about half of them. All units of a message are of one issue,
-    so no unit waits for the answer to a later issue. A unit that has ended a worker is sent alone.
+    Unsent units are sent in the order of their numbers. A message holds several units while many
+    short ones are unsent: the next messages to all workers hold about half of them. All units of a
+    message were issued together. A unit that has ended a worker is sent alone.
     """
 
     def __init__(self) -> None:
-        self._issues = 0
+        self._num_issues = 0
         self._open: dict[int, int] = {}  # the issue of each open unit
         self._num_unsent: Counter[int] = Counter()  # by issue
         self._unsent: set[int] = set()
@@ -171,9 +173,9 @@ class UnitQueue:
 
     def issue(self, units: Iterable[int]) -> None:
         """Add units that belong together."""
-        self._issues += 1
+        self._num_issues += 1
         for unit in units:
-            self._open[unit] = self._issues
+            self._open[unit] = self._num_issues
             self.requeue(unit)
 
     def requeue(self, unit: int) -> bool:
@@ -207,20 +209,20 @@ class UnitQueue:
             workers: number of workers that share the unsent units.
             limit: the largest number of units in the message.
         """
-        first_unit = self._first()
+        first_unit = self._first_unsent()
         num_unsent = self._num_unsent[self._open[first_unit]]
         num_units = min(-(-num_unsent // (MESSAGES_PER_WORKER * workers)), limit)
         self._dequeue(first_unit)
         units = [heapq.heappop(self._heap)]
         while len(units) < num_units and first_unit not in self._num_ended:
-            unit = self._first()
+            unit = self._first_unsent()
             if unit in self._num_ended or self._open[unit] != self._open[first_unit]:
                 break
             self._dequeue(unit)
             units.append(heapq.heappop(self._heap))
         return tuple(units)
 
-    def _first(self) -> int:
+    def _first_unsent(self) -> int:
         while self._heap[0] not in self._unsent:
             heapq.heappop(self._heap)
         return self._heap[0]
@@ -238,7 +240,7 @@ MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 may e
 FIRST_DELAY, MAX_DELAY = 0.5, 30.0  # seconds before a lost worker is restarted
 START_TIMEOUT = 600.0  # start-up timeout of a worker in seconds
 STALE_CHECKS = 4  # stale heap entries per worker tolerated before the heap is rebuilt
-MIN_CHECK = 1.0  # smallest seconds between two checks of a worker; the largest are MIN_TIMEOUT
+MIN_CHECK = 1.0  # fewest seconds between two checks of a worker; at most MIN_TIMEOUT pass
 
 
 @dataclass(slots=True)
@@ -252,7 +254,7 @@ class _WorkerState:
     num_losses: int = 0
     num_failures: int = 0  # since its last answer
     loss_times: deque[float] = field(default_factory=deque)  # in the last hour
-    start_at: float | None = None  # time of its next start
+    start_at: float | None = None  # time of its next start, if one is planned
     is_given_up: bool = False  # lost too often
     check_at: float = math.inf
     is_listed: bool = False  # in the heap of idle workers
@@ -285,8 +287,8 @@ class UnitScheduler:
         num_workers: number of workers, which are numbered from 0.
         timeout: seconds per unit; None: see ``TimeoutRule``.
         restarts: largest number of restarts of a worker in an hour.
-        elastic: whether a worker may wait for a machine without limit. If not, a worker that is not
-            ready in ``START_TIMEOUT`` seconds is lost.
+        elastic: whether a worker may wait for a machine without limit. If not, it is lost when it
+            is not ready after ``START_TIMEOUT`` seconds.
     """
 
     def __init__(
@@ -314,13 +316,13 @@ class UnitScheduler:
         return len(self._workers)
 
     @property
-    def ready(self) -> int:
+    def num_ready(self) -> int:
         """The number of workers that are ready."""
         return self._num_ready
 
-    def busy(self, now: float) -> float:
-        """Return the seconds of play, summed over workers."""
-        return sum(worker.playing for worker in self.utilisation(now))
+    def busy_seconds(self, now: float) -> float:
+        """Return the seconds of play, summed over all workers."""
+        return sum(worker.playing_seconds for worker in self.utilisation(now))
 
     def utilisation(self, now: float) -> list[WorkerUtilisation]:
         """Return the totals of each worker."""
@@ -348,7 +350,7 @@ class UnitScheduler:
         return self.tick(now)
 
     def joined(self, worker: int, now: float) -> list[Command]:
-        """Record that a starting worker is ready; other workers are ignored."""
+        """Record that a worker is ready, if it was starting."""
         state = self._workers[worker]
         if state.is_starting:
             state.is_ready, state.ready_since = True, now
@@ -357,7 +359,7 @@ class UnitScheduler:
         return self.tick(now)
 
     def answered(self, worker: int, units: Iterable[int], now: float) -> list[Command]:
-        """Record that a worker has answered its units; a second answer only counts as duplicate."""
+        """Record that a worker has answered its units; second answers only count as duplicates."""
         state, units = self._workers[worker], tuple(units)
         if units and state.playing == units:
             seconds = now - state.waiting_since
@@ -428,7 +430,7 @@ class UnitScheduler:
             elif self._deadline(state) <= now:
                 commands.append(EndWorker(worker, self._timeout_reason(worker, state)))
             self._schedule_check(worker, now)
-        return commands + self._send_waiting(now)
+        return commands + self._send_unsent(now)
 
     def wait(self, now: float) -> float:
         """Return the seconds until a tick may have a command."""
@@ -438,7 +440,7 @@ class UnitScheduler:
         return max(check_at - now, 0.0)
 
     def _schedule_check(self, worker: int, now: float) -> None:
-        """Schedule the check of a worker, early if it plays, as timeouts may become shorter."""
+        """Schedule a worker's next check, soon if it plays, as timeouts may become shorter."""
         state = self._workers[worker]
         deadline = self._deadline(state)
         check_at = min(
@@ -476,7 +478,7 @@ class UnitScheduler:
         if state.start_at is not None:
             return state.start_at
         if state.playing:
-            return state.waiting_since + self._timeout_rule.limit(len(state.playing))
+            return state.waiting_since + self._timeout_rule.seconds_for(len(state.playing))
         can_time_out = state.is_starting and not self._elastic
         return state.waiting_since + START_TIMEOUT if can_time_out else math.inf
 
@@ -486,10 +488,10 @@ class UnitScheduler:
         self.counts.timed_out_units += len(state.playing)
         return (
             f"worker {worker} has not answered {len(state.playing)} units in "
-            f"{self._timeout_rule.limit(len(state.playing)):.4g} seconds (scale.timeout)"
+            f"{self._timeout_rule.seconds_for(len(state.playing)):.4g} seconds (scale.timeout)"
         )
 
-    def _send_waiting(self, now: float) -> list[Command]:
+    def _send_unsent(self, now: float) -> list[Command]:
         commands: list[Command] = []
         while self._queue and self._idle:
             worker = heapq.heappop(self._idle)

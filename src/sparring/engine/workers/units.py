@@ -60,7 +60,7 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
 
 
 class WeightsFile(NamedTuple):
-    """The weights of one player as a file."""
+    """A file with the weights of one player."""
 
     player: str  # the text form of a reference
     file: str
@@ -69,13 +69,13 @@ class WeightsFile(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """The episodes that one worker plays, and their weights; any worker gives the same result."""
+    """Episodes that one worker plays, and their weights; every worker gives the same result."""
 
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[WeightsFile, ...]
     progress: float | None  # share of the run that is done; None: no judging
-    place: int = 0  # index of the unit within the step; not part of the message
-    fresh: bool = False  # whether it gets the newest weights when sent; not part of the message
+    index_in_step: int = 0  # index of the unit in its step; not part of the message
+    is_fresh: bool = False  # whether it is sent with the newest weights; not part of the message
 
 
 Task = Mapping[int, WorkUnit]  # units by their numbers
@@ -84,8 +84,8 @@ Task = Mapping[int, WorkUnit]  # units by their numbers
 class WorkerAnswer(NamedTuple):
     """The answer of a worker."""
 
-    rollouts: Mapping[int, Rollout]  # by the number of the unit
-    units: tuple[int, ...] = ()  # all units of the answer, also those no longer open
+    rollouts: Mapping[int, Rollout]  # number of an open unit -> its rollout
+    units: tuple[int, ...] = ()  # all units of the answer, open or not
 
 
 class UnreadableError(RolloutError):
@@ -106,16 +106,16 @@ READ_ERRORS = (
 )
 
 
-def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
-    """Return the episodes in units of about ``games`` each, in order, without splitting a group.
+def split_into_units(specs: Sequence[EpisodeSpec], size: int) -> list[tuple[EpisodeSpec, ...]]:
+    """Return the episodes in units of about ``size`` episodes, in order, without splitting a group.
 
     Args:
-        specs: the episodes; those of a group are adjacent.
-        games: number of episodes from which on a unit is full.
+        specs: the episodes; the episodes of a group are adjacent.
+        size: a unit with at least this number of episodes gets no further group.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
-        if units and (len(units[-1]) < games or units[-1][-1].group_id == spec.group_id):
+        if units and (len(units[-1]) < size or units[-1][-1].group_id == spec.group_id):
             units[-1].append(spec)
         else:
             units.append([spec])
@@ -163,7 +163,7 @@ def task_of(message: bytes, games: dict[str, Environment]) -> Task:
     }
 
 
-NEWS_PREFIX = b'{"news"'
+WEIGHTS_PREFIX = b'{"news"'
 
 
 def weights_message(weights: Iterable[WeightsFile]) -> bytes:
@@ -173,7 +173,7 @@ def weights_message(weights: Iterable[WeightsFile]) -> bytes:
 
 def is_weights_message(message: bytes) -> bool:
     """Return whether a message announces newer weights; any other message is a task."""
-    return message.startswith(NEWS_PREFIX)
+    return message.startswith(WEIGHTS_PREFIX)
 
 
 def weights_of_message(message: bytes) -> tuple[WeightsFile, ...]:
@@ -237,7 +237,7 @@ def answer_of(message: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswe
 
     Args:
         message: the message.
-        open_units: the open units by their numbers; the answers to other units are left out.
+        open_units: the open units by their numbers; answers to other units are left out.
 
     Raises:
         UnreadableError: the message is not an answer to these units.

@@ -1,7 +1,7 @@
-"""A worker: makes the players of a run once, and plays the units of episodes that it receives.
+"""A worker: makes the players of a run once, and then plays all units of episodes that it receives.
 
-A worker can be replaced by any other. Weights come as files, and an answer is a function of the
-task and the configuration, so any worker gives the same bytes.
+Any other worker can replace it: weights come as files, and an answer depends only on the task and
+the configuration, so all workers give the same bytes.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def check_same_versions(other_versions: object) -> None:
     name = next(name for name in own_versions if own_versions[name] != versions.get(name))
     raise RunError(
         f"A worker has {name} {versions.get(name)!r}, the training process {own_versions[name]!r}, "
-        "so that its replies would differ slightly. Install the same on both, or leave it out; "
-        "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
+        "so its replies would differ slightly. Install the same on both machines, or run without "
+        "this worker. scale.mixed=true lets it play, but then a run cannot be repeated exactly."
     )
 
 
@@ -95,7 +95,7 @@ class Worker:
 
     Args:
         config: the run's configuration, as values of JSON.
-        threads: number of threads, 0 for as many as this process has; with 1 thread, the exact
+        threads: number of threads; 0: as many as this process has. With 1 thread, the exact
             numbers of a reply do not depend on other replies.
     """
 
@@ -109,21 +109,21 @@ class Worker:
         self._weights_of: dict[str, WeightsFile] = {}  # by player
 
     def answer(
-        self, message: bytes, files: Mapping[str, bytes], between: Callable[[], None] | None = None
+        self, message: bytes, files: Mapping[str, bytes], on_pause: Callable[[], None] | None = None
     ) -> bytes:
         """Return the answer to a task, or an error about its weights.
 
         Args:
             message: the task.
             files: contents of weights files by their SHA-256; other files are read from disk.
-            between: called while no reply is pending, and between two tokens where the sampler can
-                pause; it may call ``load_newer_weights``.
+            on_pause: called while no reply is pending, and between two tokens if the sampler can
+                pause there; it may call ``load_newer_weights``.
 
         Raises:
             SparringError: playing failed.
         """
         task, rollouts = task_of(message, self._games_by_json), dict[int, Rollout]()
-        self.players.between = between
+        self.players.on_pause = on_pause
         try:
             for _, same_weights in itertools.groupby(task.items(), lambda item: item[1][1:]):
                 rollouts.update(self._play_units(dict(same_weights), files))
@@ -148,16 +148,17 @@ class Worker:
                 self.players.drop_member(member)
         self._weights_of = {name: file for name, file in self._weights_of.items() if name in latest}
         for file in weights:
-            previous = self._weights_of.pop(file.player, None)  # in case the new file is refused
+            previous = self._weights_of.pop(file.player, None)  # the new file may be refused
             if previous is None or previous[2:] != file[2:]:
                 player, tensors = ref(file.player), _tensors(file, files.get(file.digest))
-                self.players.policies[player.name or MAIN].take(player, tensors, file.version)
+                policy = self.players.policies[player.name or MAIN]
+                policy.load_weights(player, tensors, file.version)
             self._weights_of[file.player] = file
 
     def load_newer_weights(self, message: bytes, files: Mapping[str, bytes]) -> None:
         """Load newer weights of policies, also while their players are playing.
 
-        An unreadable file is ignored, as the next task names its weights.
+        A file that cannot be read is ignored, because the next task names its weights.
 
         Args:
             message: a message of ``weights_message``.
@@ -173,7 +174,7 @@ class Worker:
         except RefusedError as refusal:  # newer weights may have replaced this file
             log.info("A worker continues with older weights: %s.", refusal)
             self._weights_of = {**previous, **self._weights_of}
-        self.players.renew()
+        self.players.update_samplers()
 
     def _is_newer(self, weights: WeightsFile) -> bool:
         current = self._weights_of.get(weights.player)
@@ -222,7 +223,7 @@ def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
     except OSError as error:
         raise RefusedError(f"{weights.file} cannot be read: {error}") from error
     if digest != weights.digest:
-        raise RefusedError(f"{weights.file} is not what was written")
+        raise RefusedError(f"{weights.file} has changed since it was written")
     load = safetensors.torch.load_file
     return load(weights.file) if content is None else safetensors.torch.load(content)
 
@@ -234,14 +235,14 @@ def serve(
 ) -> None:
     """Run a worker until the sender of its messages has ended.
 
-    The first message that arrives holds the configuration; the first reply says that the worker is
-    ready, and its fingerprint.
+    The first message to the worker holds the configuration. The worker's first answer says that it
+    is ready, with its fingerprint.
 
     Args:
         receive: returns the next message, or raises EOFError.
         send: sends a message.
-        has_message: returns whether a message has arrived. While a task is played in fresh order,
-            it announces weights, as a worker gets no second task before it has answered.
+        has_message: returns whether a message has arrived. In fresh order, a message during a task
+            announces weights, because a worker gets no second task before it has answered.
     """
 
     def load_newest_weights() -> None:
@@ -277,11 +278,11 @@ def task_answer(
     worker: Worker,
     message: bytes,
     files: Mapping[str, bytes],
-    between: Callable[[], None] | None = None,
+    on_pause: Callable[[], None] | None = None,
 ) -> bytes:
     """Return a worker's answer to a task, or its error as a message."""
     try:
-        return worker.answer(message, files, between)
+        return worker.answer(message, files, on_pause)
     except SparringError as error:
         return error_message(error)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The workers' weights: a file per player and version, and the files that each worker holds.
+"""The workers' weights: a file for each player and version, and the files that each worker holds.
 
-Episodes pin their weights when they begin. A file stays until its episodes end, also after an
-update, or after a snapshot has left the league.
+Episodes pin their weights when they begin. A file stays until its episodes end, even if the policy
+is updated or a snapshot leaves the league before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PublishedWeights:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True)
 
-    def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
+    def pin(self, players: Iterable[PlayerRef]) -> Pinned:
         """Write the current weights of these players, and keep them until ``release``.
 
         Raises:
@@ -48,8 +48,9 @@ class PublishedWeights:
             DivergedError: a weight is not finite.
         """
         models: dict[str, LanguageModel] = {}
-        for policy in sorted({player for player in seated if player.kind in POLICY_KINDS}, key=str):
-            named_model = self._find_model(policy)
+        of_policies = {player for player in players if player.kind in POLICY_KINDS}
+        for player in sorted(of_policies, key=str):
+            named_model = self._find_model(player)
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
         for name, model in models.items():
@@ -60,13 +61,13 @@ class PublishedWeights:
     def pin_all(self) -> Pinned:
         """Pin the current weights of every policy and every snapshot."""
         past = [part for member in self._players.members for part in self._players.parts(member)]
-        return self.pin([*self._own_players(), *past])
+        return self.pin([*self._current_players(), *past])
 
     def pin_newest(self) -> Pinned:
         """Pin the current weights of every policy."""
-        return self.pin(self._own_players())
+        return self.pin(self._current_players())
 
-    def _own_players(self) -> list[PlayerRef]:
+    def _current_players(self) -> list[PlayerRef]:
         players = refs(("learner", "policy"))
         return [player.for_policy(name) for name in self._players.policies for player in players]
 
@@ -79,9 +80,9 @@ class PublishedWeights:
         missing = [key for key in keys if key not in self._files]
         if missing:
             raise CheckpointError(
-                f"The weights of {missing[0][0]} after {missing[0][1]} updates, of a step that is "
-                "played but not learned from yet, are not in the checkpoint. Take an "
-                "earlier checkpoint, or start again with --overwrite."
+                f"The checkpoint lacks the weights of {missing[0][0]} after {missing[0][1]} "
+                "updates, with which episodes of the next steps were played. Take an earlier "
+                "checkpoint, or start again with --overwrite."
             )
         self._pinned.append(keys)
         return keys
@@ -101,7 +102,7 @@ class PublishedWeights:
         """Rewrite damaged files from the current weights, and return their number.
 
         Raises:
-            CheckpointError: the policy was updated since, so the file was the only copy.
+            CheckpointError: the file was the only copy, as the policy was updated after it.
         """
         damaged = [key for key in keys if not _is_intact(self._files[key])]
         for name, version in damaged:
@@ -116,7 +117,7 @@ class PublishedWeights:
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link pinned files into a checkpoint's folder; return [player, version, digest] by name.
+        """Link pinned files into a checkpoint's folder; return name -> [player, version, digest].
 
         Raises:
             OSError: the disk is full or not writable.
@@ -144,6 +145,7 @@ class PublishedWeights:
             self._files[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
+        """Return (name of the weights, model) of a player; None if its weights never change."""
         policy = self._players.policies.get(player.name or MAIN)
         is_fixed = policy is None or policy.frozen or player.kind == "demonstrator"
         model = None if policy is None or is_fixed else policy.model_of(player)
@@ -186,10 +188,10 @@ class WorkerWeights:
     """
 
     def __init__(self, published: PublishedWeights) -> None:
-        self.refusing: list[int] = []  # workers that refused their weights
-        self.refused = 0  # number of rewritten files
+        self.refusing_workers: list[int] = []  # workers that refused their weights
+        self.num_rewritten = 0  # number of rewritten files
         self._published = published
-        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # by running worker
+        self._weights_of: dict[int, dict[str, WeightsFile]] = {}  # of running workers, by player
         self._refusals = Counter[int]()  # by worker, since its last answer
 
     def __contains__(self, worker: int) -> bool:
@@ -203,14 +205,14 @@ class WorkerWeights:
     def end(self, worker: int) -> None:
         """Record that a worker has ended."""
         del self._weights_of[worker]
-        self.refusing = [worker_index for worker_index in self.refusing if worker_index != worker]
+        self.refusing_workers = [n for n in self.refusing_workers if n != worker]
 
     def record_answer(self, worker: int) -> None:
         """Record that a worker could read its weights."""
         self._refusals.pop(worker, None)
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
-        """Record sent units, and return by digest the weights files that the worker lacks."""
+        """Record sent units; return the weights files that the worker lacks, by digest."""
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
             new_files = [file for file in unit.weights if current.get(file.player) != file]
@@ -233,5 +235,5 @@ class WorkerWeights:
                 "run folder on another disk, which all workers can read."
             )
         needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
-        self.refused += self._published.rewrite_damaged(tuple(sorted(needed)))
+        self.num_rewritten += self._published.rewrite_damaged(tuple(sorted(needed)))
         self._weights_of[worker] = {}

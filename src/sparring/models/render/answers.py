@@ -17,7 +17,7 @@ from typing import Literal
 Answer = Literal["free", "exact", "tagged", "boxed"]
 
 BEGIN_OF_THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
-_PARTING = re.compile(r"</think>\s*<answer>")
+_SEPARATOR = re.compile(r"</think>\s*<answer>")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _BOX = "\\boxed{"
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
@@ -34,11 +34,11 @@ class AnswerFormat:
         exact: whether the answer must be the action and nothing else.
         pattern: pattern of a whole reply, opening included; its last group is the action. None: the
             whole reply is the action.
-        anywhere: whether the pattern may match anywhere (the last match counts, even if unparsable)
-            or must match the whole reply.
-        parting: in place of ``pattern``, for a reply from ``<think>`` to ``ending``: the text
-            between its thoughts and its action. The first match counts, so that one pass is enough;
-            a pattern of the whole reply would backtrack.
+        matches_part: whether the pattern may match a part of the reply (the last match counts, even
+            if it is unparsable) or must match the whole reply.
+        separator: used in place of ``pattern`` for a reply from ``<think>`` to ``ending``: the
+            pattern of the text between thoughts and action. The first match counts, as this needs
+            only one pass; a pattern of the whole reply would backtrack.
     """
 
     instruction: str = ""
@@ -46,20 +46,21 @@ class AnswerFormat:
     ending: str = ""
     exact: bool = False
     pattern: re.Pattern[str] | None = None
-    anywhere: bool = False
-    parting: re.Pattern[str] | None = None
+    matches_part: bool = False
+    separator: re.Pattern[str] | None = None
 
     def read(self, text: str) -> str | None:
         """Return the part of a reply that names the action; None if its format is wrong."""
         text = (self.opening + text).strip()
-        if self.parting is not None:
+        if self.separator is not None:
             end = len(text) - len(self.ending)
             is_thought = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
-            parting = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if is_thought else None
-            return text[parting.end() : end].strip() if parting else None
+            begin = len(BEGIN_OF_THOUGHT)
+            match = self.separator.search(text, begin, end) if is_thought else None
+            return text[match.end() : end].strip() if match else None
         if self.pattern is None:
             return text
-        if self.anywhere:  # only the last box counts
+        if self.matches_part:  # only the last box counts
             last = self.pattern.match(text, max(text.rfind(_BOX), 0))
             return last[1].strip() if last else None
         match = self.pattern.fullmatch(text)
@@ -73,7 +74,7 @@ class AnswerFormat:
                 the opening.
             text: the reply, without its opening.
         """
-        if self.anywhere:
+        if self.matches_part:
             assert self.pattern is not None
             return next((match[0] for match in reversed(list(self.pattern.finditer(text)))), "")
         _, end_mark, answer = (self.opening + text).rpartition(END_OF_THOUGHT)
@@ -95,7 +96,7 @@ def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
             opening="<think>\n",
             ending="</answer>",
             exact=True,
-            parting=_PARTING,
+            separator=_SEPARATOR,
         )
     if name == "tagged":
         instruction = "Give one action between <answer> and </answer> and nothing else."
@@ -109,7 +110,7 @@ def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
     if name == "boxed" and thinking:
         instruction = "Reason step by step, and put your final action into \\boxed{}."
         return AnswerFormat(
-            instruction=instruction, ending="}", exact=True, pattern=_BOXED, anywhere=True
+            instruction=instruction, ending="}", exact=True, pattern=_BOXED, matches_part=True
         )
     if name == "boxed":
         instruction = "Do not explain; put your action into \\boxed{} and say nothing else."

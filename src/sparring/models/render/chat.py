@@ -129,13 +129,13 @@ class ChatRenderer:
         return ChatTemplate(str(source), today)
 
     def _split_template(self) -> None:
-        self._first, before_reply, after, ask = split_pieces(self._render, self._remedy)
+        self._first, before_reply, after_reply, ask = split_pieces(self._render, self._remedy)
         if self._system.strip() not in self._first:
             raise ModelError(
                 f"The chat template drops the system message {quoted(self._system)}, or changes "
                 f"it. {self._remedy} Or write renderer.system=''."
             )
-        ids = self._ids_of(after)
+        ids = self._ids_of(after_reply)
         end = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
         if end == len(ids) or self.tokenizer.decode(list(ids[:end])).strip():
             raise ModelError(
@@ -143,12 +143,12 @@ class ChatRenderer:
                 "which is not a special token, so text of a reply could look like its end. "
                 f"{self._remedy}"
             )
-        space, self._mark, self._after = after.partition(self._names[ids[end]])
+        space, self._mark, self._after = after_reply.partition(self._names[ids[end]])
         self._end = space + self._mark
         tokenizer = self.tokenizer
-        of_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
-        declared = [tokenizer.eos_token_id, *of_files]
-        declared_ends = [index for index in declared if index in self._names]
+        ids_in_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
+        candidates = [tokenizer.eos_token_id, *ids_in_files]
+        declared_ends = [index for index in candidates if index in self._names]
         self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end], *declared_ends)))
         # white space that the template writes before a reply; the model has to sample it
         lead = before_reply[len(ask) :] if before_reply.startswith(ask) else ""
@@ -167,19 +167,19 @@ class ChatRenderer:
         self._end_ids = self._ids_after(example, self._end) or self.stop_ids[:1]
 
     def _render(
-        self, contents: tuple[str, ...], later: str = "user", system: str | None = None
+        self, contents: tuple[str, ...], later_role: str = "user", system: str | None = None
     ) -> list[str]:
-        """Return the scaffold around the contents of a conversation that waits for a reply.
+        """Return the scaffold around the contents of a conversation; it ends where a reply begins.
 
         Args:
             contents: contents of user and assistant, alternating.
-            later: role in place of "user" from the third content on.
+            later_role: role in place of "user" from the third content on.
             system: a system message before them, whose content counts as the first content; None:
                 that of the renderer.
         """
         own = self._system if system is None else system
         messages = [{"role": "system", "content": own}] if own else []
-        roles = ("user", *("assistant", later) * len(contents))
+        roles = ("user", *("assistant", later_role) * len(contents))
         messages += [
             {"role": role, "content": text} for role, text in zip(roles, contents, strict=False)
         ]
@@ -205,16 +205,17 @@ class ChatRenderer:
     def _check_ids_of_parts(self) -> None:
         """Check that the ids of a conversation's parts are those of its whole text.
 
-        The answer format is left out, as it would end a token where it opens a reply.
+        The answer format is left out, because its opening would split a token of the reply.
         """
         prompt_text, reply_text = (
             self._first + PROMPT_PROBE + self._ask,
             self._lead + REPLY_PROBE + self._end,
         )
-        later = self._after + PROMPT_PROBE + self._ask
-        prompt, joined = self._ids_of(prompt_text), self._ids_of(prompt_text + reply_text + later)
+        next_text = self._after + PROMPT_PROBE + self._ask
+        prompt = self._ids_of(prompt_text)
+        joined = self._ids_of(prompt_text + reply_text + next_text)
         reply = self._ids_after(prompt_text, reply_text) or ()
-        separate = (*prompt, *reply, *self._continuation_ids(((later, "", ""),)))
+        separate = (*prompt, *reply, *self._continuation_ids(((next_text, "", ""),)))
         if separate != joined:
             pairs = list(zip(separate, joined, strict=False))
             first = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
@@ -273,8 +274,8 @@ class ChatRenderer:
         ids = ()
         for before, foreign, after in parts:
             letters = chain.from_iterable(map(self._encode_within, foreign))
-            plain = tuple(index for index in letters if index not in self._names)
-            ids += self._ids_of(before) + plain + self._ids_of(after)
+            text_ids = tuple(index for index in letters if index not in self._names)
+            ids += self._ids_of(before) + text_ids + self._ids_of(after)
         return ids
 
     def _find_cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:

@@ -1,7 +1,7 @@
 """Chat templates: named templates, probe conversations, and a sandbox that limits their work.
 
 Named templates are for tokenizers without a usable one. All are prefix-stable. Probe conversations
-show how a template writes turns, and whether it writes all turns the same way.
+show how a template writes turns, and whether it writes every turn alike.
 
 Jinja's own sandbox does not limit work. This sandbox has a budget. Every pass of a loop, every
 call, and the size of every value that is printed, compared, filtered or joined are counted. Huge
@@ -67,11 +67,11 @@ class ChatTemplate:
         try:
             return self._compiled.render(variables)
         except RecursionError:
-            raise _refusal("rendering a few words takes too many calls inside of calls") from None
+            raise _refusal("rendering a few words takes too deeply nested calls") from None
 
 
 def check_template(text: str) -> None:
-    """Raise ModelError for a template that cannot be read, is very long, or computes a power."""
+    """Raise ModelError if a template cannot be read, is very long, or computes a power."""
     if len(text) > MAX_CHARACTERS:
         raise _refusal(f"it has {len(text)} characters")
     try:
@@ -90,9 +90,9 @@ def _refusal(reason: str) -> ModelError:
 
 def _size(value: Any) -> int:
     """Return the characters, elements and absolute integers in a value, up to ``MAX_SIZE``."""
-    total, waiting = 0, [value]
-    while waiting and total <= MAX_SIZE:
-        item = waiting.pop()
+    total, uncounted = 0, [value]
+    while uncounted and total <= MAX_SIZE:
+        item = uncounted.pop()
         total += 1
         if isinstance(item, str | bytes | range):
             total += len(item)
@@ -100,12 +100,12 @@ def _size(value: Any) -> int:
             total += abs(item)
         elif isinstance(item, Mapping):
             total += len(item)
-            waiting += [*item.keys(), *item.values()]
+            uncounted += [*item.keys(), *item.values()]
         elif isinstance(item, list | tuple | set | frozenset | KeysView | ValuesView | ItemsView):
             total += len(item)
-            waiting += item
+            uncounted += item
         elif isinstance(item, Namespace):
-            waiting.append(object.__getattribute__(item, "_Namespace__attrs"))
+            uncounted.append(object.__getattribute__(item, "_Namespace__attrs"))
     return total
 
 
@@ -188,40 +188,40 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         """Count a value's size and return the value; an iterator becomes a list."""
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
             value = list(itertools.islice(value, MAX_SIZE + 1))
-        self._pay(_size(value), MAX_SIZE)
+        self._count_size(_size(value), MAX_SIZE)
         return value
 
     def join_values(self, values: list[Any]) -> str:
         return "".join(str(value) for value in self.value(values))
 
-    def _pay(self, size: int, limit: int) -> None:
+    def _count_size(self, size: int, limit: int) -> None:
         if size > limit:
             raise _refusal(f"rendering a few words takes a value of a size beyond {limit}")
         self.step(size)
 
-    def _admit(self, subject: Any, arguments: tuple[Any, ...]) -> None:
+    def _count_call(self, subject: Any, arguments: tuple[Any, ...]) -> None:
         """Count a subject and its arguments; the product of their sizes bounds the result."""
         if isinstance(subject, str) and arguments and _WIDE.search(subject):
             raise _refusal("it has a very wide format")
         sizes = [_size(other) for other in arguments]
         for size in sizes:
-            self._pay(size, MAX_SIZE)
-        self._pay(_size(subject), MAX_SIZE)
-        self._pay(NODE_COST, MAX_SIZE)
+            self._count_size(size, MAX_SIZE)
+        self._count_size(_size(subject), MAX_SIZE)
+        self._count_size(NODE_COST, MAX_SIZE)
         if _size(subject) * (1 + sum(sizes)) > MAX_PRODUCT:
             raise _refusal(f"rendering a few words takes a value of a size beyond {MAX_PRODUCT}")
 
     def _limit_filter(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        first = int(hasattr(function, "jinja_pass_arg"))
+        num_contexts = int(hasattr(function, "jinja_pass_arg"))
 
         @functools.wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
-            values = [self.value(value) for value in args[first:]]
+            values = [self.value(value) for value in args[num_contexts:]]
             if values and function.__name__ != "do_format":
-                self._admit([values[0]], (*values[1:], *kwargs.values()))
+                self._count_call([values[0]], (*values[1:], *kwargs.values()))
             elif values:
-                self._admit(values[0], (*values[1:], *kwargs.values()))
-            return self.value(function(*args[:first], *values, **kwargs))
+                self._count_call(values[0], (*values[1:], *kwargs.values()))
+            return self.value(function(*args[:num_contexts], *values, **kwargs))
 
         return limited
 
@@ -229,20 +229,20 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         if operator == "**":
             raise _refusal("it has a power")
         if operator == "%" and isinstance(left, str):
-            self._admit(left, (right,))
+            self._count_call(left, (right,))
         sizes = _size(left), _size(right)
         if operator == "*":
-            self._pay(sizes[0] * sizes[1], 4 * MAX_SIZE)
+            self._count_size(sizes[0] * sizes[1], 4 * MAX_SIZE)
         else:
-            self._pay(sum(sizes), 4 * MAX_SIZE)
+            self._count_size(sum(sizes), 4 * MAX_SIZE)
         return self.value(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         values = [__self.value(value) for value in args]
         method = inspect.unwrap(__obj)  # the sandbox wraps formats
         subject = getattr(method, "__self__", None)
-        formats = getattr(method, "__name__", "") in ("format", "format_map")
-        __self._admit(subject if formats else [subject], (*values, *kwargs.values()))
+        is_format = getattr(method, "__name__", "") in ("format", "format_map")
+        __self._count_call(subject if is_format else [subject], (*values, *kwargs.values()))
         return __self.value(super().call(__context, __obj, *values, **kwargs))
 
 
@@ -295,10 +295,10 @@ def _add_counters(node: Any) -> Any:
         elif isinstance(value, nodes.Node):
             setattr(node, name, _add_counters(value))
     if cost:
-        payment = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
-        node.body.insert(0, nodes.ExprStmt(payment).set_lineno(node.lineno))
+        counter = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
+        node.body.insert(0, nodes.ExprStmt(counter).set_lineno(node.lineno))
         if isinstance(node, nodes.For) and node.test is not None:
-            node.test = nodes.And(payment, node.test).set_lineno(node.lineno)
+            node.test = nodes.And(counter, node.test).set_lineno(node.lineno)
     if isinstance(node, nodes.Concat):
         return _filter(nodes.List(node.nodes).set_lineno(node.lineno), "a join")
     if isinstance(node, nodes.Compare | nodes.Operand):

@@ -54,7 +54,7 @@ class Sampler(Protocol):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply is exactly the same with any other requests of the sampler.
+        """Whether a reply is exactly the same whichever other requests the sampler has.
 
         Replies then do not depend on the order of requests, their number in flight, or their split
         into calls. Otherwise ids may differ in rare draws, and log-probabilities by up to 1e-5.
@@ -63,7 +63,7 @@ class Sampler(Protocol):
 
     @property
     def score(self) -> ReplyScorer | None:
-        """Function that scores given replies; None if this sampler has none."""
+        """Function that returns log-probabilities of replies; None if this sampler has none."""
         ...
 
     def submit(
@@ -96,7 +96,7 @@ class Sampler(Protocol):
             version: number of updates of these weights.
 
         Raises:
-            ModelError: a name or shape is another model's.
+            ModelError: a name or shape differs from this model's.
         """
         ...
 
@@ -115,10 +115,10 @@ class SampleBatch(NamedTuple):
 
 
 class Backend(Protocol):
-    """Draws for several samplers in one call: all those whose ``backend`` equals this one.
+    """Draws replies for several samplers in one call: all whose ``backend`` equals this one.
 
-    A backend must be hashable. Replies equal those that each sampler draws when called alone, bit
-    by bit if the sampler is ``invariant``.
+    A backend must be hashable. Each sampler's replies equal the replies that it draws when called
+    alone; if it is ``invariant``, exactly.
     """
 
     def submit(
@@ -157,7 +157,7 @@ class HasDecoding(Protocol):
 
     @property
     def decoding(self) -> str:
-        """What computes the replies, in words."""
+        """Name of the program that computes the replies, such as "vllm"."""
         ...
 
 
@@ -166,10 +166,10 @@ class HasTokenHook(Protocol):
     """A sampler whose replies can continue with newer weights; their results have ``runs``.
 
     Attributes:
-        between: called between two tokens, and may publish weights. None: nothing is called.
+        between_tokens: called between two tokens; it may publish weights. None: there is no hook.
     """
 
-    between: Callable[[], None] | None
+    between_tokens: Callable[[], None] | None
 
 
 def backend_of(sampler: Sampler) -> Backend | None:
@@ -182,7 +182,7 @@ def backend_of(sampler: Sampler) -> Backend | None:
     return sampler.backend
 
 
-def finished_together(
+def stream_backend_replies(
     backend: Backend, batches: Sequence[SampleBatch]
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
     """Give batches to a backend, and check that it yields one reply per request.
@@ -195,7 +195,7 @@ def finished_together(
     )
 
 
-def finished(
+def stream_replies(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
     """Give requests to a sampler, and check that it yields one reply per request.
@@ -209,19 +209,19 @@ def finished(
 def _check_indices(
     sampler: Sampler | Backend, replies: Iterator[Sequence[tuple[int, SampleResult]]], count: int
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    waiting = set(range(count))
+    open_requests = set(range(count))
     for results in replies if count else ():
         for index, _ in results:
-            if index not in waiting:
+            if index not in open_requests:
                 raise ModelError(
                     f"The {_kind(sampler)} returned a reply to request {index}, which is not an "
                     f"open request from 0 to {count - 1}. Its submit must yield each index once."
                 )
-            waiting.remove(index)
+            open_requests.remove(index)
         yield results
-    if waiting:
+    if open_requests:
         raise ModelError(
-            f"The {_kind(sampler)} returned no reply to request {min(waiting)} of "
+            f"The {_kind(sampler)} returned no reply to request {min(open_requests)} of "
             f"{count}. Its submit must yield each index once."
         )
 
@@ -237,10 +237,10 @@ def sample(
     """Wait for the replies to all requests, and return them in order.
 
     Raises:
-        ModelError: as for ``finished``.
+        ModelError: as for ``stream_replies``.
     """
     replies: list[SampleResult | None] = [None] * len(requests)
-    for results in finished(sampler, requests, params, stop_ids):
+    for results in stream_replies(sampler, requests, params, stop_ids):
         for index, result in results:
             replies[index] = result
     return [result for result in replies if result is not None]

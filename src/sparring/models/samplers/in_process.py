@@ -57,7 +57,7 @@ def probe_of(model: LanguageModel, room: int) -> list[int]:
 
     Args:
         model: the model.
-        room: tokens of the context to leave free after the conversation.
+        room: number of tokens of the context to leave free after the conversation.
     """
     draws, vocabulary = Stream.from_seed(0).child("probe"), vocabulary_of(model)
     return [
@@ -87,10 +87,10 @@ def describe_difference(
         return f"there are {len(actual)} of them, not {len(expected)}"
     limits = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY_NATS) for value in expected]
     errors = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
-    beyond = [index for index, limit in enumerate(limits) if not errors[index] <= limit]  # NaN too
-    if not beyond:
+    too_large = [n for n, limit in enumerate(limits) if not errors[n] <= limit]  # NaN too
+    if not too_large:
         return None
-    worst = max(beyond, key=errors.__getitem__)
+    worst = max(too_large, key=errors.__getitem__)
     return (
         f"they differ by {errors[worst]:.2g} from the learner's value {expected[worst]:.1f}; "
         f"{limits[worst]:.2g} is allowed"
@@ -154,32 +154,31 @@ NO_PROBABILITIES = (
 )
 
 
-def draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draw tokens from rows ``node`` [R] of log-probabilities [B, V] by inverse transform sampling.
-
+def draw(log_p: Tensor, row: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draw tokens from rows ``row`` [R] of log-probabilities [B, V] by inversion of ``draws``.
     Returns:
         Tokens and their log-probabilities, [R] each.
     """
     cumulative = log_p.double().exp().cumsum(-1)
-    index = torch.from_numpy(node).to(log_p.device)
+    index = torch.from_numpy(row).to(log_p.device)
     target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
-    if len(node) > len(log_p) and log_p.numel() >= MIN_TO_SORT:
-        tokens = _search_by_row(cumulative, node, index, target)
+    if len(row) > len(log_p) and log_p.numel() >= MIN_TO_SORT:
+        tokens = _search_by_row(cumulative, row, index, target)
     else:
         tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1)
     tokens = tokens.clamp_(max=log_p.shape[1] - 1)
     return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
 
 
-def _search_by_row(cumulative: Tensor, node: np.ndarray, index: Tensor, target: Tensor) -> Tensor:
+def _search_by_row(cumulative: Tensor, row: np.ndarray, index: Tensor, target: Tensor) -> Tensor:
     """Return where each target [R] belongs in its row of [B, V], without copies of rows.
 
     All targets of a row are searched together.
     """
-    num_targets = np.bincount(node, minlength=len(cumulative))
-    order = np.argsort(node, kind="stable")
-    index_in_row = np.empty(len(node), dtype=np.int64)  # number of a target within its row
-    index_in_row[order] = np.arange(len(node)) - (np.cumsum(num_targets) - num_targets)[node[order]]
+    num_targets = np.bincount(row, minlength=len(cumulative))
+    order = np.argsort(row, kind="stable")
+    index_in_row = np.empty(len(row), dtype=np.int64)  # of each target
+    index_in_row[order] = np.arange(len(row)) - (np.cumsum(num_targets) - num_targets)[row[order]]
     column = torch.from_numpy(index_in_row).to(index.device)
     targets = target.new_zeros((len(cumulative), int(num_targets.max())))
     targets[index, column] = target
@@ -208,8 +207,8 @@ def sum_logprobs(logprobs: Tensor, replies: Sequence[Sequence[Ids]]) -> list[np.
     """
     flat = [reply for group in replies for reply in group]
     lengths = torch.tensor([len(reply) for reply in flat], device=logprobs.device)
-    outside = torch.arange(logprobs.shape[1], device=logprobs.device) >= lengths[:, None]
-    sums = logprobs.masked_fill(outside, 0.0).double().sum(1).cpu().numpy()
+    is_padding = torch.arange(logprobs.shape[1], device=logprobs.device) >= lengths[:, None]
+    sums = logprobs.masked_fill(is_padding, 0.0).double().sum(1).cpu().numpy()
     if np.isnan(sums).any():
         raise DivergedError(NO_PROBABILITIES)
     return np.split(sums, np.cumsum([len(group) for group in replies])[:-1])
@@ -248,52 +247,52 @@ def restrict(logits: Tensor, supports: list[tuple[int, ...]]) -> Tensor:
 
 
 class WeightUpdates:
-    """Record of the weights with which each token of a batch was drawn.
+    """Records which version of the weights drew each token of a batch.
 
     Args:
-        between: called before each token except the first. Weights may change during the call,
-            which then drops results of older weights. It returns the version of each model.
+        update: called before each token except the first. It may change weights, and then drops
+            results of older weights. It returns the version of each model.
         versions: version of each model's weights at the first token.
     """
 
-    def __init__(self, between: Callable[[], Sequence[int]], versions: Sequence[int]) -> None:
-        self._between = between
+    def __init__(self, update: Callable[[], Sequence[int]], versions: Sequence[int]) -> None:
+        self._update = update
         self._changes = [(0, list(versions))]  # (first token, version of each model)
 
     def update_before(self, token: int) -> bool:
         """Let weights change before a token is drawn; return whether any changed."""
         with torch.inference_mode(False):
-            versions = list(self._between())
+            versions = list(self._update())
         if versions == self._changes[-1][1]:
             return False
         self._changes.append((token, versions))
         return True
 
     def spans(self, model: int, length: int) -> tuple[SampledSpan, ...]:
-        """Return the spans of a reply; () if all tokens are of its first weights.
+        """Return the spans of a reply; () if its first weights drew all tokens.
 
         Args:
             model: number of the reply's model.
             length: length of the reply in tokens.
         """
-        begins = [(token, versions[model]) for token, versions in self._changes]
-        return spans_of(begins, length, begins[0][1])
+        span_starts = [(token, versions[model]) for token, versions in self._changes]
+        return spans_of(span_starts, length, span_starts[0][1])
 
 
-def spans_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledSpan, ...]:
-    """Return the spans of a reply; () if all tokens are of version ``first``.
+def spans_of(starts: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledSpan, ...]:
+    """Return the spans of a reply; () if version ``first`` drew all tokens.
 
     A span is an unbroken part of a reply that one version of the weights sampled.
 
     Args:
-        begins: (first token, version of the weights) in order; the first entry is of token 0.
+        starts: (index of a span's first token, version of the weights), from token 0 on.
         length: length of the reply in tokens.
         first: version of the sampler's weights at the time of the request.
     """
     spans: list[SampledSpan] = []
-    changes = [(token, version) for token, version in begins if token < length]
-    run_ends = [*(token for token, _ in changes[1:]), length]
-    for (token, version), end in zip(changes, run_ends, strict=True):
+    changes = [(token, version) for token, version in starts if token < length]
+    span_ends = [*(token for token, _ in changes[1:]), length]
+    for (token, version), end in zip(changes, span_ends, strict=True):
         if spans and spans[-1].version == version:
             spans[-1] = SampledSpan(spans[-1].length + end - token, version)
         else:
@@ -318,13 +317,13 @@ def decode(
     groups: Sequence[ModelRequests],
     updates: WeightUpdates | None = None,
 ) -> list[SampleResult]:
-    """Return one reply per request, in order; draw t of a reply is draw t of its stream.
+    """Return one reply per request, in order; token t of a reply uses draw t of its stream.
 
     Args:
-        forward: of the models.
+        forward: forward pass of the models.
         caches: KV cache of each model.
-        groups: with at least one request in all.
-        updates: lets weights change between two tokens; None: weights do not change.
+        groups: requests by model; at least one group has a request.
+        updates: lets weights change between two tokens; None: the weights stay the same.
 
     Raises:
         DivergedError: the model gives no probabilities.
@@ -337,14 +336,14 @@ def decode(
     for model, request in zip(owners, requests, strict=True):
         first_request.setdefault((model, request.ids), request)
     order = sorted(first_request, key=lambda key: (key[0], len(key[1])))  # by model, then length
-    row = {key: number for number, key in enumerate(order)}
-    node = [row[model, request.ids] for model, request in zip(owners, requests, strict=True)]
+    row_of = {key: number for number, key in enumerate(order)}
+    row = [row_of[model, request.ids] for model, request in zip(owners, requests, strict=True)]
     rows = ContextRows(
         [ids for _, ids in order],
         [first_request[key].num_cached_ids for key in order],
         [model for model, _ in order],
     )
-    replies = BatchDecoder(Prefill(forward, caches), rules, np.array(rule), np.array(node)).run(
+    replies = BatchDecoder(Prefill(forward, caches), rules, np.array(rule), np.array(row)).run(
         requests, rows, updates
     )
     if updates is None:
@@ -359,17 +358,17 @@ class BatchDecoder:
     """Draws the replies of a batch token by token.
 
     Args:
-        prefill: of the models.
-        rules: how replies are drawn.
+        prefill: computes the contexts.
+        rules: the rules by which replies are drawn.
         rule: number of each request's rule, [R].
-        node: row of each request, [R].
+        row: row of each request, [R].
     """
 
     def __init__(
-        self, prefill: Prefill, rules: Sequence[DrawRule], rule: np.ndarray, node: np.ndarray
+        self, prefill: Prefill, rules: Sequence[DrawRule], rule: np.ndarray, row: np.ndarray
     ) -> None:
         self._prefill, self._forward = prefill, prefill.forward
-        self._rules, self._rule, self._node = rules, rule, node
+        self._rules, self._rule, self._row = rules, rule, row
         longest, num_requests = max(params.max_new_tokens for params, _ in rules), len(rule)
         self._limit = np.array([params.max_new_tokens for params, _ in rules])[rule]
         self._tokens = np.full((num_requests, longest), -1, dtype=np.int64)
@@ -387,22 +386,23 @@ class BatchDecoder:
         prefixes = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
         longest = self._tokens.shape[1]
         hidden, cache = self._prefill.contexts(rows, longest)
-        open_replies, seqs, owners = np.arange(len(keys)), rows.ids, np.array(rows.owners)
+        open_replies, contexts, owners = np.arange(len(keys)), rows.ids, np.array(rows.owners)
         for step in range(longest):
             if step and updates is not None and updates.update_before(step):
                 hidden, cache = self._prefill.contexts(
-                    ContextRows(seqs, [0] * len(seqs), owners.tolist()), longest - step
+                    ContextRows(contexts, [0] * len(contexts), owners.tolist()), longest - step
                 )
             logits = self._forward.logits(hidden, self._prefill.counts(owners))
             chosen, continues = self._draw(logits, open_replies, keys, step)
             if not continues.all():
-                self._store(cache, seqs, prefixes, owners, self._node[open_replies[~continues]])
+                self._store(cache, contexts, prefixes, owners, self._row[open_replies[~continues]])
             open_replies, chosen = open_replies[continues], chosen[continues]
             if not len(open_replies):
                 break
-            parents, new = self._split_rows(open_replies, chosen)
-            hidden, cache = self._extend(parents, new, seqs, owners, cache)
-            seqs = [(*seqs[row], token) for row, token in zip(parents, new.tolist(), strict=True)]
+            parents, tokens = self._split_rows(open_replies, chosen)
+            hidden, cache = self._extend(parents, tokens, contexts, owners, cache)
+            pairs = zip(parents, tokens.tolist(), strict=True)
+            contexts = [(*contexts[row], token) for row, token in pairs]
             prefixes, owners = [prefixes[row] for row in parents], owners[parents]
         if not np.isfinite(self._logprobs).all():
             raise DivergedError(NO_PROBABILITIES)
@@ -421,20 +421,20 @@ class BatchDecoder:
             if not len(indices):
                 continue
             requests = open_replies[indices]
-            node, rule_logits = self._node[requests], logits
+            row, rule_logits = self._row[requests], logits
             if len(self._rules) > 1:
-                rows, node = np.unique(node, return_inverse=True)
+                rows, row = np.unique(row, return_inverse=True)
                 rule_logits = logits[torch.from_numpy(rows).to(logits.device)]
             log_p = truncate(
                 rule_logits / params.temperature, top_p=params.top_p, top_k=params.top_k
             )
             chosen[indices], self._logprobs[requests, step] = draw(
-                log_p, node, uniforms(keys[requests], step)
+                log_p, row, uniforms(keys[requests], step)
             )
             if params.top_p < 1.0 or params.top_k:
                 sets = supports_of(log_p)
-                for request, row in zip(requests, node, strict=True):
-                    self._supports[request].append(sets[row])
+                for request, set_index in zip(requests, row, strict=True):
+                    self._supports[request].append(sets[set_index])
             stops = np.array(stop_ids, dtype=np.int64)
             continues[indices] = (chosen[indices, None] != stops).all(1)
         self._tokens[open_replies, step] = chosen
@@ -443,39 +443,39 @@ class BatchDecoder:
     def _store(
         self,
         cache: KeyValueCache,
-        seqs: Sequence[Ids],
+        contexts: Sequence[Ids],
         prefixes: Sequence[Ids],
         owners: np.ndarray,
-        ended: np.ndarray,
+        ended_rows: np.ndarray,
     ) -> None:
-        rows = set(ended.tolist())
+        rows = set(ended_rows.tolist())
         for number in sorted({int(owners[row]) for row in rows}):
-            row_of = {seqs[row]: row for row in rows if owners[row] == number}
+            row_of = {contexts[row]: row for row in rows if owners[row] == number}
             self._prefill.caches[number].add(cache, row_of, prefixes)
 
     def _split_rows(
         self, open_replies: np.ndarray, chosen: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        pairs, inverse = np.unique(self._node[open_replies] << 32 | chosen, return_inverse=True)
-        self._node[open_replies] = inverse
+        pairs, inverse = np.unique(self._row[open_replies] << 32 | chosen, return_inverse=True)
+        self._row[open_replies] = inverse
         return pairs >> 32, pairs & 0xFFFFFFFF
 
     def _extend(
         self,
         parents: np.ndarray,
-        new: np.ndarray,
-        seqs: Sequence[Ids],
+        tokens: np.ndarray,
+        contexts: Sequence[Ids],
         owners: np.ndarray,
         cache: KeyValueCache,
     ) -> tuple[Tensor, KeyValueCache]:
         device = self._forward.device
-        if len(parents) != len(seqs) or (parents != np.arange(len(seqs))).any():
+        if len(parents) != len(contexts) or (parents != np.arange(len(contexts))).any():
             cache = cache.take(torch.from_numpy(parents).to(device))
-        lengths = (len(seqs[parent]) for parent in parents)
+        lengths = (len(contexts[parent]) for parent in parents)
         start = torch.from_numpy(np.fromiter(lengths, dtype=np.int64, count=len(parents)))
         counts = self._prefill.counts(owners[parents])
         hidden = self._forward.extend(
-            torch.from_numpy(new)[:, None].to(device), start.to(device), counts, cache
+            torch.from_numpy(tokens)[:, None].to(device), start.to(device), counts, cache
         )
         self._prefill.count_computed(counts)
         return hidden[:, 0], cache
@@ -500,21 +500,22 @@ class InProcessSampler(ModelSampler):
     """Samples replies from a language model; see ``base.Sampler``.
 
     Attributes:
-        between: called between two tokens. If weights change during the call, replies continue with
-            the new weights. None: all tokens of a reply are of its first weights.
+        between_tokens: called between two tokens. If it changes weights, replies continue with the
+            new weights. None: a reply's first weights draw all its tokens.
     """
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
         super().__init__(model)
         self.member = member_of(model)
-        self.backend = None if self.member is None else _find_shared_base(self.member.model.over)
+        base = None if self.member is None else self.member.model.shared_base
+        self.backend = _find_shared_base(base)
         self.cache = PrefixCache(cache_bytes, self.backend.shared if self.backend else None)
         self._version = model.version
-        self.between: Callable[[], None] | None = None
+        self.between_tokens: Callable[[], None] | None = None
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply is exactly the same with any other requests.
+        """Whether a reply is exactly the same whichever other requests the sampler has.
 
         This needs one thread, float32 weights on the CPU, a supported family, and a machine whose
         products allow it (see ``models/language_model.py``).
@@ -527,7 +528,7 @@ class InProcessSampler(ModelSampler):
         return self.cache.tokens_computed
 
     def refresh(self) -> None:
-        """Drop results of older weights, which is needed when the model's ``version`` changes."""
+        """Drop results of older weights; needed after the model's ``version`` has changed."""
         self.cache.clear()
         self._version = self.model.version
 
@@ -543,8 +544,7 @@ class InProcessSampler(ModelSampler):
     ) -> list[SampleResult]:
         """Return one reply per request, in order.
 
-        Draw t of a reply is draw t of the request's stream, so that replies do not depend on each
-        other.
+        Token t of a reply uses draw t of its request's stream; replies are thus independent.
 
         Args:
             requests: R exact contexts with their streams.
@@ -557,7 +557,7 @@ class InProcessSampler(ModelSampler):
         """
         return sample_batches([SampleBatch(self, requests, params, stop_ids)])
 
-    def ready(self, batch: SampleBatch) -> None:
+    def prepare(self, batch: SampleBatch) -> None:
         """Drop results of older weights before a batch is sampled.
 
         Raises:
@@ -616,9 +616,9 @@ class InProcessSampler(ModelSampler):
             [row for row, group in enumerate(replies) for _ in group], device=self.model.device
         )
         width = max(map(len, flat))
-        forward, none = SingleModelForward(self.model), [0] * len(prompts)
+        forward, zeros = SingleModelForward(self.model), [0] * len(prompts)
         prefill = Prefill(forward, [self.cache])
-        hidden, cache = prefill.contexts(ContextRows(prompts, none, none), width)
+        hidden, cache = prefill.contexts(ContextRows(prompts, zeros, zeros), width)
         target = torch.tensor(
             [(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device
         )
@@ -639,18 +639,18 @@ class SharedBase:
     The KV caches of these samplers share one budget of bytes.
 
     Args:
-        over: the model of the base alone.
+        base: the model of the base without adapters.
     """
 
-    def __init__(self, over: LanguageModel) -> None:
-        self.shared, self._base = CacheBudget(), BaseWeights(over)
+    def __init__(self, base: LanguageModel) -> None:
+        self.shared, self._base = CacheBudget(), BaseWeights(base)
 
     def submit(
         self, batches: Sequence[SampleBatch]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Return the replies with the numbers of their requests, all in one list.
 
-        If one batch would change invariant replies by rounding, samplers are called one by one.
+        Samplers are called one by one if rounding in a common batch would change invariant replies.
         """
         batches = [batch for batch in batches if batch.requests]
         samplers = _samplers(batches)
@@ -662,17 +662,17 @@ class SharedBase:
         return iter(([*enumerate(replies)],))
 
 
-# by the identity of each base's model, as long as a sampler uses it
+# by the ``id`` of the base's model; a sampler in use keeps its entry
 _bases: WeakValueDictionary[int, SharedBase] = WeakValueDictionary()
 
 
-def _find_shared_base(over: LanguageModel | None) -> SharedBase | None:
+def _find_shared_base(base: LanguageModel | None) -> SharedBase | None:
     """Return the backend of all models over the same base; None without a base."""
-    if over is None:
+    if base is None:
         return None
-    shared = _bases.get(id(over))
+    shared = _bases.get(id(base))
     if shared is None:
-        shared = _bases[id(over)] = SharedBase(over)
+        shared = _bases[id(base)] = SharedBase(base)
     return shared
 
 
@@ -692,8 +692,8 @@ def sample_batches(
 
     Args:
         batches: each with at least one request.
-        forward: of the samplers' models, in the order of their first batches; None: all batches are
-            of one sampler.
+        forward: forward pass of the samplers' models, in the order of their first batches; None:
+            one sampler has all batches.
 
     Raises:
         ModelError: a context and its reply do not fit into a model.
@@ -706,7 +706,7 @@ def sample_batches(
         for sampler, requests, params, stop_ids in batches
     ]
     for group, batch in zip(groups, batches, strict=True):
-        samplers[group.model].ready(batch)
+        samplers[group.model].prepare(batch)
     caches = [sampler.cache for sampler in samplers]
     updates = _weight_updates(samplers)
     return decode(forward or SingleModelForward(samplers[0].model), caches, groups, updates)
@@ -714,16 +714,16 @@ def sample_batches(
 
 def _weight_updates(samplers: Sequence[InProcessSampler]) -> WeightUpdates | None:
     """Return the record of weight updates between tokens; None if no sampler has a hook."""
-    calls = list(dict.fromkeys(member.between for member in samplers if member.between is not None))
-    if not calls:
+    hooks = [hook for hook in dict.fromkeys(s.between_tokens for s in samplers) if hook]
+    if not hooks:
         return None
 
-    def between() -> list[int]:
-        for call in calls:
-            call()
+    def call_hooks() -> list[int]:
+        for hook in hooks:
+            hook()
         return [sampler.drop_outdated() for sampler in samplers]
 
-    return WeightUpdates(between, [sampler.drop_outdated() for sampler in samplers])
+    return WeightUpdates(call_hooks, [sampler.drop_outdated() for sampler in samplers])
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:

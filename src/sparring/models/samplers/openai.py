@@ -49,7 +49,7 @@ Key = tuple[int, int]  # number of updates, and of changes besides updates
 
 @contextlib.contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Raise errors of the server as RunError; after a RolloutError the episode would be repeated.
+    """Raise a RolloutError of the server as RunError, so that the episode is not repeated.
 
     Raises:
         RunError: in place of a RolloutError.
@@ -64,7 +64,7 @@ class AdapterFolder:
     """The folder of adapters, and the names of the adapters that a server has loaded.
 
     Args:
-        connection: to the server.
+        connection: connection to the server.
 
     Raises:
         RunError: the folder in SPARRING_ADAPTERS does not exist.
@@ -85,7 +85,7 @@ class AdapterFolder:
         weakref.finalize(self, _remove_adapters, connection, self._loaded, self.folder)
 
     def add(self, model: LanguageModel) -> str:
-        """Let the server load a model's present adapters; return their name.
+        """Let the server load a model's current adapters; return their name.
 
         Raises:
             RunError: the server does not load them, or the folder cannot be written.
@@ -113,7 +113,7 @@ class AdapterFolder:
             self._loaded.add(name)
 
     def has(self, name: str) -> bool:
-        """Return whether the server must have adapters of this name."""
+        """Return whether the server has loaded adapters of this name and still needs them."""
         return name in self._loaded - self._dropped
 
     def drop(self, names: Collection[str]) -> None:
@@ -156,12 +156,12 @@ class ServedAdapters:
 
     Attributes:
         changes: number of changes of the weights besides updates.
-        checked: temperatures at which the server was checked with the current weights.
+        checked_temperatures: temperatures at which the server was checked with the current weights.
     """
 
     def __init__(self, folder: AdapterFolder) -> None:
         self._folder, self.changes = folder, 0
-        self.checked: set[float] = set()
+        self.checked_temperatures: set[float] = set()
         self._loaded_names: list[str] = []  # name of the loaded adapters
         self._key: Key | None = None
         weakref.finalize(self, folder.drop, self._loaded_names)
@@ -177,7 +177,7 @@ class ServedAdapters:
             name = self._folder.add(model)
             self._folder.drop(self._loaded_names)
             self._loaded_names[:], self._key = [name], key
-            self.checked.clear()
+            self.checked_temperatures.clear()
         return self._loaded_names[0]
 
 
@@ -224,7 +224,7 @@ class CompletionRequest(NamedTuple):
             MalformedError: the body has no reply.
             RunError: the reply lacks token ids or log-probabilities, or is invalid.
         """
-        ids, logprobs, prompt = _choice(body)
+        ids, logprobs, prompt = _parse_choice(body)
         if not ids or not logprobs:
             missing = "log-probabilities" if ids else "token ids"
             raise RunError(
@@ -256,14 +256,14 @@ class CompletionRequest(NamedTuple):
     def _has_stopped(self, ids: list[int]) -> bool:
         """Return whether a reply ended with a stop id and not at the limit."""
         token_limit = self.params.max_new_tokens
-        stop = next((n for n, entry in enumerate(ids, start=1) if entry in self.stop_ids), None)
-        if len(ids) != (stop or token_limit) or len(ids) > token_limit:
+        stop_length = next((n for n, id_ in enumerate(ids, 1) if id_ in self.stop_ids), None)
+        if len(ids) != (stop_length or token_limit) or len(ids) > token_limit:
             raise RunError(
                 f"The server ended a reply after {len(ids)} tokens with id {ids[-1]}, neither with "
                 f"the first stop id nor after {token_limit} tokens. It must obey max_tokens, "
                 "stop_token_ids and ignore_eos."
             )
-        return stop is not None
+        return stop_length is not None
 
 
 def _is_finite(value: Any) -> bool:
@@ -273,17 +273,17 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _choice(body: str) -> tuple[list[Any], list[Any], Any]:
+def _parse_choice(body: str) -> tuple[list[Any], list[Any], Any]:
     try:
         choice = json.loads(body)["choices"][0]
         ids, logprobs = choice.get("token_ids"), choice.get("logprobs")
-        columns = ids or [], (logprobs or {}).get("token_logprobs") or []
+        lists = ids or [], (logprobs or {}).get("token_logprobs") or []
         prompt = choice.get("prompt_token_ids")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
-    if not all(isinstance(column, list) for column in (*columns, prompt or [])):
+    if not all(isinstance(values, list) for values in (*lists, prompt or [])):
         raise MalformedError(body.strip())
-    return *columns, prompt
+    return *lists, prompt
 
 
 POLL_SECONDS = 0.05  # longest wait for a reply before other work
@@ -305,7 +305,7 @@ class ServerSampler(Protocol):
 
     model: LanguageModel
 
-    def ready(self, batch: SampleBatch) -> str:
+    def served_name(self, batch: SampleBatch) -> str:
         """Return the server's name of the sampler's current weights."""
         ...
 
@@ -333,7 +333,7 @@ class Server:
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        self.settings, self.where = settings, settings.base_url
+        self.settings = settings
         self._connection = Connection(
             base_url=settings.base_url,
             key_variable=settings.key_variable,
@@ -375,7 +375,7 @@ class Server:
         """Yield lists of (index of a request, its reply), as they are finished; see ``Backend``."""
         requests: list[CompletionRequest] = []
         with self.lock:
-            names = [cast(ServerSampler, batch.sampler).ready(batch) for batch in batches]
+            names = [cast(ServerSampler, batch.sampler).served_name(batch) for batch in batches]
             self._users.update(names)
         for name, batch in zip(names, batches, strict=True):
             vocabulary = vocabulary_of(cast(ServerSampler, batch.sampler).model)
@@ -384,7 +384,7 @@ class Server:
                     CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, vocabulary)
                 )
         replies = self._wait_for(requests, names)
-        next(replies)  # all requests have begun when this returns, and a close is noticed
+        next(replies)  # starts all requests; from here on a close cancels them
         return replies
 
     def _wait_for(
@@ -397,9 +397,9 @@ class Server:
         }
         try:
             yield ()
-            waiting = set(index_of)
-            while waiting:
-                finished, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            pending = set(index_of)
+            while pending:
+                finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 yield [(index_of[future], future.result()) for future in finished]
         finally:
             for future in index_of:
@@ -417,16 +417,16 @@ class Server:
             RunError: there is no usable reply.
             DivergedError: a log-probability is NaN.
         """
-        call = "/completions", request.fields(), request.read, "a completion"
+        arguments = "/completions", request.fields(), request.read, "a completion"
         with as_run_errors():
             try:
-                return self._connection.send(*call)
+                return self._connection.send(*arguments)
             except StatusError as error:
                 folder = self._adapter_folder
                 if error.status != NOT_FOUND or folder is None or not folder.has(request.name):
                     raise
             folder.load(request.name)
-            return self._connection.send(*call)
+            return self._connection.send(*arguments)
 
 
 _servers: weakref.WeakValueDictionary[ServerSettings, Server] = weakref.WeakValueDictionary()
@@ -485,7 +485,7 @@ class OpenAISampler(ModelSampler):
             return iter(())
         return self.backend.submit([SampleBatch(self, requests, params, stop_ids)])
 
-    def ready(self, batch: SampleBatch) -> str:
+    def served_name(self, batch: SampleBatch) -> str:
         """Return the server's name of the current weights, after the check with one conversation.
 
         Raises:
@@ -506,12 +506,11 @@ class OpenAISampler(ModelSampler):
         adapters, temperature = self._adapters, batch.params.temperature
         served = self.backend.settings.served
         name = served if adapters is None else adapters.name(self.model)
-        checked = (
-            self.backend.checked_temperatures(self.model) if adapters is None else adapters.checked
-        )
-        if temperature not in checked:
+        checked = self.backend.checked_temperatures(self.model)
+        temperatures = checked if adapters is None else adapters.checked_temperatures
+        if temperature not in temperatures:
             self._check(name, SamplingParams(max_new_tokens=PROBE_REPLY, temperature=temperature))
-            checked.add(temperature)
+            temperatures.add(temperature)
         return name
 
     def _check(self, name: str, params: SamplingParams) -> None:
@@ -521,14 +520,15 @@ class OpenAISampler(ModelSampler):
         )
         prompts = [(*prompt, *reply.ids[:t]) for t in range(len(reply.ids))]
         expected = self.score(prompts, [[(token,)] for token in reply.ids], params)
-        differences = [abs(a - b[0]) for a, b in zip(reply.logprobs, expected, strict=True)]
+        pairs = zip(reply.logprobs, expected, strict=True)
+        differences = [abs(logprob - scores[0]) for logprob, scores in pairs]
         if not all(difference <= self.tolerance for difference in differences):
             raise RunError(
-                f"The server {self.backend.where} gives log-probabilities of {name!r} that differ "
-                f"from this model's by up to {max(differences):.2g} ({self.tolerance:g} is "
-                "allowed). It must have the same weights, no quantisation, no penalties, and give "
-                "log-probabilities of the distribution that it draws from (vLLM: --logprobs-mode "
-                "processed_logprobs). If it computes in less precision, write sampler.tolerance."
+                f"{self.backend.settings.base_url} gives log-probabilities of {name!r} that "
+                f"differ from this model's by up to {max(differences):.2g}; {self.tolerance:g} is "
+                "allowed. The server must have the same weights, no quantisation, no penalties, "
+                "and give log-probabilities of the distribution that it draws from (vLLM: "
+                "--logprobs-mode processed_logprobs). If it is less exact, write sampler.tolerance."
             )
 
     def score(
@@ -611,5 +611,5 @@ def openai(
             "sampler.served."
         )
     settings = ServerSettings(base_url, served, key_variable, concurrency, timeout, retries)
-    limit = tolerance_of(dtype_of(model)) if tolerance is None else tolerance
-    return OpenAISampler(model, server_of(settings), limit)
+    tolerance = tolerance_of(dtype_of(model)) if tolerance is None else tolerance
+    return OpenAISampler(model, server_of(settings), tolerance)

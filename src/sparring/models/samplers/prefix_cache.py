@@ -6,8 +6,8 @@ grows with the number of computed tokens, not with the lengths of conversations.
 
 Several models may be adapters over one base, such as the members of a league. The base's products
 then run over the rows of all models at once, and each row adds the adapters of its model, unmerged:
-W x + (alpha / rank) B A x. If a row's result does not depend on its batch in each model alone, it
-does not here either: products are padded to a number of rows that works for all models
+W x + (alpha / rank) B A x. If no row depends on its batch in each model alone, this also holds for
+the common batch: products are padded to a number of rows that works for all models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -102,20 +102,20 @@ class Adapter(NamedTuple):
     scale: float
 
 
-Adapters = Mapping[str, Adapter]  # by the names of the layers in the base
+Adapters = Mapping[str, Adapter]  # name of a layer in the base -> its adapter
 
 
 class AdapterRoutes:
     """The adapters of each row of the current batch."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[int, int, Adapters]] = []  # first row, end, and their adapters
+        self.parts: list[tuple[int, int, Adapters]] = []  # (first row, end, adapters)
         self.rows = 1  # products are padded to multiples of this number of rows
 
     def set(
         self, adapters: Sequence[Adapters], counts: Sequence[int], padding: PaddingSizes | None
     ) -> None:
-        """Assign adapters to consecutive runs of ``counts`` rows."""
+        """Assign each model's adapters to the next ``counts`` rows of a batch."""
         ends = list(accumulate(counts))
         self.rows = padding.rows if padding else 1
         self.parts = [
@@ -126,7 +126,7 @@ class AdapterRoutes:
 
 
 class AdaptedLayer(nn.Module):
-    """A layer of the base that adds each row's adapter."""
+    """A layer of the base that adds the output of each row's adapter."""
 
     def __init__(self, base: nn.Module, name: str, routes: AdapterRoutes) -> None:
         super().__init__()
@@ -161,7 +161,8 @@ def member_of(model: LanguageModel) -> BaseMember | None:
     A member has a known base that runs by torch through ``TreeForward``, and adapters on linear
     layers only, or none.
     """
-    if model.over is None or not isinstance(model.forward, TreeForward) or model.forward.compiled:
+    forward = model.forward
+    if model.shared_base is None or not isinstance(forward, TreeForward) or forward.compiled:
         return None
     adapters = {}
     for name, layer in model.base.named_modules():
@@ -178,15 +179,15 @@ class BaseWeights:
     """The base weights that several models share.
 
     Args:
-        over: the model of the base alone.
+        shared_base: the model of the base without adapters.
     """
 
-    def __init__(self, over: LanguageModel) -> None:
-        self.over = over
+    def __init__(self, shared_base: LanguageModel) -> None:
+        self.shared_base = shared_base
         self._networks: dict[frozenset[str], tuple[LanguageModel, AdapterRoutes]] = {}
 
     def join(self, members: Sequence[BaseMember]) -> JointForward | None:
-        """Return the forward pass of several models; None if it would make rows batch-dependent."""
+        """Return the forward pass of several models; None if rows would depend on the batch."""
         names = frozenset(name for member in members for name in member.adapters)
         if names not in self._networks:
             self._networks[names] = self._add_routes(names)
@@ -202,19 +203,19 @@ class BaseWeights:
         return JointForward(*self._networks[names], adapters, common)
 
     def _add_routes(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
-        network, routes = share_weights(self.over.network), AdapterRoutes()
+        network, routes = share_weights(self.shared_base.network), AdapterRoutes()
         for name in sorted(names):
             layer = AdaptedLayer(network.get_submodule(name), name, routes)
             network.set_submodule(name, layer)
-        return LanguageModel(network, self.over.tokenizer), routes
+        return LanguageModel(network, self.shared_base.tokenizer), routes
 
 
 class JointForward:
     """The forward pass of several models over the same base; see ``Forward``.
 
     Args:
-        model: the base with layers that add adapters.
-        routes: routes of these layers.
+        model: the base, with layers that add adapters.
+        routes: the adapters of each row in these layers.
         adapters: adapters of each model.
         padding: padding sizes of the products.
     """
@@ -289,8 +290,8 @@ class CacheBudget:
         """Size of all caches."""
         return sum(cache.bytes for cache in self.caches)
 
-    def number(self) -> int:
-        """Return the number of a new batch; numbers increase."""
+    def new_number(self) -> int:
+        """Return the number of a new batch, larger than all earlier numbers."""
         self._last += 1
         return self._last
 
@@ -338,16 +339,16 @@ class PrefixCache:
         # the first span is the oldest: if it is cached, all spans are
         return spans if spans is not None and spans[0].batch in self.batches else None
 
-    def add(self, cache: KeyValueCache, rows: Mapping[Ids, int], known: Sequence[Ids]) -> None:
+    def add(self, cache: KeyValueCache, rows: Mapping[Ids, int], prefixes: Sequence[Ids]) -> None:
         """Store rows of a cache.
 
         Args:
             cache: holds the rows.
             rows: the number of each row, by its ids.
-            known: prefix of every row that may be cached already; () without one.
+            prefixes: the prefix of each row that may be cached already; () without one.
         """
-        prefixes = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
-        starts = [len(known[row]) if prefixes[ids] is not None else 0 for ids, row in rows.items()]
+        cached = {ids: self.find(prefixes[n]) if prefixes[n] else None for ids, n in rows.items()}
+        starts = [len(prefixes[n]) if cached[ids] is not None else 0 for ids, n in rows.items()]
         lengths = [len(ids) - start for ids, start in zip(rows, starts, strict=True)]
         device = cache.device
         batch = cache.part(
@@ -355,11 +356,11 @@ class PrefixCache:
             torch.tensor(starts, device=device),
             max(lengths),
         )
-        number = self.shared.number()
+        number = self.shared.new_number()
         self.batches[number] = batch, list(rows)
         for row, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
             span = CachedSpan(number, row, start, length)
-            self._spans_by_ids[ids] = (*(prefixes[ids] or ()), span)
+            self._spans_by_ids[ids] = (*(cached[ids] or ()), span)
         self.shared.drop_beyond(self.budget)
 
     def drop(self) -> int:
@@ -379,13 +380,13 @@ class PrefixCache:
         # entries beyond the end of a shorter span are overwritten by the next span of its row
         batches = self.shared.batches()
         for number in sorted(sources):
-            source, dest, start, length = torch.tensor(sources[number], device=cache.device).unbind(
-                1
-            )
-            cache.put(batches[number], source, dest, start, int(length.max()))
+            source_rows, target_rows, start, length = torch.tensor(
+                sources[number], device=cache.device
+            ).unbind(1)
+            cache.put(batches[number], source_rows, target_rows, start, int(length.max()))
 
     def clear(self) -> None:
-        """Drop everything after a change of weights."""
+        """Drop all cached keys and values, as the weights have changed."""
         self._spans_by_ids.clear()
         self.batches.clear()
 
@@ -394,14 +395,14 @@ class ContextRows(NamedTuple):
     """Distinct contexts of one model or several, those of the first model first."""
 
     ids: list[Ids]
-    known: list[int]  # length of each context's prefix that may be cached; 0: none
+    prefix_lengths: list[int]  # length of each context's prefix that may be cached; 0: none
     owners: list[int]  # number of each context's model
 
     def select(self, indices: Sequence[int]) -> ContextRows:
         """Return the rows with these indices."""
-        ids, known, owners = self
+        ids, lengths, owners = self
         return ContextRows(
-            [ids[n] for n in indices], [known[n] for n in indices], [owners[n] for n in indices]
+            [ids[n] for n in indices], [lengths[n] for n in indices], [owners[n] for n in indices]
         )
 
 
@@ -421,7 +422,7 @@ class Prefill:
 
         Args:
             rows: the contexts.
-            room: tokens to leave free after each context.
+            room: number of tokens to leave free after each context.
         """
         prefixes = [
             self.caches[owner].find(ids[:length]) if length else None
@@ -444,10 +445,10 @@ class Prefill:
             (len(prefixes), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
         )
         cache = self.forward.new_cache(len(prefixes), room)
-        for chosen, states, part in parts:
-            index = torch.tensor(chosen, device=device)
+        for part_rows, states, part in parts:
+            index = torch.tensor(part_rows, device=device)
             hidden[index] = states
-            cache.copy_from(part, torch.arange(len(chosen), device=device), index, room)
+            cache.copy_from(part, torch.arange(len(part_rows), device=device), index, room)
         return hidden, cache
 
     def counts(self, owners: Sequence[int] | np.ndarray) -> list[int]:
@@ -475,10 +476,10 @@ class Prefill:
     def _extend_cached(
         self, rows: ContextRows, prefixes: list[CachedSpans], room: int
     ) -> tuple[Tensor, KeyValueCache]:
-        device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.known
+        device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.prefix_lengths
         num_new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
         width = max(num_new)
-        # padding is written beyond shorter rows
+        # padding is written after the ends of shorter rows
         cache = self.forward.new_cache(count, max(max(prefix_lengths) + width, room))
         self.caches[0].copy(prefixes, cache)
         padded = np.zeros((count, width), dtype=np.int64)

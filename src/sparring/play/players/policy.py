@@ -17,8 +17,8 @@ from sparring.models.samplers.base import (
     SampleBatch,
     Sampler,
     backend_of,
-    finished,
-    finished_together,
+    stream_backend_replies,
+    stream_replies,
 )
 from sparring.play.context.base import Ledger
 from sparring.play.players.base import PendingTurn, Reply
@@ -70,7 +70,7 @@ class PolicyAgent:
             ModelError: as for ``act``.
         """
         batch, senders = self.sample_batch(turns)
-        results = finished(batch.sampler, batch.requests, batch.params, batch.stop_ids)
+        results = stream_replies(batch.sampler, batch.requests, batch.params, batch.stop_ids)
         return _replies(senders, results)
 
     @property
@@ -214,7 +214,8 @@ class PolicyAgents:
         """
         pairs = [agent.sample_batch(turns) for agent, turns in calls]
         senders = [sender for _, group in pairs for sender in group]
-        return _replies(senders, finished_together(self.backend, [batch for batch, _ in pairs]))
+        batches = [batch for batch, _ in pairs]
+        return _replies(senders, stream_backend_replies(self.backend, batches))
 
 
 def _replies(

@@ -41,20 +41,19 @@ class Fleet(Protocol):
         Args:
             worker: a worker that has joined and has answered its last message.
             message: a task.
-            files: by SHA-256, the weights files that the task names and the worker does not hold.
+            files: SHA-256 -> weights file, for files that the task names and the worker lacks.
                 They exist until the task is answered. If workers cannot read them, the fleet sends
                 their contents.
         """
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights, as files that workers can read, to all workers.
+        """Announce newer weights to all workers, as files that workers can read.
 
-        A playing worker loads them at once, if the fleet can reach it. Otherwise new weights come
-        with the next task.
+        A playing worker loads them at once if the fleet can reach it; if not, with its next task.
         """
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Return the messages that have arrived, after waiting at most this long for the first."""
+        """Wait at most this long for a message, and return all messages that have arrived."""
 
     def end(self, worker: int) -> None:
         """End a worker at once; ``poll`` returns none of its later messages."""

@@ -69,7 +69,7 @@ class ProcessFleet:
     Args:
         config: the run's configuration, as values of JSON.
         workers: number of workers.
-        carry: whether weights travel over the pipes. If not, workers read the files.
+        carry: whether weights travel through the pipes. If not, workers read the files.
         gpus: GPUs of this machine, assigned in turn, one to each worker. Empty: workers see the
             GPUs that this process sees.
     """
@@ -112,7 +112,7 @@ class ProcessFleet:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights, unless they travel over the pipes, which they would fill."""
+        """Announce newer weights, unless weights travel through the pipes and would fill them."""
         if self._carry:
             return
         with self._mutex:
@@ -141,7 +141,7 @@ class ProcessFleet:
     def _messages_of(
         self, child: PythonProcess, message: bytes | None = None
     ) -> list[WorkerMessage]:
-        """Return the message of a process, or that it has ended; [] if the fleet had ended it."""
+        """Return the message of a process, or that it has ended; [] if the fleet ended it."""
         with self._mutex:
             if self._children.get(child.number) is not child:
                 return []

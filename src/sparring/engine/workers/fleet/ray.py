@@ -1,8 +1,8 @@
 """Workers as Ray actors, on this machine or on all machines of a cluster.
 
 Ray restarts nothing by itself; the scheduler restarts workers and counts them. Messages are bytes.
-A Ray that is started here listens only on loopback, has a random token, and ends with the run. A
-separate process talks to Ray (``ray_driver.py``).
+If a run starts Ray itself, this Ray listens only on loopback, has a random token, and ends with the
+run. A separate process talks to Ray (``ray_driver.py``).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
 START_TIMEOUT = 180.0  # seconds for Ray to start
-CONNECT_TIMEOUT = 10.0  # seconds to reach a head
+CONNECT_TIMEOUT = 10.0  # seconds to reach the head of a cluster
 CLOSE_TIMEOUT = 20.0  # seconds for Ray to end
-HEAD_TIMEOUT = 20  # seconds after which a silent head that was started here counts as ended
+HEAD_TIMEOUT = 20  # seconds after which a silent head of a run's own Ray counts as ended
 FOLDER_PREFIX = "sparring-ray-"  # prefix of folders with the files of Ray
-KEEP_FILE = "kept"  # a file in such a folder; the folder stays, as an error message names it
+KEEP_FILE = "kept"  # a folder with this file is not removed, as an error message names it
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -60,7 +60,7 @@ def check_address(address: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Check that something listens at an address, as Ray would try to connect for minutes."""
+    """Check that something listens at an address; Ray itself would try to connect for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
@@ -188,12 +188,13 @@ class RayFleet:
         self,
         command: str,
         worker: int = 0,
-        turn: int = 0,
+        start_number: int = 0,
         files: Mapping[str, Path] | None = None,
         payload: bytes = b"",
     ) -> None:
         paths = {digest: str(path) for digest, path in (files or {}).items()}
-        self._child.send(json.dumps([command, worker, turn, paths]).encode() + b"\n" + payload, {})
+        head = json.dumps([command, worker, start_number, paths]).encode()
+        self._child.send(head + b"\n" + payload, {})
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
         """Return the messages that have arrived; see ``Fleet``.
@@ -212,7 +213,7 @@ class RayFleet:
         return messages
 
     def _messages_of(self, header: list[Any], payload: bytes) -> list[WorkerMessage]:
-        """Return the worker's message in a frame; empty if the worker was ended before."""
+        """Return the worker's message in a frame; [] if the worker was ended before."""
         if len(header) == 1:
             if self._closed:
                 return []
@@ -223,13 +224,13 @@ class RayFleet:
                 "resume (--resume): steps after the last checkpoint are played again, to the same "
                 "bytes."
             )
-        event, worker, turn = header
+        event, worker, start_number = header
         with self._mutex:
-            if self._start_numbers.get(worker) != turn:
+            if self._start_numbers.get(worker) != start_number:
                 return []
             if event == "gone":
                 self._start_numbers.pop(worker)
-                self._request("end", worker, turn)  # in case the worker still runs
+                self._request("end", worker, start_number)  # in case the worker still runs
                 return [WorkerMessage(worker, None)]
         if event == "wrong":
             payload = error_message(
@@ -262,7 +263,7 @@ class RayFleet:
 
 
 def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
-    """Return the head of a frame and the bytes after it; None means that the sender has ended."""
+    """Return the head of a frame and the bytes after it; a frame None: the sender has ended."""
     if frame is None:
         return ["gone"], b""
     header, _, payload = frame.partition(b"\n")
@@ -272,7 +273,7 @@ def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
 def _make_folder() -> tuple[Path, int]:
     """Return a new folder for the files of Ray, and the descriptor that locks it.
 
-    The path is short enough for the sockets in it. Unlocked folders of killed runs are removed.
+    The path is short enough for sockets in the folder. Unlocked folders of killed runs are removed.
     """
     default_folder = tempfile.gettempdir()
     parent = Path(default_folder if len(default_folder) < 20 else "/tmp")
@@ -301,10 +302,10 @@ def _remove_if_abandoned(folder: Path) -> None:
 
 
 def _environment(address: str | None) -> dict[str, str]:
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # no usage statistics are sent
+    no_statistics = {"RAY_USAGE_STATS_ENABLED": "0"}  # Ray sends no usage statistics
     if address is None:
         return {
-            **quiet,
+            **no_statistics,
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # makes Ray listen only on loopback
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -312,4 +313,5 @@ def _environment(address: str | None) -> dict[str, str]:
         }
     token = Path("~/.ray/auth_token").expanduser()
     has_key = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or token.is_file()
-    return quiet | ({"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")} if has_key else {})
+    mode = {"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")}
+    return no_statistics | (mode if has_key else {})

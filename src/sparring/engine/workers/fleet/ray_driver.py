@@ -32,7 +32,7 @@ from sparring.core.files import sha256_hex
 from sparring.engine.workers.fleet.processes import ONE_THREAD, end_with_parent
 
 LOOPBACK = "127.0.0.1"
-STORE_BYTES = 200 << 20  # size of the object store of a Ray that is started here
+STORE_BYTES = 200 << 20  # size of the object store of a run's own Ray
 MAX_SHARED = 8  # files of weights whose contents stay in the object store
 KILL_TIMEOUT = 5.0  # seconds for killed processes to end
 CHECK_SECONDS = 5.0  # seconds between checks that Ray still runs here
@@ -41,7 +41,7 @@ Send = Callable[[list[Any], bytes], None]
 
 
 def _actor() -> type[Any]:
-    """Return the class of the actors; a local class is serialised whole and needs no import."""
+    """Return the class of the actors; a local class is sent as a whole and needs no import."""
 
     class Sparring:
         """A worker."""
@@ -82,7 +82,7 @@ class RayDriver:
     Args:
         settings: the run's configuration (``config``), how ``weights`` travel, and the number of
             GPUs that an actor reserves (``gpus_per_worker``).
-        send: sends a head and bytes.
+        send: sends a frame: a head, then bytes.
     """
 
     def __init__(self, settings: Mapping[str, Any], send: Send) -> None:
@@ -99,8 +99,8 @@ class RayDriver:
         )(_actor())
 
     def carry_out(self, header: list[Any], payload: bytes) -> None:
-        """Start, send to or end a worker, as the head says; ``turn`` counts the starts."""
-        request, worker, turn, files = header
+        """Start, send to or end a worker, as the head says; ``start_number`` counts starts."""
+        request, worker, start_number, files = header
         if request == "end":
             self.end(worker)
             return
@@ -113,9 +113,9 @@ class RayDriver:
                 actor = self._actors[worker]
                 reference = actor.answer.remote(payload, list(contents), *contents.values())
         except (ray.exceptions.RayError, OSError, LookupError):
-            self._send(["gone", worker, turn], b"")
+            self._send(["gone", worker, start_number], b"")
         else:
-            reference.future().add_done_callback(partial(self._report_result, worker, turn))
+            reference.future().add_done_callback(partial(self._report_result, worker, start_number))
 
     def end(self, worker: int) -> None:
         """End an actor at once."""
@@ -123,15 +123,15 @@ class RayDriver:
         if actor is not None:
             ray.kill(actor)
 
-    def _report_result(self, worker: int, turn: int, future: Future[bytes]) -> None:
+    def _report_result(self, worker: int, start_number: int, future: Future[bytes]) -> None:
         error = future.exception()
         if error is None:
-            self._send(["said", worker, turn], future.result())
+            self._send(["said", worker, start_number], future.result())
         elif isinstance(error, (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError)):
             cause = getattr(error, "cause", None) or error  # Ray runs, but Sparring does not
-            self._send(["wrong", worker, turn], repr(cause).encode())
+            self._send(["wrong", worker, start_number], repr(cause).encode())
         else:
-            self._send(["gone", worker, turn], b"")
+            self._send(["gone", worker, start_number], b"")
 
     def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
         contents = {}
@@ -151,9 +151,9 @@ class RayDriver:
 
 
 def _connect(settings: Mapping[str, Any]) -> int:
-    """Join the Ray at an address, or start one on loopback; return its capacity in workers."""
+    """Join the Ray at an address, or start Ray on loopback; return its capacity in workers."""
     address, gpus = settings["address"], settings["gpus_per_worker"]
-    local: dict[str, Any] = {
+    local_options: dict[str, Any] = {
         "address": "local",
         "num_cpus": settings["cores"],
         "num_gpus": settings["gpus"],
@@ -161,10 +161,10 @@ def _connect(settings: Mapping[str, Any]) -> int:
         "include_dashboard": False,
         "_temp_dir": settings["folder"],
     }
-    options = local if address is None else {"address": address}
+    options = local_options if address is None else {"address": address}
     ray.init(log_to_driver=settings["loud"], logging_level=logging.WARNING, **options)
     if address is None and ray.util.get_node_ip_address() != LOOPBACK:
-        raise OSError(f"it does not keep to {LOOPBACK}; install ray==2.60.0")
+        raise OSError(f"it does not listen only on {LOOPBACK}; install ray==2.60.0")
     resources = ray.cluster_resources()
     capacity = int(resources.get("CPU", 0))
     if not gpus:
@@ -227,7 +227,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 
 def _leave_ray() -> None:
-    """Leave Ray; if it was started here, kill all its processes, as some would stay."""
+    """Leave Ray; kill all processes of a run's own Ray, as some would stay."""
     children = psutil.Process().children(recursive=True)
     ray.shutdown()
     for process in children:

@@ -44,8 +44,8 @@ class VLLMSampler(ModelSampler):
         pool: the replicas.
 
     Attributes:
-        between: called while replies are awaited. If weights change during the call, replies
-            continue with the new weights. None: all tokens of a reply are of its first weights.
+        between_tokens: called repeatedly until all replies are there. If it changes weights,
+            replies continue with them. None: a reply's first weights draw all its tokens.
     """
 
     decoding = "vllm"  # what computes replies, for provenance.json
@@ -54,11 +54,11 @@ class VLLMSampler(ModelSampler):
         super().__init__(model)
         self.backend = pool
         self._served = pool.served(model)
-        self.between: Callable[[], None] | None = None
+        self.between_tokens: Callable[[], None] | None = None
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply is exactly the same with any other requests: in float32 on a CPU."""
+        """Whether replies do not depend on other requests at all: in float32 on a CPU."""
         settings = self.backend.settings
         return settings.dtype == EXACT and settings.device == "cpu"
 
@@ -76,8 +76,8 @@ class VLLMSampler(ModelSampler):
             return iter(())
         return self.backend.submit([SampleBatch(self, requests, params, stop_ids)])
 
-    def ready(self, batch: SampleBatch) -> ServedWeights:
-        """Return the weights that draw a batch.
+    def weights_for(self, batch: SampleBatch) -> ServedWeights:
+        """Return the weights that a batch is sampled with.
 
         Raises:
             ModelError: a context and its reply do not fit, or vLLM does not support an option.
@@ -90,7 +90,7 @@ class VLLMSampler(ModelSampler):
     def score(
         self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
     ) -> list[FloatArray]:
-        """Return the log-probability of whole replies; see ``base.Score``.
+        """Return the log-probability of whole replies; see ``base.ReplyScorer``.
 
         Raises:
             ModelError: a context and a reply do not fit, or vLLM does not support an option.

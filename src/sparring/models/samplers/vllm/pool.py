@@ -1,4 +1,4 @@
-"""Replicas of vLLM that draw for several samplers, one after another or at the same time.
+"""Replicas of vLLM, which draw replies for several samplers, also at the same time.
 
 The thread that waits for replies also runs the replicas: it receives their messages, sends waiting
 requests, and restarts lost replicas. Requests of a lost replica are sent again with the same seeds,
@@ -54,11 +54,11 @@ class FailureLimits:
         restarts: number of replicas that may be lost in an hour.
 
     Attributes:
-        lost: number of lost replicas in total.
+        num_lost: number of lost replicas in total.
     """
 
     def __init__(self, restarts: int) -> None:
-        self._restarts, self.lost = restarts, 0
+        self._restarts, self.num_lost = restarts, 0
         self._losses: deque[float] = deque()  # times of losses in the last hour
         self._failed_starts: Counter[int] = Counter()  # in a row, by replica
         self._refusals: Counter[int] = Counter()  # in a row, by replica
@@ -106,10 +106,10 @@ class FailureLimits:
                     f"{problem}, before it was ready, {MAX_STARTS} times in a row.{output}"
                 )
         for request in requests:
-            request.lost += request.place != PROBE_INDEX
-            if request.lost >= MAX_LOSSES:
+            request.num_lost_replicas += request.index_in_call != PROBE_INDEX
+            if request.num_lost_replicas >= MAX_LOSSES:
                 raise _failure(f"{problem}, the third one lost with the same request.{output}")
-        now, self.lost = time.monotonic(), self.lost + 1
+        now, self.num_lost = time.monotonic(), self.num_lost + 1
         self._losses = deque(
             lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR_SECONDS
         )
@@ -131,33 +131,33 @@ class RequestQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[ReplicaRequest] = deque()
+        self._requests: deque[ReplicaRequest] = deque()
 
     def add(self, requests: Sequence[ReplicaRequest]) -> None:
         """Append requests."""
-        self._waiting.extend(requests)
+        self._requests.extend(requests)
 
     def add_first(self, requests: Sequence[ReplicaRequest]) -> None:
         """Insert requests before all others, in order of their numbers."""
-        self._waiting.extendleft(sorted(requests, key=lambda request: request.number, reverse=True))
+        self._requests.extendleft(sorted(requests, key=lambda r: r.number, reverse=True))
 
     def drop(self, requests: Sequence[ReplicaRequest]) -> None:
         """Remove requests."""
-        if requests and self._waiting:
+        if requests and self._requests:
             numbers = {request.number for request in requests}
-            self._waiting = deque(
-                request for request in self._waiting if request.number not in numbers
+            self._requests = deque(
+                request for request in self._requests if request.number not in numbers
             )
 
-    def renew(self) -> None:
+    def use_present_weights(self) -> None:
         """Let requests that accept newer weights wait for the present weights."""
-        for request in self._waiting:
-            if request.renews:
+        for request in self._requests:
+            if request.may_change_weights:
                 request.key = request.served.key
 
     def clear(self) -> list[ReplicaRequest]:
         """Remove and return all requests."""
-        requests, self._waiting = list(self._waiting), deque()
+        requests, self._requests = list(self._requests), deque()
         return requests
 
     def missing_weights(
@@ -172,15 +172,14 @@ class RequestQueue:
         for index, (key, served) in enumerate(weights.items()):
             if any(replica.key == key for replica in replicas):
                 continue
-            later = list(weights)[index + 1 :]
-            free = _find_free(replicas, needed_later=later, needed=weights)
+            later_keys = list(weights)[index + 1 :]
+            free = _find_free(replicas, needed_later=later_keys, needed=weights)
             if free is None:
                 return
             yield free, _require_unchanged(key, served)
-        waiting = list(self._waiting)
         for key, served in weights.items():
             num_replicas = sum(replica.key == key for replica in replicas)
-            count = sum(request.key == key for request in waiting)
+            count = sum(request.key == key for request in self._requests)
             while num_replicas < count and (
                 free := _find_free(replicas, needed_later=(), needed=weights)
             ):
@@ -191,21 +190,21 @@ class RequestQueue:
         self, replicas: Sequence[Replica]
     ) -> Iterator[tuple[Replica, list[ReplicaRequest]]]:
         """Yield (replica, requests) to send, with requests of one kind and distribution."""
-        ready: dict[Key, list[Replica]] = {}
+        ready_replicas: dict[Key, list[Replica]] = {}
         for key in self._weights():
-            with_weights = [replica for replica in replicas if replica.key == key]
-            if not with_weights:
-                break  # later weights wait until a replica is free for these
-            if all(replica.stage == "ready" for replica in with_weights):
-                ready[key] = with_weights
-        waiting, self._waiting = self._waiting, deque()
+            replicas_with_key = [replica for replica in replicas if replica.key == key]
+            if not replicas_with_key:
+                break  # later weights wait until a replica is free for this key
+            if all(replica.stage == "ready" for replica in replicas_with_key):
+                ready_replicas[key] = replicas_with_key
+        requests, self._requests = self._requests, deque()
         batches: dict[tuple[int, str, int], tuple[Replica, list[ReplicaRequest]]] = {}
         load = {replica.number: len(replica.pending) for replica in replicas}
-        for request in waiting:
-            if request.key not in ready:
-                self._waiting.append(request)
+        for request in requests:
+            if request.key not in ready_replicas:
+                self._requests.append(request)
                 continue
-            replica = min(ready[request.key], key=lambda member: load[member.number])
+            replica = min(ready_replicas[request.key], key=lambda member: load[member.number])
             load[replica.number] += 1
             batch_key = replica.number, request.kind, id(request.options)
             batches.setdefault(batch_key, (replica, []))[1].append(request)
@@ -213,7 +212,7 @@ class RequestQueue:
 
     def _weights(self) -> dict[Key, ServedWeights]:
         weights: dict[Key, ServedWeights] = {}
-        for request in self._waiting:
+        for request in self._requests:
             weights.setdefault(request.key, request.served)
         return weights
 
@@ -243,7 +242,7 @@ class ReplicaPool:
     """The replicas of equal settings, started at the first request; see ``samplers.base.Backend``.
 
     Args:
-        settings: of the replicas.
+        settings: settings of the replicas.
     """
 
     def __init__(self, settings: ReplicaSettings) -> None:
@@ -264,7 +263,7 @@ class ReplicaPool:
     def served(self, model: LanguageModel) -> ServedWeights:
         """Return the weights of a model for replicas."""
         with self._lock:
-            number, base = self._number_of(model), self._number_of(model.over or model)
+            number, base = self._number_of(model), self._number_of(model.shared_base or model)
             weights = self._served.get(number)
             if weights is None:
                 weights = self._served[number] = ServedWeights(model, number, base)
@@ -280,10 +279,10 @@ class ReplicaPool:
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield lists of (index of a request, its reply), as they are finished; see ``Backend``."""
         call = PendingCall()
-        hooks = [cast(PoolMember, batch.sampler).between for batch in batches]
+        hooks = [cast(PoolMember, batch.sampler).between_tokens for batch in batches]
         requests = reply_requests(batches, call, self._count)
         answers = self._wait_for(call, requests, tuple(dict.fromkeys(filter(None, hooks))))
-        next(answers)  # when this returns, all requests are queued and a close is noticed
+        next(answers)  # queues all requests; from here on a close drops them
         return answers
 
     def score(
@@ -293,13 +292,13 @@ class ReplicaPool:
         replies: Sequence[Sequence[Ids]],
         params: SamplingParams,
     ) -> list[FloatArray]:
-        """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
+        """Return the log-probabilities of whole replies; see ``samplers.base.ReplyScorer``."""
         call = PendingCall()
         requests = score_requests(served, prompts, replies, params, call, self._count)
         results = {
-            place: result
+            index: result
             for finished in self._wait_for(call, requests)
-            for place, result in finished
+            for index, result in finished
         }
         return sum_scores(results, replies)
 
@@ -307,14 +306,14 @@ class ReplicaPool:
         self,
         call: PendingCall,
         requests: Sequence[ReplicaRequest],
-        between: Sequence[Callable[[], None]] = (),
+        hooks: Sequence[Callable[[], None]] = (),
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield () once, when requests are queued, and then their results.
 
         Args:
-            call: of the requests.
+            call: the call of the requests.
             requests: the requests.
-            between: called while replies are awaited; weights may change in it.
+            hooks: called repeatedly until all replies are there; they may change weights.
         """
         num_waiting = len(requests)
         try:
@@ -323,7 +322,7 @@ class ReplicaPool:
             self._advance(0.0)
             yield ()
             while num_waiting:
-                for hook in between:
+                for hook in hooks:
                     hook()
                 self._advance(0.0 if call.results else POLL_SECONDS)
                 if call.error is not None:
@@ -352,11 +351,11 @@ class ReplicaPool:
                 self._start_replicas()
                 self._receive(seconds)
                 for replica in self.replicas:
-                    if timeout := replica.overdue():
-                        self._end_replica(replica, timeout)
-                self._queue.renew()
+                    if reason := replica.timeout_reason():
+                        self._end_replica(replica, reason)
+                self._queue.use_present_weights()
                 for replica in self.replicas:
-                    if replica.outdated and replica.served is not None:
+                    if replica.is_outdated and replica.served is not None:
                         replica.load(replica.served)
                 for replica, served in self._queue.missing_weights(self.replicas):
                     replica.load(served)
@@ -411,15 +410,15 @@ class ReplicaPool:
         request = replica.pending.get(number)
         if request is None:
             return
-        if replica.stage == "checking" and request.place != PROBE_INDEX:
+        if replica.stage == "checking" and request.index_in_call != PROBE_INDEX:
             replica.early_answers.append((number, answer))
             return
         del replica.pending[number]
         self._handle_answer(replica, request, answer)
-        if request.place == PROBE_INDEX and replica.stage == "ready":
+        if request.index_in_call == PROBE_INDEX and replica.stage == "ready":
             answers, replica.early_answers = replica.early_answers, []
-            for waiting in answers:
-                self._take_answer(replica, *waiting)
+            for early_answer in answers:
+                self._take_answer(replica, *early_answer)
 
     def _probe(self, replica: Replica) -> None:
         assert replica.served is not None, "it was told to load weights"
@@ -432,9 +431,9 @@ class ReplicaPool:
         if result is None:
             replica.pending[request.number] = request
             self._end_replica(replica, "sent an answer that cannot be read")
-        elif request.place != PROBE_INDEX:
-            request.call.results.append((request.place, result))
-        elif (difference := replica.judge(result.logprobs)) is None:
+        elif request.index_in_call != PROBE_INDEX:
+            request.call.results.append((request.index_in_call, result))
+        elif (difference := replica.compare_probe(result.logprobs)) is None:
             self.limits.note_passed_check(replica)
         else:
             self.limits.count_refusal(
@@ -442,20 +441,20 @@ class ReplicaPool:
             )
             self._end_replica(replica, "had wrong log-probabilities")
 
-    def _end_replica(self, replica: Replica, why: str) -> None:
-        self.limits.count_loss(replica, list(replica.pending.values()), why)
+    def _end_replica(self, replica: Replica, cause: str) -> None:
+        self.limits.count_loss(replica, list(replica.pending.values()), cause)
         self._queue.add_first(
-            [request for request in replica.end() if request.place != PROBE_INDEX]
+            [request for request in replica.end() if request.index_in_call != PROBE_INDEX]
         )
 
     def _fail_all(self, error: BaseException) -> None:
         reason = (
             error if isinstance(error, Exception) else RunError("Another call was interrupted.")
         )
-        waiting = self._queue.clear()
+        requests = self._queue.clear()
         for replica in self.replicas:
-            waiting += replica.end()
-        for request in waiting:
+            requests += replica.end()
+        for request in requests:
             request.call.error = reason
         self.limits.reset()
         self._failure_reasons.clear()

@@ -30,7 +30,7 @@ CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # create
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-LAST_MESSAGE_SECONDS = 1.0  # seconds after a process's end in which its messages may still arrive
+LAST_MESSAGE_SECONDS = 1.0  # wait for messages that a process sent before its end
 MAX_OUTPUT_CHARS = 600  # length of a replica's last output in an error
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
@@ -41,7 +41,7 @@ ReplicaMailbox = Mailbox[tuple[ChildProcess, bytes | None]]
 class ReplicaSettings:
     """Settings of replicas; samplers with equal settings share them. See ``vllm``."""
 
-    config: str  # of the network, as JSON
+    config: str  # configuration of the network, as JSON
     dtype: str
     context: int
     replicas: int
@@ -60,7 +60,7 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
     """Return the environment variables of a replica's process.
 
     Args:
-        threads: of the processor.
+        threads: number of processor threads.
         gpu: the only visible GPU; None: all GPUs that this process sees.
     """
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
@@ -104,7 +104,7 @@ class Replica:
 
     Attributes:
         stage: off, starting, loading weights, checking them, or ready.
-        key: key of the weights that it has, or will have when it is ready.
+        key: key of the weights that it has or is loading.
         pending: requests without an answer, by number.
         early_answers: answers that arrived during the check, and may come from wrong weights.
     """
@@ -167,9 +167,9 @@ class Replica:
                 self.number,
                 json.dumps(engine_settings).encode(),
                 self._mailbox,
-                command=lambda hear, say: [
+                command=lambda read_fd, write_fd: [
                     *(str(program), "-I", str(CHILD), str(ENGINE)),
-                    *(str(hear), str(say)),
+                    *(str(read_fd), str(write_fd)),
                 ],
                 environment=variables,
                 output=output.fileno(),
@@ -192,20 +192,20 @@ class Replica:
             self._loading_states = served.write(self._weights, self._loaded_states)
             digest = file_digest(self._weights)
         self._loaded_states = {}  # unknown until the replica confirms the weights
-        salt = weights_id(self.key)
-        self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
+        weights = {"path": str(self._weights), "digest": digest, "salt": weights_id(self.key)}
+        self.tell({"weights": weights})
         self._set_stage("loading")
-        self._expected = served.expected()  # now, before the model's weights can change
+        self._expected = served.expected()  # computed before the model's weights can change
 
     @property
-    def outdated(self) -> bool:
-        """Whether newer weights exist and all its pending replies may continue with them."""
+    def is_outdated(self) -> bool:
+        """Whether its model has newer weights and all pending replies may continue with them."""
         return (
             self.stage == "ready"
             and self.served is not None
             and self.served.key != self.key
             and bool(self.pending)
-            and all(request.renews for request in self.pending.values())
+            and all(request.may_change_weights for request in self.pending.values())
         )
 
     def check(self, request: ReplicaRequest) -> None:
@@ -215,8 +215,8 @@ class Replica:
         self.send([request])
         self._set_stage("checking")
 
-    def judge(self, logprobs: Sequence[float]) -> str | None:
-        """Set it to ready if log-probabilities match the learner's; else return the difference."""
+    def compare_probe(self, logprobs: Sequence[float]) -> str | None:
+        """Set the stage to ready if log-probabilities match the learner's; else return why not."""
         difference = describe_difference(logprobs, self._expected, self._settings.dtype)
         if difference is None:
             self._set_stage("ready")
@@ -239,13 +239,12 @@ class Replica:
         """Note that a message has arrived."""
         self._waiting_since = time.monotonic()
 
-    def overdue(self) -> str | None:
-        """Return which timeout has passed, as the end of a sentence; None if none has passed."""
+    def timeout_reason(self) -> str | None:
+        """Return which timeout has passed, as the end of a sentence; None: no timeout."""
         now = time.monotonic()
         seconds = now - self._waiting_since
-        if (
-            self.child is not None and self.child.has_ended()
-        ):  # but a child process may keep the pipe open
+        # a process may end while its own child keeps the pipe open
+        if self.child is not None and self.child.has_ended():
             self._ended_at = self._ended_at or now
             if now - self._ended_at > LAST_MESSAGE_SECONDS:
                 return "has ended"

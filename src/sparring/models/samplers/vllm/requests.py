@@ -22,9 +22,9 @@ EXTRA_LISTED = 16  # tokens listed in addition to top_k
 class PoolMember(Protocol):
     """A sampler of a pool."""
 
-    between: Callable[[], None] | None
+    between_tokens: Callable[[], None] | None
 
-    def ready(self, batch: SampleBatch) -> ServedWeights:
+    def weights_for(self, batch: SampleBatch) -> ServedWeights:
         """Return the weights that a batch is sampled with."""
         ...
 
@@ -44,32 +44,31 @@ class ReplicaRequest:
     """A request for a reply or for scores."""
 
     number: int  # unique in the pool
-    place: int  # index in its call
+    index_in_call: int
     call: PendingCall
     served: ServedWeights
     key: Key
-    kind: Literal["ask", "score"]
-    body: tuple[Any, ...]  # ids, and the seed or the first place to score
+    kind: Literal["ask", "score"]  # "ask": a reply
+    body: tuple[Any, ...]  # ids, then the seed of a reply or the first index to score
     options: Mapping[str, Any]
     version: int  # version of the weights at the time of the request
-    renews: bool  # whether the reply may continue with newer weights
-    lost: int = 0  # number of replicas that were lost while they worked on it
+    may_change_weights: bool  # whether the reply may continue with newer weights
+    num_lost_replicas: int = 0  # while they worked on this request
 
 
 def reply_requests(
     batches: Sequence[SampleBatch], call: PendingCall, numbers: Iterator[int]
 ) -> list[ReplicaRequest]:
-    """Return the requests of batches, with ``place`` from 0."""
+    """Return the requests of batches, with ``index_in_call`` from 0."""
     requests: list[ReplicaRequest] = []
     for batch in batches:
         member = cast(PoolMember, batch.sampler)
-        served, renews = member.ready(batch), member.between is not None
-        config = sampling_options(batch.params, batch.stop_ids, vocabulary_of(served.model))
+        served, has_hook = member.weights_for(batch), member.between_tokens is not None
+        options = sampling_options(batch.params, batch.stop_ids, vocabulary_of(served.model))
         for ids, stream, _ in batch.requests:
             body = ids, stream & (2**63 - 1)  # vLLM reads -1 as no seed
-            requests.append(
-                _build(next(numbers), len(requests), call, served, "ask", body, config, renews)
-            )
+            number, index = next(numbers), len(requests)
+            requests.append(_build(number, index, call, served, "ask", body, options, has_hook))
     return requests
 
 
@@ -81,14 +80,14 @@ def score_requests(
     call: PendingCall,
     numbers: Iterator[int],
 ) -> list[ReplicaRequest]:
-    """Return the requests for log-probabilities of whole replies, with ``place`` from 0."""
+    """Return the requests for log-probabilities of whole replies, with ``index_in_call`` from 0."""
     requests: list[ReplicaRequest] = []
-    config = distribution(params)
+    options = distribution(params)
     for prompt, group in zip(prompts, replies, strict=True):
         for reply in group:
             body = (*prompt, *reply), len(prompt)
             requests.append(
-                _build(next(numbers), len(requests), call, served, "score", body, config)
+                _build(next(numbers), len(requests), call, served, "score", body, options)
             )
     return requests
 
@@ -103,17 +102,16 @@ def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaReque
 
 def _build(
     number: int,
-    place: int,
+    index_in_call: int,
     call: PendingCall,
     served: ServedWeights,
     kind: Literal["ask", "score"],
     body: tuple[Any, ...],
     options: Mapping[str, Any],
-    renews: bool = False,
+    may_change_weights: bool = False,
 ) -> ReplicaRequest:
-    return ReplicaRequest(
-        number, place, call, served, served.key, kind, body, options, served.model.version, renews
-    )
+    fixed = number, index_in_call, call, served, served.key, kind, body, options
+    return ReplicaRequest(*fixed, served.model.version, may_change_weights)
 
 
 def sampling_options(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
@@ -143,7 +141,7 @@ def sum_scores(
     results: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]
 ) -> list[FloatArray]:
     """Return the log-probability of every reply, the sum over its tokens."""
-    sums = iter([math.fsum(results[place].logprobs) for place in range(len(results))])
+    sums = iter([math.fsum(results[index].logprobs) for index in range(len(results))])
     return [np.array([next(sums) for _ in group], dtype=np.float64) for group in replies]
 
 
@@ -173,8 +171,8 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
         return None
     length = len(result.ids)
     if request.kind == "score":
-        sequence, begin = request.body
-        length = len(sequence) - begin
+        sequence, first_index = request.body
+        length = len(sequence) - first_index
     elif not 0 < length <= request.options["max_new_tokens"]:
         return None
     if len(result.logprobs) != length:
@@ -184,7 +182,7 @@ def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult
         and all(token in support for token, support in zip(result.ids, result.support, strict=True))
     ):
         return None
-    if request.place != PROBE_INDEX and not all(
+    if request.index_in_call != PROBE_INDEX and not all(
         (math.isfinite(value) or (value == -math.inf and request.kind == "score"))
         for value in result.logprobs
     ):

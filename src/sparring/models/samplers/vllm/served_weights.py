@@ -19,7 +19,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.in_process import NO_PROBABILITIES, probe_of
 
 Key = tuple[int, int, int]  # number of the model, of its updates, and of changes besides updates
-State = tuple[Any, ...]  # of one tensor; equal states mean equal values
+State = tuple[Any, ...]  # identifies the values of a tensor: equal states mean equal values
 
 
 def weights_id(key: Key) -> str:
@@ -47,20 +47,20 @@ class NetworkTensor(NamedTuple):
 
     def value(self) -> Tensor:
         """Return the values, with adapters merged."""
-        merged = self.weight.detach()
+        value = self.weight.detach()
         if self.layer is not None:
             for adapter in self.layer.active_adapters:
-                merged = merged + self.layer.get_delta_weight(adapter).to(merged.dtype)
-        return merged.cpu().contiguous()
+                value = value + self.layer.get_delta_weight(adapter).to(value.dtype)
+        return value.cpu().contiguous()
 
 
 class ServedWeights:
-    """The present weights of a model, for replicas.
+    """The current weights of a model, for replicas.
 
     Args:
         model: the model.
         number: number of the model in its pool.
-        base: number of the model of the frozen weights.
+        base: number of the model that owns the frozen weights.
     """
 
     def __init__(self, model: LanguageModel, number: int, base: int) -> None:

@@ -10,7 +10,7 @@ whose class ``Engine`` has these attributes and methods:
                                         the keys and values of open replies
     tokens                              number of tokens of each open reply
     ask(number, ids, seed, options)     begin a reply
-    score(number, ids, begin, options)  begin to score ids[begin:], each id given those before it
+    score(number, ids, begin, options)  begin to score ids[begin:], each id given the ids before it
     drop(numbers)                       drop requests
     step()                              make one step; return [number, ids, logprobs, truncated]
                                         of finished requests
@@ -31,7 +31,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-ALIVE_SECONDS = 1.0  # between two messages while the engine works
+ALIVE_SECONDS = 1.0  # longest time between two messages while the engine works
 
 
 class WeightFileError(Exception):
@@ -51,7 +51,7 @@ class ReplicaServer:
         self._engine, self._inbox, self._outbox = engine, inbox, outbox
         self._last_sent = time.monotonic()
         self._salt = ""
-        self._runs: dict[int, list[list[Any]]] = {}  # of each reply: [first token, salt]
+        self._spans: dict[int, list[list[Any]]] = {}  # of each reply: [first token, salt]
         self._is_loaded = True  # False after a failed load, which may have changed some weights
 
     def serve(self) -> None:
@@ -67,7 +67,7 @@ class ReplicaServer:
                 continue
             answers = self._engine.step()
             if answers:
-                self.send({"done": [self._with_runs(answer) for answer in answers]})
+                self.send({"done": [self._with_spans(answer) for answer in answers]})
             elif time.monotonic() - self._last_sent > ALIVE_SECONDS:
                 self.send({"alive": True})
 
@@ -76,23 +76,23 @@ class ReplicaServer:
         self._outbox.send_bytes(json.dumps(message).encode())
         self._last_sent = time.monotonic()
 
-    def _with_runs(self, answer: list[Any]) -> list[Any]:
-        """Return an answer; to a reply, [first token, name of the weights] of each run is added."""
-        runs = self._runs.pop(answer[0], None)
-        return answer if runs is None else [*answer, runs]
+    def _with_spans(self, answer: list[Any]) -> list[Any]:
+        """Return an answer; a reply also gets [first token, name of the weights] of each span."""
+        spans = self._spans.pop(answer[0], None)
+        return answer if spans is None else [*answer, spans]
 
     def _take(self, message: dict[str, Any]) -> None:
         if "weights" in message:
             self.send(self._load(**message["weights"]))
         for request in message.get("ask", ()):
-            self._runs[request[0]] = [[0, self._salt]]
+            self._spans[request[0]] = [[0, self._salt]]
             self._engine.ask(*request, message["options"])
         for request in message.get("score", ()):
             self._engine.score(*request, message["options"])
         if "drop" in message:
             self._engine.drop(message["drop"])
             for number in message["drop"]:
-                self._runs.pop(number, None)
+                self._spans.pop(number, None)
 
     def _load(self, path: str, digest: str, salt: str) -> dict[str, Any]:
         """Load weights between two tokens, and return the answer.
@@ -100,13 +100,13 @@ class ReplicaServer:
         After a failure the engine makes no step until other weights are loaded.
         """
         try:
-            check(path, digest)
+            check_digest(path, digest)
             self._is_loaded, tokens = False, self._engine.tokens
             self._engine.load(path, salt)
             self._is_loaded, self._salt = True, salt
-            for number, runs in self._runs.items():
-                begin = tokens.get(number, 0)
-                self._runs[number] = [*(run for run in runs if run[0] < begin), [begin, salt]]
+            for number, spans in self._spans.items():
+                first = tokens.get(number, 0)
+                self._spans[number] = [*(span for span in spans if span[0] < first), [first, salt]]
         except Exception as error:
             # the pool writes the file again, and ends the run after several failures
             traceback.print_exc()
@@ -114,7 +114,7 @@ class ReplicaServer:
         return {"loaded": salt}
 
 
-def check(path: str, digest: str) -> None:
+def check_digest(path: str, digest: str) -> None:
     """Check that a file has the content that was written.
 
     Raises:
@@ -123,7 +123,7 @@ def check(path: str, digest: str) -> None:
     with open(path, "rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()
     if actual != digest:
-        raise WeightFileError(f"{path} has other content than was written")
+        raise WeightFileError(f"the content of {path} differs from what was written")
 
 
 def receive(pipe: Connection) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Engine:
         """Load the weights of a file; open replies continue after their contexts are recomputed.
 
         Args:
-            path: of the file.
+            path: the file.
             salt: name of the weights, so that cached keys and values of other weights never match.
         """
         call = self._engine.collective_rpc
@@ -225,7 +225,7 @@ class Engine:
             self.tokens.pop(number, None)
 
     def step(self) -> list[list[Any]]:
-        """Make one step; return [number, ids, logprobs, truncated, supports] of each finished."""
+        """Make one step; return [number, ids, logprobs, truncated, supports] of finished ones."""
         answers: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)

@@ -79,9 +79,9 @@ def oracles_for(
     """
     if spec is not None:
         return _requested_oracle(spec, games)
-    chosen = {game.name: choose_oracle(game, configured.get(game.name)) for game in games}
-    notes = [note for _, note in chosen.values() if note]
-    return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
+    pairs = {game.name: choose_oracle(game, configured.get(game.name)) for game in games}
+    notes = [note for _, note in pairs.values() if note]
+    return {name: oracle for name, (oracle, _) in pairs.items() if oracle is not None}, notes
 
 
 def _requested_oracle(
@@ -128,7 +128,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
         ),
     ):
         oracle = OracleSpec(name, options).make()
-        reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
+        reason = (_cfr_hindrance(game) if name == "cfr" else "") or hindrance(oracle, game)
         if not reason:
             return oracle, ""
         reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
@@ -141,7 +141,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
     )
 
 
-def _unsolvable(game: Environment) -> str:
+def _cfr_hindrance(game: Environment) -> str:
     if game.num_seats == 1 or (game.num_seats == 2 and game.zero_sum):
         return ""
     return "its average policy is an equilibrium only for one seat or two opposed ones"

@@ -104,7 +104,7 @@ def option_values(suite: str, index: int, row: Any) -> tuple[str, list[Any]] | N
             f"rows have equal names; {EXAMPLE}."
         )
     if isinstance(row.get("options"), Mapping) and option in row["options"]:
-        raise ConfigError(f"{key}: the option {option!r} is under options as well; write it once.")
+        raise ConfigError(f"{key}: the option {option!r} is also under options; write it once.")
     return str(option), values
 
 
@@ -126,7 +126,7 @@ class _Entry(Strict):
 
     name: str = Field(description="the plug-in's name")
     options: dict[str, Any] = Field(
-        default_factory=dict, description="its options; they may stand beside the name as well"
+        default_factory=dict, description="its options, which may also be written beside the name"
     )
 
     @model_validator(mode="before")
@@ -137,14 +137,14 @@ class _Entry(Strict):
             return {"name": name, "options": options}
         if not isinstance(data, dict) or not isinstance(data.get("options", {}), dict):
             return data
-        beside = {key: value for key, value in data.items() if key not in ("name", "options")}
-        repeated = sorted(beside.keys() & data.get("options", {}).keys())
+        inline = {key: value for key, value in data.items() if key not in ("name", "options")}
+        repeated = sorted(inline.keys() & data.get("options", {}).keys())
         if repeated:
             raise ValueError(
                 f"the option {repeated[0]} is both beside the name and under options; write it once"
             )
         name_entry = {key: data[key] for key in ("name",) if key in data}
-        return {**name_entry, "options": {**data.get("options", {}), **beside}}
+        return {**name_entry, "options": {**data.get("options", {}), **inline}}
 
 
 class OpponentEntry(_Entry):
@@ -310,9 +310,9 @@ def check_suite(name: str, data: Any) -> Suite:
     try:
         suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
-            expanded
+            expanded_row
             for row, option in zip(suite.rows, option_ranges, strict=True)
-            for expanded in _rows(row, option)
+            for expanded_row in _rows(row, option)
         ]
         suite = Suite(summary=suite.summary, rows=rows)
     except ValidationError as error:
@@ -387,10 +387,10 @@ def with_opponents(
     games_with_opponents: set[tuple[str, str]] = set()
     for row in suite.rows:
         options = {"style": style_of[row.name], **row.options}
-        changed = row.model_copy(
+        new_row = row.model_copy(
             update={"options": options, "games_per_seat": games or row.games_per_seat}
         )
-        rows.append(changed)
+        rows.append(new_row)
         game = (row.game, str(sorted(row.options.items())))
         if row.kind == "match" and game not in games_with_opponents:
             games_with_opponents.add(game)
@@ -402,7 +402,7 @@ def with_opponents(
                     [*suite.rows, *rows],
                 )
                 rows.append(
-                    changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
+                    new_row.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
                 )
     return suite.model_copy(update={"rows": rows})
 
@@ -418,16 +418,16 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
         ConfigError: the oracle can judge none of these rows, or no row lacks an oracle.
     """
     oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
-    unjudged = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
-    if not unjudged:
+    targets = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not targets:
         raise ConfigError(
             f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
             "leave --oracle out."
         )
-    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in unjudged}
+    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in targets}
     if all(reasons.values()):
         text = "; ".join(
-            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in unjudged}.values()
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in targets}.values()
         )
         raise ConfigError(
             f"--oracle {spec.name} can judge none of the rows that have no oracle: {text}."
@@ -495,7 +495,7 @@ def _illegal(counts: Tally, level: float) -> Interval:
 
 
 def add_tallies(tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of tallies, judged if all of them are."""
+    """Return the sum of tallies; it has verdicts if all of them have verdicts."""
     parts = list(tallies)
     sums: Tally = {
         key: sum(part[key] for part in parts)
@@ -625,7 +625,7 @@ GAMES_PER_PIECE = 50
 
 
 class SuitePiece(NamedTuple):
-    """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; none if exact."""
+    """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; exact rows: 0 games."""
 
     row: int  # index of the row in its suite
     seat: int
@@ -640,10 +640,10 @@ class SuitePiece(NamedTuple):
 
 def starts_of(row: SuiteRow, game: Environment, training: SeenInitialStates) -> Starts | None:
     """Return the initial states of a row after this training; None if seen ones are missing."""
-    sets = measured_starts(game, training)
+    start_sets = measured_starts(game, training)
     if row.starts == "unseen" or row.kind == "exact":
-        return sets[0]
-    return next((starts for starts in sets if starts.label == "seen"), None)
+        return start_sets[0]
+    return next((starts for starts in start_sets if starts.label == "seen"), None)
 
 
 def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, list[Label]]:
@@ -654,12 +654,12 @@ def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, 
     rows: list[SuiteRow] = []
     labels: list[Label] = []
     for row in suite.rows:
-        sets = (
+        start_sets = (
             (all_starts(row.make_game()),)
             if row.kind == "exact"
             else measured_starts(row.make_game(), training)
         )
-        for starts in sets:
+        for starts in start_sets:
             changes = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
             rows.append(row.model_copy(update=changes) if starts.label == "seen" else row)
             labels.append(starts.label)
@@ -671,11 +671,11 @@ def pieces_of(row_index: int, row: SuiteRow, game: Environment) -> list[SuitePie
     if row.kind == "exact":
         return [SuitePiece(row_index, 0, 0, 0)]
     seats = game.num_seats if row.kind == "match" else 1
-    begins = range(0, row.games_per_seat, GAMES_PER_PIECE)
+    first_games = range(0, row.games_per_seat, GAMES_PER_PIECE)
     return [
         SuitePiece(row_index, seat, begin, min(GAMES_PER_PIECE, row.games_per_seat - begin))
         for seat in range(seats)
-        for begin in begins
+        for begin in first_games
     ]
 
 

@@ -16,7 +16,7 @@ from sparring.measure.matches import outcome, succeeded
 from sparring.play.replay import replay
 
 MAX_ACTIONS = 30  # with more legal actions, a turn's probabilities are not computed
-MAX_EPISODE_ACTIONS = 600  # the same for all turns of an episode together
+MAX_EPISODE_ACTIONS = 600  # largest sum of legal actions over an episode's computed turns
 SHARES = 4  # number of probabilities that are shown per turn, largest first
 
 
@@ -31,8 +31,8 @@ def ending_text(game: Environment, episode: Episode, seat: int) -> str:
     state = replay(game, episode)[-1]
     if episode.turns[-1].action is not None:
         state.apply(episode.turns[-1].action)
-    worded_game = for_people(game)
-    parts = (seen_by(worded_game, state, seat), revealed_by(worded_game, state))
+    full_style_game = for_people(game)
+    parts = (seen_by(full_style_game, state, seat), revealed_by(full_style_game, state))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -50,7 +50,7 @@ def training_of_arms():
         row["arm"]: f"`{row['trained by'].removeprefix('sparring train ')}` at {row['trained at']}"
         for row in rows("vpr-transfer")
     }
-    return "; ".join(f"{arm} by {how}" for arm, how in arms.items()) + "."
+    return "; ".join(f"{arm} by {training}" for arm, training in arms.items()) + "."
 
 
 def walks():

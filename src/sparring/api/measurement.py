@@ -486,10 +486,10 @@ def _choose_best_of(
 
 
 def _unknown_word_notes(
-    games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
+    games: Sequence[Environment], unknown_words_of: Callable[[Environment], Sequence[str]]
 ) -> list[str]:
     return [
         f"{game.name}: {len(words)} words are unknown to the model and read as <unknown>."
         for game in games
-        if (words := unknown(game))
+        if (words := unknown_words_of(game))
     ]

@@ -144,11 +144,13 @@ class Terms:
             fields["index"] = torch.arange(len(turn), device=mask.device)
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
-    def _draw_uniform(self, like: Tensor) -> Tensor:
+    def _draw_uniform(self, tensor: Tensor) -> Tensor:
         """Return numbers in [0, 1), [M]; the n-th call returns equal numbers in every process."""
         self.calls += 1
-        draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
-        return torch.from_numpy(draws).to(like.device, like.dtype)
+        draws = (
+            Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(tensor))
+        )
+        return torch.from_numpy(draws).to(tensor.device, tensor.dtype)
 
     def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> CombinedLosses:
         """Return the weighted sum of the losses.

@@ -346,18 +346,18 @@ class _WeightedEdges:
         self.weights.append(weight)
 
     def sum_by_attempt(
-        self, reached: FloatArray, num_attempts: int, share: FloatArray | float = 1.0
+        self, reach: FloatArray, num_attempts: int, share: FloatArray | float = 1.0
     ) -> FloatArray:
         """Return the sums by attempt, [N, K].
 
         Args:
-            reached: the policy's probability of each edge; the last entry is 1.
+            reach: the policy's probability of each edge; the last entry is 1.
             num_attempts: N.
             share: factor of each weight.
         """
         weights = np.array(self.weights)
         sums = np.zeros((num_attempts, weights.shape[1]))
-        np.add.at(sums, self.attempts, (reached[self.edges] * share)[:, None] * weights)
+        np.add.at(sums, self.attempts, (reach[self.edges] * share)[:, None] * weights)
         return sums
 
 
@@ -373,11 +373,8 @@ class _ReturnWalk:
         self.teams = tuple(teams_of(rules))
         self.queries: list[Query] = []
         self.num_edges = 0
-        self.decisions, self.ends, self.attempt_starts = (
-            _WeightedEdges(),
-            _WeightedEdges(),
-            _WeightedEdges(),
-        )
+        self.decisions, self.ends = _WeightedEdges(), _WeightedEdges()
+        self.attempt_starts = _WeightedEdges()
 
     def run(self, num_opponents: int) -> None:
         """Visit every conversation, depth first."""

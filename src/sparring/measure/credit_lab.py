@@ -706,8 +706,8 @@ class CreditLab:
             and estimator.plugin.declarations.CRITIC == "contribution"
         ):
             episodes = episodes.with_contributions()
-        judged = judgements_of(estimator, episodes)
-        return episodes.with_judgements(judged) if judged else episodes
+        judgements = judgements_of(estimator, episodes)
+        return episodes.with_judgements(judgements) if judgements else episodes
 
     @cached_property
     def playout_turns(self) -> LabEpisodes:
@@ -727,11 +727,8 @@ class CreditLab:
         if seat is not None:
             is_of_seat = self.policy.seats == seat
             is_slot_of_seat = is_of_seat[layout.parameter]
-            exact, gradients, controls = (
-                exact * is_of_seat,
-                gradients * is_slot_of_seat,
-                controls * is_slot_of_seat,
-            )
+            exact = exact * is_of_seat
+            gradients, controls = gradients * is_slot_of_seat, controls * is_slot_of_seat
         plain = GradientProducts.of(layout, gradients, exact)
         return figures(
             plain, paired_products(layout, gradients, exact, controls, self.expectations)

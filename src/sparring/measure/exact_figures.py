@@ -235,10 +235,12 @@ def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixtur
     policies = [query_policy(scorer, info_states) for scorer in scorers]
     illegal = np.array([row for _, row in policies])
     profiles = [profile for profile, _ in policies]
-    values, reached = _values_over_draws(info_states, len(teams), side, profiles, weights, illegal)
+    values, illegal_share = _values_over_draws(
+        info_states, len(teams), side, profiles, weights, illegal
+    )
     figures = {
         f"illegal_mass/{name}": _mean_illegal_mass(weights, side, illegal),
-        f"illegal_mass_reached/{name}": reached,
+        f"illegal_mass_reached/{name}": illegal_share,
     }
     note = (
         f"{name}: no NashConv of a mixture, because the seats of a team share its draw, so no "

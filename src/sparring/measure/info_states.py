@@ -26,10 +26,7 @@ from sparring.environments.history_tree import tree_of
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 
 MASS_TOLERANCE = 1e-3
-"""Largest excess over 1 of the sum of the legal actions' probabilities.
-
-Log-probabilities in float32 are not exact.
-"""
+"""Largest excess over 1 of the legal actions' total probability, as float32 is not exact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

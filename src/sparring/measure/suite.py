@@ -279,10 +279,8 @@ def load_suite(name: str) -> tuple[str, Suite]:
     if path.suffix in (".yaml", ".yml"):
         text, short_name = read_text(path, f"Suite {name!r}"), path.stem
     elif name in suite_names():
-        text, short_name = (
-            (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"),
-            name,
-        )
+        path_in_package = resources.files("sparring") / "suites" / f"{name}.yaml"
+        text, short_name = path_in_package.read_text(encoding="utf-8"), name
     else:
         raise UnknownNameError(
             "suite", name, suite_names(), "The path of a YAML file is also accepted."
@@ -544,9 +542,9 @@ def figures(
         )
         result["success"] = as_data(wilson_interval(num_successes, games, level=level))
     if row.oracle is not None:
-        judged = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
-        result |= {name: as_data(interval) for name, interval in judged.intervals.items()}
-        result["oracle"] = judged.facts
+        judged_regret = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
+        result |= {name: as_data(interval) for name, interval in judged_regret.intervals.items()}
+        result["oracle"] = judged_regret.facts
     return result
 
 

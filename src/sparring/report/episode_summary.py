@@ -78,10 +78,8 @@ def move_lines(
         name: name of the policy in ``episode.agents``.
         display_names: displayed names of the agents, by their names in the episode.
     """
-    probability_texts, action_names = (
-        policy_probabilities(game, episode, policy, name),
-        _names(episode, display_names),
-    )
+    probability_texts = policy_probabilities(game, episode, policy, name)
+    player_names = _names(episode, display_names)
     lines, illegal_turns = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
@@ -89,7 +87,7 @@ def move_lines(
         if turn.action is not None:
             note = f"    [{probability_texts[number]}]" if number in probability_texts else ""
             action = turn.action + _illegal_note(illegal_turns)
-            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{note}")
+            lines.append(f"{len(lines) + 1:>4}  {player_names[turn.seat]}  {action}{note}")
             illegal_turns = []
     return lines
 

@@ -53,12 +53,12 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
         return ""
     players_idle, learner_idle_share = timing["workers_idle"], learner_idle(timing)
     lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
-    lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
+    num_lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
     limit = bottleneck(players_idle, learner_idle_share)[0]
     text = (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players_idle:.0%}, "
         f"learner {learner_idle_share:.0%}  limit: {limit}"
-        f"{f'  {lost:.0f} lost' if lost else ''}"
+        f"{f'  {num_lost:.0f} lost' if num_lost else ''}"
     )
     episode_counts = count_by_state(metrics)
     if not episode_counts:

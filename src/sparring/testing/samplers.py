@@ -58,16 +58,20 @@ def check_sampler(
     replies = _replies(sampler, openings, in_order, len(openings), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
-    later = [_add_turn(*pair, root, vocabulary) for pair in zip(openings, replies, strict=True)]
-    later_replies = _replies(sampler, later, in_order, len(later), stop_ids)
+    follow_ups = [
+        _add_turn(*pair, root, vocabulary) for pair in zip(openings, replies, strict=True)
+    ]
+    later_replies = _replies(sampler, follow_ups, in_order, len(follow_ups), stop_ids)
     shuffled = sorted(in_order, key=lambda index: root.child("order").integer(index, 1 << 30))
     for size in BATCH_SIZES:
         for order in (in_order, shuffled):
             other, order_name = make(), "another" if order is shuffled else "the same"
             case = f"requests in {order_name} order, {size} per call"
             _compare(sampler, replies, _replies(other, openings, order, size, stop_ids), case)
-            _compare(sampler, later_replies, _replies(other, later, order, size, stop_ids), case)
-            other_replies = _replies(make(), later, order, size, stop_ids)
+            _compare(
+                sampler, later_replies, _replies(other, follow_ups, order, size, stop_ids), case
+            )
+            other_replies = _replies(make(), follow_ups, order, size, stop_ids)
             _compare(sampler, later_replies, other_replies, f"a new sampler and {case}")
     _check_scores(sampler, openings, replies)
     _check_length(sampler, stop_ids)
@@ -119,8 +123,8 @@ def check_backend(
                 for index, results in zip(indices, all_results, strict=True):
                     _compare(samplers[index], expected[index], results, "other samplers")
         all_requests = [
-            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
-            for both in zip(all_requests, expected, strict=True)
+            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*batches, strict=True)]
+            for batches in zip(all_requests, expected, strict=True)
         ]
     answers = _sample_all(
         [samplers[0], samplers[1], samplers[0]], [all_requests[0], [], all_requests[0]], stop_ids

@@ -54,7 +54,7 @@ def collect() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     texts = {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for path in generate.written_pages()
+        for path in generate.committed_pages()
     }
     texts |= generate.reference_pages()
     for name, text in texts.items():

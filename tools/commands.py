@@ -97,13 +97,16 @@ def words(text: str) -> tuple[str, ...]:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages whose commands are run: the README first, then in the order of a reader."""
-    named = [root / name for name in ("README.md", "docs/quickstart.md", "CONTRIBUTING.md")]
+    first_pages = [root / name for name in ("README.md", "docs/quickstart.md", "CONTRIBUTING.md")]
     folders = [(root / "docs").rglob("*.md"), (root / "studies").glob("*/page.md")]
-    others = [*map(sorted, folders), sorted((root / "benchmarks").glob("*.md"))]
-    return [*named, *(page for names_of in others for page in names_of if page not in named)]
+    other_pages = [*map(sorted, folders), sorted((root / "benchmarks").glob("*.md"))]
+    return [
+        *first_pages,
+        *(page for names_of in other_pages for page in names_of if page not in first_pages),
+    ]
 
 
-def documented(root: Path = ROOT) -> list[Command]:
+def commands_in_pages(root: Path = ROOT) -> list[Command]:
     """Return the commands of all pages in their order; one that a page repeats is named once."""
     commands: dict[tuple[str, ...], Command] = {}
     for page in pages(root):
@@ -195,11 +198,13 @@ def in_groups(
     groups: list[tuple[set[str], list[int]]] = []  # runs and files, and numbers of rows
     for number, (_, entry) in enumerate(rows):
         line = entry.line(small=small)
-        named = named_paths(line)
-        joined = [group for group in groups if group[0] & named]
-        paths = (named | default_paths(line)).union(*(earlier for earlier, _ in joined))
-        numbers = sorted([number, *(earlier for _, group in joined for earlier in group)])
-        groups = [*(group for group in groups if group not in joined), (paths, numbers)]
+        paths_in_line = named_paths(line)
+        connected_groups = [group for group in groups if group[0] & paths_in_line]
+        paths = (paths_in_line | default_paths(line)).union(
+            *(earlier for earlier, _ in connected_groups)
+        )
+        numbers = sorted([number, *(earlier for _, group in connected_groups for earlier in group)])
+        groups = [*(group for group in groups if group not in connected_groups), (paths, numbers)]
     return [[rows[number] for number in numbers] for _, numbers in groups]
 
 
@@ -219,24 +224,26 @@ def default_paths(line: str) -> set[str]:
 
 def unknown(commands: Iterable[Command], entries: Iterable[Entry]) -> list[Command]:
     """Return the documented commands that the table lacks, each once."""
-    known = {words(entry.command) for entry in entries}
-    return list({command.key: command for command in commands if command.key not in known}.values())
+    keys_in_table = {words(entry.command) for entry in entries}
+    return list(
+        {command.key: command for command in commands if command.key not in keys_in_table}.values()
+    )
 
 
 def stale(commands: Iterable[Command], entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries whose command no page has any more."""
-    had = {command.key for command in commands}
-    return [entry for entry in entries if words(entry.command) not in had]
+    keys_in_pages = {command.key for command in commands}
+    return [entry for entry in entries if words(entry.command) not in keys_in_pages]
 
 
 def suggestion(command: Command) -> str:
     """Return an entry for a command, as lines of the table."""
-    known = (more for start, more in SMALL.items() if command.text.startswith(start))
-    row = {"command": command.text, "add": next(known, "")}
+    additions = (addition for start, addition in SMALL.items() if command.text.startswith(start))
+    row = {"command": command.text, "add": next(additions, "")}
     return yaml.safe_dump([row], sort_keys=False, width=10_000)
 
 
-def complaint(commands: list[Command], entries: list[Entry]) -> str:
+def table_problems(commands: list[Command], entries: list[Entry]) -> str:
     """Return what is wrong with the table and the lines that mend it; "" where it is right."""
     lines = []
     for command in unknown(commands, entries):
@@ -258,7 +265,7 @@ def complaint(commands: list[Command], entries: list[Entry]) -> str:
 
 def main() -> None:
     """Print what the table lacks, and fail if it lacks anything."""
-    sys.exit(complaint(documented(), read_table()) or None)
+    sys.exit(table_problems(commands_in_pages(), read_table()) or None)
 
 
 if __name__ == "__main__":

@@ -95,30 +95,32 @@ def test_texts() -> dict[str, str]:
 def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     """Return how a plug-in is tested: by files about it, else by files that use it."""
     text = inspect.getdoc(plugin.function) or ""
-    claimed = set(re.findall(r"tests/\S+?\.py", text))
+    named_files = set(re.findall(r"tests/\S+?\.py", text))
     name, package = plugin.name, package_of(plugin.slot).removeprefix("sparring.")
-    own_tests = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
-    about = {
-        path for path in tests if path.endswith(own_tests[0]) or path.startswith(own_tests[1])
-    } | (claimed & tests.keys())
-    if about:
-        return files(about)
+    name_patterns = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
+    test_files = {
+        path
+        for path in tests
+        if path.endswith(name_patterns[0]) or path.startswith(name_patterns[1])
+    } | (named_files & tests.keys())
+    if test_files:
+        return files(test_files)
     users = {
         path
         for path, source in tests.items()
-        if {(plugin.slot, name), (package, name)} & mentioned(source)
+        if {(plugin.slot, name), (package, name)} & plugins_in(source)
     }
     return f"used in {files(users)}" if users else "none"
 
 
 @cache
-def mentioned(source: str) -> set[tuple[str, str]]:
+def plugins_in(source: str) -> set[tuple[str, str]]:
     """Return the slots and names of plug-ins that a test file binds or imports."""
-    bound = re.findall(r'"([\w.]+)", (?="(\w+)")', source)
-    standard = re.findall(r"sparring\.([\w.]+)\.standard import (\w+)", source)
+    bound_plugins = re.findall(r'"([\w.]+)", (?="(\w+)")', source)
+    standard_plugins = re.findall(r"sparring\.([\w.]+)\.standard import (\w+)", source)
     return {
-        *bound,
-        *standard,
+        *bound_plugins,
+        *standard_plugins,
         *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source),
         *re.findall(r"sparring\.([\w.]+) import (\w+)", source),
     }
@@ -132,7 +134,7 @@ def files(names: set[str]) -> str:
 def environments_page() -> str:
     """Return the page of all environments."""
     rows = [("environment", "seats", "hidden information", "payoffs", "solver", "recipes", "tests")]
-    trained = {
+    games_of_recipe = {
         name: {game["name"] for game in load_recipe(name)["environments"]}
         for name in recipe_names()
     }
@@ -142,19 +144,19 @@ def environments_page() -> str:
         payoffs = (
             "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
         )
-        golden = (
+        golden_note = (
             ", golden playthrough"
             if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists()
             else ""
         )
-        using = sorted(
-            (recipe for recipe in trained if name in trained[recipe]),
+        recipes_of_game = sorted(
+            (recipe for recipe in games_of_recipe if name in games_of_recipe[recipe]),
             key=lambda recipe: (recipe.count("/"), recipe),
         )
-        recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (
-            f" and {len(using) - 3} more" if len(using) > 3 else ""
+        recipes = ", ".join(f"`{recipe}`" for recipe in recipes_of_game[:3]) + (
+            f" and {len(recipes_of_game) - 3} more" if len(recipes_of_game) > 3 else ""
         )
-        tested = status(registry.load("environments", name), test_texts()) + golden
+        test_status = status(registry.load("environments", name), test_texts()) + golden_note
         rows.append(
             (
                 f"[`{name}`](methods/environments-{name}.md)",
@@ -163,7 +165,7 @@ def environments_page() -> str:
                 payoffs,
                 solver_of(name),
                 recipes or "-",
-                tested,
+                test_status,
             )
         )
     intro = [
@@ -232,16 +234,18 @@ def pages() -> dict[Path, str]:
     """Return every committed page with generated parts, and its text."""
     texts = {SELF_PLAY: self_play.page(measured.results("self-play"))}
     texts |= {
-        ROOT / name: draw() for name, draw in measured.made().items() if name.endswith(".svg")
+        ROOT / name: draw()
+        for name, draw in measured.marker_functions().items()
+        if name.endswith(".svg")
     }
-    for page in written_pages():
+    for page in committed_pages():
         text = texts.get(page) or page.read_text(encoding="utf-8")
         if "<!-- table: " in text or "<!-- figure: " in text:
-            texts[page] = measured.filled(text, measured.made())
+            texts[page] = measured.fill_markers(text, measured.marker_functions())
     return texts
 
 
-def written_pages() -> list[Path]:
+def committed_pages() -> list[Path]:
     """Return every committed page of the project."""
     patterns = ("*.md", "docs/*.md", "studies/*/page.md", "studies/log/*.md", "benchmarks/*.md")
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern))

@@ -43,11 +43,11 @@ __all__ = [
     "Row",
     "clip_interval",
     "document",
-    "filled",
+    "fill_markers",
     "interval",
     "interval_text",
-    "made",
     "markdown",
+    "marker_functions",
     "marks",
     "paired_difference",
     "results",
@@ -99,7 +99,7 @@ def source(name: str) -> str:
 
 
 @cache
-def made(folder: Path = ROOT / "tools" / "tables") -> dict[str, Callable[[], str]]:
+def marker_functions(folder: Path = ROOT / "tools" / "tables") -> dict[str, Callable[[], str]]:
     """Return the functions of all modules in a folder, by the names of their markers.
 
     Raises:
@@ -112,15 +112,15 @@ def made(folder: Path = ROOT / "tools" / "tables") -> dict[str, Callable[[], str
             raise ValueError(f"{path} cannot be loaded.")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        if twice := tables.keys() & module.MARKERS.keys():
+        if repeated_names := tables.keys() & module.MARKERS.keys():
             raise ValueError(
-                f"{path.name} gives {', '.join(sorted(twice))}; another module of {folder} does too."
+                f"{path.name} gives {', '.join(sorted(repeated_names))}; another module of {folder} does too."
             )
         tables |= module.MARKERS
     return tables
 
 
-def filled(text: str, functions: dict[str, Callable[[], str]]) -> str:
+def fill_markers(text: str, functions: dict[str, Callable[[], str]]) -> str:
     """Return a page with what stands between its markers written anew.
 
     Raises:
@@ -128,8 +128,8 @@ def filled(text: str, functions: dict[str, Callable[[], str]]) -> str:
     """
 
     def part(match: re.Match[str]) -> str:
-        kind, name, old = match.groups()
-        if name not in functions or "<!-- table:" in old or "<!-- figure:" in old:
+        kind, name, old_text = match.groups()
+        if name not in functions or "<!-- table:" in old_text or "<!-- figure:" in old_text:
             raise ValueError(
                 f"<!-- {kind}: {name} --> has no <!-- end -->, or tools/tables has no '{name}'."
             )

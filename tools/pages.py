@@ -82,9 +82,13 @@ def table(*rows: tuple[str, ...]) -> list[str]:
 def prose(text: str) -> str:
     """Return docstring text as Markdown: ``code`` becomes `code`, and nothing else turns into markup."""
     parts = re.split(r"(``.+?``|`[^`]+`)", text)
-    plain = [re.sub(r"\*|<(?=[A-Za-z/!?])|\b_\B|\B_\b", r"\\\g<0>", part) for part in parts[::2]]
-    code = [f"`{part.strip('`')}`" for part in parts[1::2]]
-    return "".join(part for pair in zip(plain, [*code, ""], strict=True) for part in pair)
+    plain_parts = [
+        re.sub(r"\*|<(?=[A-Za-z/!?])|\b_\B|\B_\b", r"\\\g<0>", part) for part in parts[::2]
+    ]
+    code_parts = [f"`{part.strip('`')}`" for part in parts[1::2]]
+    return "".join(
+        part for pair in zip(plain_parts, [*code_parts, ""], strict=True) for part in pair
+    )
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -118,7 +122,7 @@ def mathematics(text: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def described_options(arguments: str) -> dict[str, str]:
+def option_meanings(arguments: str) -> dict[str, str]:
     """Return option -> what it means from the lines of an "Args" section."""
     entries = re.findall(r"^(\w+): (.*(?:\n[ \t]+.*)*)", arguments, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -141,35 +145,35 @@ def type_text(hint: Any) -> str:
 
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
-    place = f"src/{plugin.module.__name__.replace('.', '/')}{'/__init__.py' if hasattr(plugin.module, '__path__') else '.py'}"
+    path = f"src/{plugin.module.__name__.replace('.', '/')}{'/__init__.py' if hasattr(plugin.module, '__path__') else '.py'}"
     head = [
         f"# {plugin.name}",
         "",
-        f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})",
+        f"*{registry.SLOTS[plugin.slot]}* · [`{path}`](../../{path})",
         "",
     ]
-    between = [
+    middle_lines = [
         *exact_bias(plugin),
         *(game_section(plugin.name) if plugin.slot == "environments" else []),
         *solved_games(plugin),
     ]
-    lines = [*head, *described_lines(plugin, between)]
+    lines = [*head, *docstring_lines(plugin, middle_lines)]
     lines += solver_section(plugin.name) if plugin.slot == "environments" else []
     return "\n".join(lines).rstrip() + "\n"
 
 
-def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
+def docstring_lines(plugin: registry.Plugin, middle_lines: list[str]) -> list[str]:
     """Return a docstring under headings, then these lines, then tables of options and presets."""
     parts = sections(inspect.getdoc(plugin.function) or "")
     lines = [prose(parts.pop(""))]
-    described = described_options(parts.pop("Args", ""))
+    meanings = option_meanings(parts.pop("Args", ""))
     for heading, text in parts.items():
         content = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
         if heading == "Mathematics":
             content = mathematics(text)
         if heading == "Raises":
             content = "; ".join(
-                f"`{name}`: {prose(why)}" for name, why in described_options(text).items()
+                f"`{name}`: {prose(why)}" for name, why in option_meanings(text).items()
             )
         if heading == "Verified by":
             content = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
@@ -177,17 +181,17 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
             "",
             f"**{heading}.**{NEW_PARAGRAPH if content.startswith(('```', '- ')) else ' '}{content}",
         ]
-    lines += between
+    lines += middle_lines
     hints = typing.get_type_hints(plugin.function)
     rows = [
         (
             f"`{name}`",
             type_text(hints[name]),
-            "required" if p.default is p.empty else f"`{p.default!r}`",
-            prose(described.get(name, "")),
+            "required" if parameter.default is parameter.empty else f"`{parameter.default!r}`",
+            prose(meanings.get(name, "")),
         )
-        for name, p in plugin.options.items()
-        if not callable(p.default) or p.default is p.empty
+        for name, parameter in plugin.options.items()
+        if not callable(parameter.default) or parameter.default is parameter.empty
     ]
     lines += ["", *table(("option", "type", "default", "what"), *rows)] if rows else []
     presets = [
@@ -203,9 +207,9 @@ def solver_section(name: str) -> list[str]:
     solver = load_part("environments", name, "solver")
     if solver is None:
         return []
-    place, oracle = f"src/sparring/environments/{name}/solver.py", solver.module.ORACLE
-    link = f"[`{place}`](../../{place}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
-    return ["", "## Solver", "", link, "", *described_lines(solver, [])]
+    path, oracle = f"src/sparring/environments/{name}/solver.py", solver.module.ORACLE
+    link = f"[`{path}`](../../{path}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
+    return ["", "## Solver", "", link, "", *docstring_lines(solver, [])]
 
 
 def solved_games(plugin: registry.Plugin) -> list[str]:
@@ -219,7 +223,7 @@ def game_section(name: str) -> list[str]:
     """Return the rules of a game, its exact values, the recipes that train on it, and a sample play."""
     if is_open(make_game(name)):
         return open_section(name)
-    play, exact, using = (
+    play, exact, recipes = (
         game_page.sample_play(name),
         game_page.format_exact_values(name),
         game_page.recipes_for_game(name),
@@ -227,16 +231,16 @@ def game_section(name: str) -> list[str]:
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
     lines += (
-        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."]
-        if using
+        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in recipes) + "."]
+        if recipes
         else []
     )
-    about = f"With default options, {play.chooser}, always the same, as the seats see it. In brief style the first turn"
+    introduction = f"With default options, {play.chooser}, always the same, as the seats see it. In brief style the first turn"
     lines += [
         "",
         "## A sample play",
         "",
-        f"{about} reads `{play.brief}`.",
+        f"{introduction} reads `{play.brief}`.",
         "",
         "```text",
         *game_page.format_sample(play),
@@ -247,11 +251,11 @@ def game_section(name: str) -> list[str]:
 
 def open_section(name: str) -> list[str]:
     """Return what each seat of an environment without searchable rules is told, the recipes that train on it, and a sample play."""
-    using = game_page.recipes_for_game(name)
+    recipes = game_page.recipes_for_game(name)
     lines = ["", "## The first turns", "", "```text", *first_prompts(name), "```"]
     lines += (
-        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."]
-        if using
+        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in recipes) + "."]
+        if recipes
         else []
     )
     lines += [
@@ -268,7 +272,7 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
     """Return the lines on an estimator's exact bias, of it and of its presets; none for other plug-ins."""
     if plugin.slot != "credit":
         return []
-    known: dict[str, float] = json.loads(
+    bias_of: dict[str, float] = json.loads(
         (Path(__file__).parents[1] / "tests" / "data" / "exact-bias.json").read_text(
             encoding="utf-8"
         )
@@ -277,7 +281,9 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
         plugin.name: "",
         **{f"{plugin.name}:{preset}": f"preset `{preset}` " for preset in plugin.presets},
     }
-    biases = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
+    biases = [
+        f"{label}{bias_text(bias_of[name])}" for name, label in names.items() if name in bias_of
+    ]
     if not biases:
         return ["", "**Exact bias on the variable-length game:** not computed."]
     source = "tests/methods/credit/test_exact_bias.py"
@@ -293,8 +299,8 @@ def bias_text(share: float) -> str:
     """Return what an expected gradient that is this share of the exact one means."""
     if share == 1.0:
         return "none (the expected gradient is the exact one)"
-    aside = ", the wrong way" if share < 0 else ", no gradient at all" if share == 0 else ""
-    return f"{100 * (share - 1):+.3g} % (the expected gradient is {share:.3g} times the exact one{aside})"
+    remark = ", the wrong way" if share < 0 else ", no gradient at all" if share == 0 else ""
+    return f"{100 * (share - 1):+.3g} % (the expected gradient is {share:.3g} times the exact one{remark})"
 
 
 def field_type(name: str, field: FieldInfo) -> str:
@@ -394,7 +400,7 @@ def config_table(section: type[BaseModel]) -> list[str]:
         elif inner is not None and not plugin:
             default, what = "see below", what or (inspect.getdoc(inner) or "").split("\n")[0]
         else:
-            default = f"`{shown(field.get_default(call_default_factory=True))}`"
+            default = f"`{format_default(field.get_default(call_default_factory=True))}`"
         if plugin:
             what = "; ".join(
                 part
@@ -405,12 +411,12 @@ def config_table(section: type[BaseModel]) -> list[str]:
     return table(("key", "type", "default", "what"), *rows)
 
 
-def shown(value: Any) -> str:
+def format_default(value: Any) -> str:
     """Return a default as one would write it."""
     if isinstance(value, PluginConfig):
         return value.name
     if isinstance(value, list):
-        return "[" + ", ".join(shown(item) for item in value) + "]"
+        return "[" + ", ".join(format_default(item) for item in value) + "]"
     return yaml.safe_dump(
         list(value) if isinstance(value, tuple) else value, default_flow_style=True
     ).split("\n")[0]

@@ -37,10 +37,10 @@ from commands import (
     ROOT,
     Command,
     Entry,
-    complaint,
-    documented,
+    commands_in_pages,
     in_groups,
     read_table,
+    table_problems,
     words,
 )
 from rotation import is_due
@@ -101,8 +101,8 @@ class Workshop:
         """Run the commands of all pages, several pages at a time, those with most commands first."""
         context = multiprocessing.get_context("fork")
         pages, failed = context.SimpleQueue(), context.SimpleQueue()
-        longest = sorted(commands, key=lambda page: len(commands[page]), reverse=True)
-        for page in [*longest, *[None] * AT_ONCE]:
+        pages_by_length = sorted(commands, key=lambda page: len(commands[page]), reverse=True)
+        for page in [*pages_by_length, *[None] * AT_ONCE]:
             pages.put(page)
 
         def work() -> None:
@@ -121,8 +121,8 @@ class Workshop:
             for worker in workers:
                 worker.terminate()  # which ends what it has started
         for worker in workers:
-            ended = ["a process that tries pages ended before its time"]
-            self.failed += failed.get() if worker.exitcode == 0 else ended
+            failure = ["a process that tries pages ended before its time"]
+            self.failed += failed.get() if worker.exitcode == 0 else failure
 
     def try_page(self, page: str, commands: Iterable[tuple[Command, Entry]]) -> None:
         """Run the commands of one page in their order."""
@@ -149,25 +149,29 @@ class Workshop:
         """Run one line, tell how it went, and return the runs that it made."""
         for name, text in entry.files.items():
             (project / name).write_text(text, encoding="utf-8")
-        before, limit = set(_runs(project)), float(entry.seconds) if self.small else DAY
-        alone = line.startswith("sparring ") and command.page != TYPED
-        status, output, seconds = (self._forked if alone else self._typed)(
+        runs_before, limit = set(_runs(project)), float(entry.seconds) if self.small else DAY
+        can_fork = line.startswith("sparring ") and command.page != TYPED
+        status, output, seconds = (self._forked if can_fork else self._typed)(
             line, project, entry.input, limit
         )
-        good = status == entry.status and entry.expect in output and "Traceback" not in output
+        is_ok = status == entry.status and entry.expect in output and "Traceback" not in output
         if entry.expect not in output:
             output += f"\nIt does not say {entry.expect!r}, which tools/commands.yaml expects."
-        self._tell(command, line, 0 if good else status or 1, output, seconds)
-        return sorted(set(_runs(project)) - before)
+        self._tell(command, line, 0 if is_ok else status or 1, output, seconds)
+        return sorted(set(_runs(project)) - runs_before)
 
-    def _typed(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
+    def _typed(
+        self, line: str, project: Path, input_text: str, limit: float
+    ) -> tuple[int, str, float]:
         """Run a line in a shell, or a query in DuckDB; return status, output and seconds."""
-        query = line.startswith(QUERY)
+        is_query = line.startswith(QUERY)
         arguments = (
-            [sys.executable, "-c", ASK, line.removeprefix(QUERY)] if query else ["bash", "-c", line]
+            [sys.executable, "-c", ASK, line.removeprefix(QUERY)]
+            if is_query
+            else ["bash", "-c", line]
         )
         with tempfile.TemporaryFile("w+") as output:
-            began = time.monotonic()
+            start_time = time.monotonic()
             process = subprocess.Popen(
                 arguments,
                 cwd=project,
@@ -178,21 +182,23 @@ class Workshop:
                 start_new_session=True,
             )
             try:
-                process.communicate(typed, timeout=limit)
+                process.communicate(input_text, timeout=limit)
             except subprocess.TimeoutExpired:
                 output.write(f"It ran for more than {limit:.0f} s.")
             finally:
                 _end(process.pid)
                 process.wait()
             output.seek(0)
-            return process.returncode, output.read(), time.monotonic() - began
+            return process.returncode, output.read(), time.monotonic() - start_time
 
-    def _forked(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
+    def _forked(
+        self, line: str, project: Path, input_text: str, limit: float
+    ) -> tuple[int, str, float]:
         """Run `sparring ...` in a fork of this process; return status, output and seconds."""
         pid = os.getpid()  # pages are tried side by side
         output_file, input_file = self.folder / f"output-{pid}", self.folder / f"input-{pid}"
-        input_file.write_text(typed, encoding="utf-8")
-        began = time.monotonic()
+        input_file.write_text(input_text, encoding="utf-8")
+        start_time = time.monotonic()
         process = multiprocessing.get_context("fork").Process(
             target=_sparring, args=(words(line), project, input_file, output_file)
         )
@@ -200,14 +206,14 @@ class Workshop:
         try:
             process.join(limit)
         finally:
-            late = process.is_alive()
+            is_late = process.is_alive()
             _end(process.pid)
             process.join()
         output = (
             output_file.read_text(encoding="utf-8", errors="replace")
-            + f"It ran for more than {limit:.0f} s." * late
+            + f"It ran for more than {limit:.0f} s." * is_late
         )
-        return process.exitcode or 0, output, time.monotonic() - began
+        return process.exitcode or 0, output, time.monotonic() - start_time
 
     def _tell(self, command: Command, line: str, status: int, output: str, seconds: float) -> None:
         """Print how a command went; the end of its output if it failed."""
@@ -220,7 +226,7 @@ class Workshop:
             print(output[-SHOWN:], f"again: {repeating(command)}", sep="\n", flush=True)
 
 
-def chosen(
+def commands_to_try(
     commands: Iterable[Command], entries: Iterable[Entry], *, only: str, rotation: str, small: bool
 ) -> dict[str, list[tuple[Command, Entry]]]:
     """Return the commands to try, by page; with a command all those that it needs.
@@ -232,17 +238,19 @@ def chosen(
         rotation: HASH/PARTS, of which one part is tried besides the pages of `ALWAYS`; "" for all.
         small: whether commands get what makes them small.
     """
-    known = {words(entry.command): entry for entry in entries}
+    entry_of = {words(entry.command): entry for entry in entries}
     pages: dict[str, list[tuple[Command, Entry]]] = {}
     for command in commands:
-        pages.setdefault(command.page, []).append((command, known[command.key]))
+        pages.setdefault(command.page, []).append((command, entry_of[command.key]))
     by_page: dict[str, list[tuple[Command, Entry]]] = {}
     for page, rows in pages.items():
-        always = page in ALWAYS
-        for group in [rows] if always else in_groups(rows, small=small):
+        is_always_run = page in ALWAYS
+        for group in [rows] if is_always_run else in_groups(rows, small=small):
             # without the page: a command of two pages comes up at one commit, and runs once
-            due = always or is_due("\n".join(command.text for command, _ in group), rotation)
-            if due and any(
+            is_group_due = is_always_run or is_due(
+                "\n".join(command.text for command, _ in group), rotation
+            )
+            if is_group_due and any(
                 entry.line(small=small) and re.search(only, f"{page}: {command.text}")
                 for command, entry in group
             ):
@@ -302,10 +310,10 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the commands, and run none")
     arguments = parser.parse_args()
     small = not arguments.documented
-    commands, entries = documented(), read_table()
-    if wrong := complaint(commands, entries):
-        sys.exit(wrong)
-    by_page = chosen(
+    commands, entries = commands_in_pages(), read_table()
+    if problems := table_problems(commands, entries):
+        sys.exit(problems)
+    by_page = commands_to_try(
         commands, entries, only=arguments.only, rotation=arguments.rotation, small=small
     )
     if arguments.list:
@@ -315,16 +323,16 @@ def main() -> None:
                 sep="\n",
             )
         return
-    began = time.monotonic()
+    start_time = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="sparring-commands-") as folder:
         shop = Workshop(Path(folder).resolve(), small=small)
         shop.prepare()
         shop.try_pages(by_page)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy = used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor_seconds = usage.ru_utime + usage.ru_stime
     print(
-        f"{time.monotonic() - began:.0f} s, {busy:.0f} s of processors, {len(shop.failed)} failed"
+        f"{time.monotonic() - start_time:.0f} s, {processor_seconds:.0f} s of processors, {len(shop.failed)} failed"
     )
     sys.exit("\n".join(shop.failed) or None)
 

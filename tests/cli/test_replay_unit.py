@@ -59,7 +59,7 @@ def replay_step(run, step):
             return episodes, unit
         for spec, episode in replay(engine, specs, judging):
             if episode is not None:
-                assert not episode.raised and not episode.retried
+                assert not episode.tracebacks and not episode.num_restarts
                 episodes[spec.episode_id] = (episode.returns, episode.turns)
         unit += 1
 

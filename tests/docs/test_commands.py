@@ -48,9 +48,9 @@ Then `make demo`.
 
 
 def test_the_table_lists_exactly_the_commands_of_the_pages():
-    entries, commands = table.read_table(), table.documented()
+    entries, commands = table.read_table(), table.commands_in_pages()
     assert len(commands) > 50
-    assert table.complaint(commands, entries) == ""
+    assert table.table_problems(commands, entries) == ""
 
 
 def test_commands_are_found_in_blocks_and_in_sentences():
@@ -69,7 +69,7 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "quickstart.md").write_text("`sparring train 'credit={name: rae}'` and `sparring list`")
     entries = [table.Entry(command="sparring  'list'", add=""), table.Entry(command="make gone", add="")]
-    complaint = table.complaint(table.documented(tmp_path), entries)
+    complaint = table.table_problems(table.commands_in_pages(tmp_path), entries)
     assert "does not know a command of docs/quickstart.md; add:" in complaint
     assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
     assert "sparring list" not in complaint
@@ -304,7 +304,7 @@ def test_commands_that_depend_on_each_other_form_one_group():
 
 @functools.cache
 def pages_and_table():
-    return table.documented(), table.read_table()
+    return table.commands_in_pages(), table.read_table()
 
 
 def pages_of_commands():
@@ -330,7 +330,7 @@ def test_every_run_that_a_command_reads_is_made_earlier_on_its_page():
 
 
 def chosen_commands(commit="", only=""):
-    pages = try_module.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
+    pages = try_module.commands_to_try(*pages_and_table(), only=only, rotation=commit, small=True)
     return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
 

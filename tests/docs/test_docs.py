@@ -58,15 +58,15 @@ def test_a_docstring_is_split_at_its_headings():
     )
     assert sections[""] == "Summary.\n\nMore."
     assert sections["Reference"] == "X."
-    assert pages.described_options(sections["Args"]) == {"gamma": "first line.", "lam": "other."}
+    assert pages.option_meanings(sections["Args"]) == {"gamma": "first line.", "lam": "other."}
     sections = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.")
-    assert pages.described_options(sections["Args"]) == {"gamma": "first line."}, "a single entry of several lines"
+    assert pages.option_meanings(sections["Args"]) == {"gamma": "first line."}, "a single entry of several lines"
 
 
 @every_case("slot", [slot for slot in registry.SLOTS if slot != "environments"])
 def test_every_option_of_a_method_is_described(slot):
     for plugin in registry.loadable(slot):
-        described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
+        described = pages.option_meanings(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
         options = [
             name
             for name, parameter in plugin.options.items()
@@ -79,7 +79,7 @@ def test_every_option_of_a_method_is_described(slot):
 def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
     solver = load_part("environments", name, "solver")
     page = generated_pages()[f"docs/methods/environments-{name}.md"].partition("\n## Solver\n")[2]
-    described = pages.described_options(pages.sections(inspect.getdoc(solver.function)).get("Args", ""))
+    described = pages.option_meanings(pages.sections(inspect.getdoc(solver.function)).get("Args", ""))
     assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
     assert f"(environments-{name}.md#solver)" in generated_pages()[f"docs/methods/oracles-{solver.module.ORACLE}.md"]
 

@@ -13,7 +13,7 @@ from tests.docs.loading import ROOT, load
 measured = load("tools", "measured")
 published = load("benchmarks", "published")
 generate = load("tools", "generate")
-PAGES = [page for page in generate.written_pages() if measured.marks(page.read_text(encoding="utf-8"))]
+PAGES = [page for page in generate.committed_pages() if measured.marks(page.read_text(encoding="utf-8"))]
 FILES = sorted([*published.RESULTS.glob("*.json"), *(ROOT / "studies").glob("*/results.json")])
 VALID_RESULTS = {
     "command": "python benchmarks/x.py --seeds 2",
@@ -28,7 +28,7 @@ VALID_RESULTS = {
 @every_case("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_agrees_with_its_results_files(page):
     text = page.read_text(encoding="utf-8")
-    assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
+    assert measured.fill_markers(text, measured.marker_functions()) == text, f"{page.name} is stale; run `make docs`"
 
 
 def test_a_fully_generated_page_agrees_with_its_results_file():
@@ -37,7 +37,7 @@ def test_a_fully_generated_page_agrees_with_its_results_file():
 
 PAGES_WITHOUT_TYPED_INTERVALS = [
     page
-    for page in generate.written_pages()
+    for page in generate.committed_pages()
     if page.name != "CHANGELOG.md" and page != generate.SELF_PLAY and page.parent.name != "log"
 ]
 
@@ -57,7 +57,7 @@ def test_no_interval_in_a_table_is_written_by_hand(page):
 
 def test_every_generated_table_is_on_a_page():
     used = {name for page in PAGES for name in measured.marks(page.read_text(encoding="utf-8"))}
-    assert {name for name in measured.made() if not name.endswith(".svg")} == used
+    assert {name for name in measured.marker_functions() if not name.endswith(".svg")} == used
 
 
 @every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
@@ -163,7 +163,7 @@ def test_record_and_check_refuse_the_same_files(tmp_path, monkeypatch):
 
 def test_markers_of_both_kinds_are_filled():
     text = "a\n<!-- table: t -->\nold\n<!-- end -->\nb <!-- figure: f -->1<!-- end --> c\n"
-    page = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
+    page = measured.fill_markers(text, {"t": lambda: "new", "f": lambda: "0.5"})
     assert page == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
     assert measured.marks(text) == ["t", "f"]
 
@@ -179,7 +179,7 @@ def test_markers_of_both_kinds_are_filled():
 )
 def test_a_marker_without_a_table_or_an_end_is_an_error(text):
     with pytest.raises(ValueError, match="<!-- end -->"):
-        measured.filled(text, {"t": lambda: "new"})
+        measured.fill_markers(text, {"t": lambda: "new"})
 
 
 ROW = {"values": {"solved": {"0": 0.9, "10": 0.7, "2": 0.8}}, "intervals": {}}

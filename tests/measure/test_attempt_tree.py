@@ -512,7 +512,9 @@ def test_final_observations_equal_those_of_a_trial(name, style, reveal):
     while branches:
         branch = branches.pop()
         end_texts |= {text for text, _ in branch.ends_by_text}
-        branches += [next_branch for decision in branch.decisions.values() for next_branch in decision.after.values()]
+        branches += [
+            next_branch for decision in branch.decisions.values() for next_branch in decision.branches.values()
+        ]
     trial_play, final_observations, count, root = rules.reset(Stream.from_seed(2)), set(), 0, Stream.from_seed(3)
     while not trial_play.done:
         trial_play.step(

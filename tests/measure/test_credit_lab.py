@@ -186,7 +186,7 @@ def test_batches_are_in_order_with_state_and_without_the_burn_in():
         return Credit(advantages=np.full(len(turns.reward), float(calls)), state={"calls": calls + 1})
 
     lab = lab_of(episodes=320, batch_size=32, burn_in=0.3)
-    assert (lab.played.num_batches, lab.plan.batches) == (7, 10)
+    assert (lab.counted_turns.num_batches, lab.plan.batches) == (7, 10)
     row = lab.measure("counting", count_calls)
     assert batch_numbers == [(k, 32 * k, 32 * k + 31) for k in range(10)]
     assert row.zeros == 0.0  # the first call's advantages are 0 and do not count
@@ -196,7 +196,7 @@ def test_batches_are_in_order_with_state_and_without_the_burn_in():
 
 def test_turn_columns_have_exact_values():
     lab = lab_of("leduc_poker", episodes=512)
-    turns, lab_episodes = lab.played.turns, lab.played
+    turns, lab_episodes = lab.counted_turns.turns, lab.counted_turns
     assert all(
         (getattr(turns, field.name) is None)
         == (
@@ -239,7 +239,7 @@ def test_a_critic_predicts_future_rewards_not_earlier_ones():
     game = make_game("repeated_dilemma")
     policy = random_table(enumerate_info_states(game), Stream.from_seed(0))
     lab = CreditLab(game, policy, LabPlan(episodes=640, timed=False))
-    turns, previous_rewards = lab.played.turns, np.roll(lab.played.turns.reward, 1)
+    turns, previous_rewards = lab.counted_turns.turns, np.roll(lab.counted_turns.turns.reward, 1)
     second = turns.turn_index == 1
     assert np.any(previous_rewards[second] != 0) and np.all(second == turns.done)
     assert turns.value[second] == pytest.approx((turns.state_value - previous_rewards)[second])
@@ -269,7 +269,7 @@ def test_contributions_of_a_fitted_head_add_no_bias(game, request):
 
 def test_critics_have_the_configured_error():
     exact_critic, noisy_critic, zero_critic = (
-        lab_of(episodes=512, critic=critic).played for critic in ("exact", "noisy", "zero")
+        lab_of(episodes=512, critic=critic).counted_turns for critic in ("exact", "noisy", "zero")
     )
     assert not zero_critic.turns.value.any()
     error = noisy_critic.turns.value - exact_critic.turns.value
@@ -279,7 +279,7 @@ def test_critics_have_the_configured_error():
 
 
 def test_slicing_and_tiling_keep_trajectories_separate():
-    turns = lab_of(episodes=256).played.turns
+    turns = lab_of(episodes=256).counted_turns.turns
     repeated_turns = repeat_table(turns, len(turns.reward) + 1)
     assert len(repeated_turns.reward) == 2 * len(turns.reward)
     for name in ("episode", "group", "trajectory"):
@@ -292,7 +292,7 @@ def test_slicing_and_tiling_keep_trajectories_separate():
 
 
 def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
-    turns = replace(slice_turns(kuhn.played.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
+    turns = replace(slice_turns(kuhn.counted_turns.turns, 0, 3), n_tokens=np.array([2, 0, 3]))
     credit = Credit(advantages=np.array([1.0, 2.0, 3.0, 4.0, 8.0]), level="token")
     assert per_turn(credit, turns).tolist() == [1.5, 0.0, 5.0]
 
@@ -360,12 +360,12 @@ def test_process_rewards_come_from_a_judge_with_exact_values(kuhn):
         assert set(best.tolist()) == {0.0, 1.0}
         assert table.reward == pytest.approx(plain_table.reward + best)
         assert table.components["game"] == pytest.approx(plain_table.reward)
-        exact = kuhn.all_episodes.advantage[: len(best)]
+        exact = kuhn.all_turns.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     playout = bind_estimator("vpr process=playout_value")
-    assert kuhn.all_episodes.with_judgements(judgements_of(playout, kuhn.all_episodes)).turns.components[
+    assert kuhn.all_turns.with_judgements(judgements_of(playout, kuhn.all_turns)).turns.components[
         "playout_value"
-    ] == pytest.approx(kuhn.all_episodes.turns.action_value)
+    ] == pytest.approx(kuhn.all_turns.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
@@ -383,7 +383,7 @@ def test_estimators_with_a_process_model_are_refused(kuhn):
 
 def test_other_estimators_get_the_rewards_of_the_game(kuhn):
     for name in ("outcome", "grpo", "mars:as_released"):
-        assert judgements_of(bind_estimator(name), kuhn.all_episodes) == []
+        assert judgements_of(bind_estimator(name), kuhn.all_turns) == []
     refusal = kuhn.row("ppr process=nothing").refused
     assert "no reward component 'nothing'" in refusal
 
@@ -575,7 +575,7 @@ def value_of_history(lab, history, seat):
 def test_playout_values_equal_values_of_histories():
     """Playouts start from a history with both cards, so their mean is the value of the history, not of an information state."""
     lab = lab_of(episodes=256, playouts=400)
-    turns, errors, value_differences = lab.playout_episodes.turns, [], []
+    turns, errors, value_differences = lab.playout_turns.turns, [], []
     for row, (episode, turn) in enumerate(ordered_turns(lab.episodes)):
         begin = next(k for k, other_turn in enumerate(episode.turns) if other_turn is turn)
         state = GAMES["kuhn_poker"].reset(Stream(episode.seed))
@@ -595,7 +595,7 @@ def test_playout_values_equal_values_of_histories():
 
 
 def test_the_last_playout_value_is_the_return_and_turns_share_playouts(kuhn_columns):
-    turns = kuhn_columns.playout_episodes.turns
+    turns = kuhn_columns.playout_turns.turns
     returns_of_trajectories = np.add.reduceat(turns.reward, trajectory_starts(turns.trajectory))
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
@@ -630,19 +630,19 @@ def test_more_playouts_reduce_the_noise():
 
 def test_only_estimators_that_read_playout_values_get_them(kuhn_columns):
     assert kuhn_columns.episodes_for(bind_estimator("vine_ppo")).turns.playout is not None
-    assert kuhn_columns.episodes_for(bind_estimator("rloo")) is kuhn_columns.input_episodes
-    assert kuhn_columns.input_episodes.turns.playout is None
+    assert kuhn_columns.episodes_for(bind_estimator("rloo")) is kuhn_columns.input_turns
+    assert kuhn_columns.input_turns.turns.playout is None
     assert lab_of(episodes=640, timed=True, burn_in=0.2).row("vine_ppo").seconds > 0
 
 
 @pytest.mark.always
 def test_playouts_depend_only_on_the_seed_and_the_batch():
-    first, repeated, other_seed = (lab_of(seed=seed, episodes=320).playout_episodes.turns for seed in (0, 0, 1))
+    first, repeated, other_seed = (lab_of(seed=seed, episodes=320).playout_turns.turns for seed in (0, 0, 1))
     assert np.array_equal(first.playout, repeated.playout) and np.array_equal(
         first.playout_before, repeated.playout_before
     )
     assert not np.array_equal(first.playout[:300], other_seed.playout[:300])
-    fewer = lab_of(episodes=256).playout_episodes.turns.playout
+    fewer = lab_of(episodes=256).playout_turns.turns.playout
     assert np.array_equal(first.playout[: len(fewer)], fewer)
 
 
@@ -665,10 +665,10 @@ def test_difference_rewards_keep_the_team_gradient_with_less_noise(team):
 def test_exact_values_are_of_the_games_return_for_any_reward(team):
     assert np.array_equal(team[""].exact, team["own"].exact)
     assert np.array_equal(team[""].controls, team["own"].controls)
-    assert np.array_equal(team[""].all_episodes.turns.reward, team["own"].all_episodes.turns.reward)
-    inputs = team["own"].input_episodes.turns
+    assert np.array_equal(team[""].all_turns.turns.reward, team["own"].all_turns.turns.reward)
+    inputs = team["own"].input_turns.turns
     assert np.array_equal(inputs.reward, inputs.components["contribution"]) and not inputs.components["game"].any()
-    assert not np.array_equal(inputs.reward, team[""].input_episodes.turns.reward)
+    assert not np.array_equal(inputs.reward, team[""].input_turns.turns.reward)
     assert team["own"].row("exact_advantage").gradient.bias.high < 1e-6  # exact values use the game's return
 
 

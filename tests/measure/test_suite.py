@@ -454,7 +454,7 @@ def test_a_range_includes_both_ends():
         ({"each": {"game": 3}}, "must be a list of different values"),
         ({"name": "n"}, "the row's name, 'n', has no {game}"),
         ({"name": 3}, "has no {game}"),
-        ({"options": {"game": 3}}, "the option 'game' is under options as well"),
+        ({"options": {"game": 3}}, "the option 'game' is also under options"),
         ({"each": {"game": [3, "x"]}}, "row 'nx': ordinal_2x2: game='x' is none of"),
         ({"kind": "solo"}, "rows.0: a row of kind 'solo' has no opponent"),
     ],

@@ -10,7 +10,7 @@ from sparring.config.recipe import load_recipe
 from sparring.report import progress
 from sparring.report.progress import ProgressLine, key_figures
 from sparring.report.terminal import PlainConsole
-from sparring.report.worker_status import learner_idle, limit, status, workers_values
+from sparring.report.worker_status import bottleneck, learner_idle, status, workers_values
 from sparring.run.loop import StepReport
 from tests.report.builders import page_of, write_run
 
@@ -64,7 +64,7 @@ LINE = {
     ],
 )
 def test_idle_shares_name_the_bottleneck(players, learner, word):
-    assert limit(players, learner)[0] == word
+    assert bottleneck(players, learner)[0] == word
 
 
 def test_the_status_line_reports_workers_and_the_fate_of_games():

@@ -44,18 +44,18 @@ WAVES = turns([0], [1, 2], [2], [2], [0], [2])
 
 def test_the_critical_path_contains_the_seats_that_others_waited_for():
     line = timeline(ROLES, WAVES)
-    assert line.leads() == [0, 2, 2, 2, 0, 2]
+    assert line.path_seats() == [0, 2, 2, 2, 0, 2]
     assert line.path == (0, 2, 3, 4, 5, 6)
     assert rows(line) == ["#...#", " =", " ###.#"]
     assert (waits_text(line, 0), waits_text(line, 1), waits_text(line, 2)) == ("3 for two", "", "1 for lead")
     assert summary(line) == "7 turns in 6 moments, up to 2 at once. The critical path: 4 of two, 2 of lead."
     line = timeline(ROLES, turns([1], [0, 2], [1]))
-    assert line.leads() == [1, 0, 1] and waits_text(line, 1) == "1 for lead"
+    assert line.path_seats() == [1, 0, 1] and waits_text(line, 1) == "1 for lead"
     line = timeline(ROLES, [turn._replace(moment=3 * turn.moment) for turn in turns([0, 0], [1])])
     assert line.moments == ((0, 1), (2,)) and line.path == (1, 2)
-    assert timeline(ROLES, turns([0], [1, 2], [1, 2])).leads() == [0, 1, 1]
-    assert timeline(ROLES, turns([0], [2], [1, 2])).leads() == [0, 2, 2]
-    assert timeline(ROLES, turns([0], [1], [2], [1, 2])).leads() == [0, 1, 2, 2]
+    assert timeline(ROLES, turns([0], [1, 2], [1, 2])).path_seats() == [0, 1, 1]
+    assert timeline(ROLES, turns([0], [2], [1, 2])).path_seats() == [0, 2, 2]
+    assert timeline(ROLES, turns([0], [1], [2], [1, 2])).path_seats() == [0, 1, 2, 2]
 
 
 def test_episodes_without_turns_or_with_unknown_seats_are_reported():
@@ -84,7 +84,7 @@ def test_moments_are_the_critical_steps_and_turns_are_all_steps(options):
                 slowest[turn.seat] = slowest.get(turn.seat, 0) + 1
         line = timeline_of(episode)
         assert len(line.path) == len(line.moments) == critical + max(slowest.values(), default=0)
-        assert line.leads().count(0) == sum(turn.seat == 0 for turn in episode.turns)
+        assert line.path_seats().count(0) == sum(turn.seat == 0 for turn in episode.turns)
 
 
 @pytest.mark.parametrize(

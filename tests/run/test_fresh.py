@@ -28,7 +28,7 @@ from sparring.run.pipeline import FreshSteps
 from sparring.run.state import FreshGroup, FreshRecord, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.faulty_fleet import FaultPlan
-from tests.engine.fleet.faulty_runs import account_of, train_with_faults
+from tests.engine.fleet.faulty_runs import count_by_state, train_with_faults
 from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import SimulatedFleet
 from tests.run.builders import SMALL_RUN
@@ -77,7 +77,7 @@ def train_simulated(path, config, network=LONG_DELAYS, seed=0, resume=False):
 
 
 def read_accounts(path):
-    return [account_of(line) for line in read_lines(path / "metrics.jsonl")]
+    return [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
 
 
 def stored_episodes(path):
@@ -441,9 +441,9 @@ def test_episodes_are_accounted_for_after_kills_of_the_training_process(tmp_path
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        num_lost.append(account_of(read_lines(path / "metrics.jsonl")[-1]).lost)
+        num_lost.append(count_by_state(read_lines(path / "metrics.jsonl")[-1]).lost)
     assert start_training(path, "--resume").wait() == 0
-    accounts = [account_of(line) for line in read_lines(path / "metrics.jsonl")]
+    accounts = [count_by_state(line) for line in read_lines(path / "metrics.jsonl")]
     assert len(accounts) == REAL_PROCESSES["steps"] and all(account.is_balanced for account in accounts)
     # before the first checkpoint nothing has been issued twice
     assert 0 == num_lost[1] < num_lost[2] < accounts[-1].lost and accounts[-1].open == 0

@@ -279,7 +279,7 @@ def test_plug_ins_that_keep_their_contract_pass():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_turns": 1}, "goes on after max_turns = 1"),
+        ({"max_turns": 1}, "max_turns = 1 is too small"),
         ({"roles": ("a", "a")}, "2 seats have the roles"),
         ({"legal": lambda original: lambda seat: (*original(seat), *original(seat))}, "with each action once"),
         ({"legal": lambda original: lambda seat: ()}, "with each action once"),

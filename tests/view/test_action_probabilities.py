@@ -190,7 +190,7 @@ def test_without_a_checkpoint_or_a_model_a_reason_is_given(open_client, trained_
     assert ask(client, 10, 40, 0).json()["why"] == "the run has no checkpoint yet"
     assert client.get("/api/runs/0/episodes/10/40").json()["policy"] is False
     shutil.copytree(trained_run / "checkpoints", folder / "checkpoints")
-    reasons = ("bot-random is no policy", "no legal actions", "no model wrote the reply")
+    reasons = ("bot-random is not a policy", "no legal actions", "no model wrote the reply")
     for turn_number, reason in enumerate(reasons, start=1):
         answer = ask(client, 20, 0, turn_number)
         assert answer.status_code == 200, answer.text

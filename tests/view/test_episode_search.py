@@ -209,14 +209,14 @@ def test_new_files_are_indexed_and_deleted_files_are_removed(open_client, tmp_pa
     assert client.get(f"/api/changes?since={version}").status_code == 304
     EpisodeStore(folder / "episodes").append(20, [episode(80)])
     CreditStore(folder / "credit").put(20, credit(20, [episode(80)]))
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     changes = client.get(f"/api/changes?since={version}").json()
     assert changes["runs"] == [0] and changes["version"] > version and changes["indexing"] == {"parts": 1, "of": 1}
     assert client.watch.idle.wait(10)
     assert search(client)["total"] == 5
     for path in (folder / "episodes").iterdir():
         path.unlink()
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     assert client.get(f"/api/changes?since={changes['version']}").status_code == 200
     assert client.watch.idle.wait(10)
     assert search(client)["total"] == 0
@@ -225,7 +225,7 @@ def test_new_files_are_indexed_and_deleted_files_are_removed(open_client, tmp_pa
 def grow_run(client, folder, steps):
     for step in steps:
         write_step(folder, step, [episode(4 * step)])
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     assert client.get("/api/changes?since=0").json()["indexing"] is None or client.watch._is_in_use()
 
 
@@ -301,12 +301,12 @@ def test_episodes_of_people_are_searched_separately_from_training(people_client)
 def test_a_new_episode_is_indexed_and_a_damaged_file_is_reported(people_client, run_folder):
     store = EpisodeStore(run_folder / "played" / "episodes")
     store.append(11, [run_writer.episode(1)])
-    people_client.watch._checked = -1.0
+    people_client.watch._last_check = -1.0
     people_client.get("/api/changes?since=0")
     rows(people_client)
     assert people_client.watch.idle.wait(10) and len(rows(people_client, "of=people")) == 2
     store.path(12).write_bytes(b"PAR1")
-    people_client.watch._checked = -1.0
+    people_client.watch._last_check = -1.0
     people_client.get("/api/changes?since=0")
     rows(people_client)
     assert people_client.watch.idle.wait(10)

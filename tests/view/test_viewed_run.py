@@ -15,7 +15,7 @@ from sparring.core.records import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view.episode_index import EpisodeIndex
 from sparring.view.pages import answer
-from sparring.view.run_files import FigureColumns, read_regular_file, thinned
+from sparring.view.run_files import FigureColumns, read_regular_file, thinned_indices
 from sparring.view.viewed_run import find_runs
 from sparring.view.worker_process import WorkerProcess
 from tests.view.run_writer import append, episode, write_run, write_step
@@ -64,7 +64,7 @@ def test_the_state_is_read_from_the_folder(open_client, tmp_path):
         "newer": "unreadable",
     }
     shutil.rmtree(complete_run)
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
     assert rows["whole"]["state"] == "gone"
     assert "config.yaml" in rows["broken"]["notes"][0] and "format 2" in rows["newer"]["notes"][0]
@@ -193,7 +193,7 @@ def test_runs_are_found_with_unique_names_and_new_ones_appear(tmp_path, open_cli
     client = open_client(tmp_path / "new")
     assert client.get("/api/runs").json()["runs"] == []
     write_run(tmp_path / "new" / "kuhn")
-    client.watch._checked = client.watch._searched = -10.0
+    client.watch._last_check = client.watch._last_search = -10.0
     assert get_only_run(client)["name"] == "kuhn"
 
 
@@ -304,7 +304,7 @@ def test_each_worker_has_a_lane_if_recorded_and_otherwise_there_is_one_sum(open_
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
 def test_thinning_keeps_extremes_order_and_size(values, points):
     y = np.array(values)
-    indices = thinned(np.arange(len(y), dtype=float), y, points)
+    indices = thinned_indices(np.arange(len(y), dtype=float), y, points)
     assert len(indices) <= max(points, 2) and list(indices) == sorted(set(indices))
     if not np.isnan(y).all():
         assert np.nanmax(y[indices]) == np.nanmax(y) and np.nanmin(y[indices]) == np.nanmin(y)
@@ -347,7 +347,7 @@ def test_episodes_not_indexed_yet_are_reported(open_client, tmp_path):
     client = open_client(tmp_path)
     assert get_only_run(client)["episodes"]["indexing"] is None
     write_step(folder, 20, [episode(80)])
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     assert get_only_run(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
     client.get("/api/episodes")  # a request starts the index
     assert client.watch.idle.wait(10)
@@ -367,7 +367,7 @@ def test_episodes_being_indexed_are_reported(open_client, tmp_path, monkeypatch)
     client = open_client(tmp_path)
     monkeypatch.setattr(EpisodeIndex, "update", wait_then_update)
     write_step(folder, 20, [episode(80)])
-    client.watch._checked = -1.0
+    client.watch._last_check = -1.0
     client.get("/api/episodes")
     get_only_run(client)
     assert index_started.wait(20)

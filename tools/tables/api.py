@@ -16,12 +16,12 @@ def functions():
     lines = []
     for name in sparring.__all__:
         function = getattr(sparring, name)
-        about = inspect.getdoc(function).split("\n\n")[0].replace("\n", " ")
-        bare = [
+        summary = inspect.getdoc(function).split("\n\n")[0].replace("\n", " ")
+        parameters = [
             parameter.replace(annotation=parameter.empty, default=parameter.empty)
             for parameter in inspect.signature(function).parameters.values()
         ]
-        lines.append((f"`{name}{inspect.Signature(bare)}`", about.replace("``", "`")))
+        lines.append((f"`{name}{inspect.Signature(parameters)}`", summary.replace("``", "`")))
     return markdown(("name", "what it does"), lines)
 
 

@@ -11,7 +11,7 @@ IMPORT = re.compile(r"^ *(?:from|import) sparring\.(\w+)", re.MULTILINE)
 
 
 @cache
-def imported() -> dict[str, set[str]]:
+def package_imports() -> dict[str, set[str]]:
     """Return the packages that each package imports."""
     packages: dict[str, set[str]] = {
         path.parent.name: set() for path in SOURCE.glob("*/__init__.py")
@@ -26,7 +26,7 @@ def imported() -> dict[str, set[str]]:
 @cache
 def layer(package: str) -> int:
     """Return the layer of a package: 1, or one more than the highest of those that it imports."""
-    return 1 + max(map(layer, imported()[package]), default=0)
+    return 1 + max(map(layer, package_imports()[package]), default=0)
 
 
 def order(package: str) -> tuple[int, str]:
@@ -37,7 +37,7 @@ def order(package: str) -> tuple[int, str]:
 def picture() -> str:
     """Return the packages as an SVG: layers from top to bottom, lines for imports that no other line implies."""
     layers: dict[int, list[str]] = {}
-    for package in sorted(imported(), key=order):
+    for package in sorted(package_imports(), key=order):
         layers.setdefault(layer(package), []).append(package)
     height, width = 46 * len(layers) + 10, 640
     centre = {
@@ -47,11 +47,11 @@ def picture() -> str:
     }
     lines, boxes = [], []
     for package, (x, y) in centre.items():
-        direct = imported()[package]
-        implied = set().union(*(reached(name) for name in direct)) if direct else set()
+        direct = package_imports()[package]
+        indirect = set().union(*(indirect_imports(name) for name in direct)) if direct else set()
         lines += [
             f'<line x1="{x:.0f}" y1="{y + 13:.0f}" x2="{centre[name][0]:.0f}" y2="{centre[name][1] - 13:.0f}"/>'
-            for name in sorted(direct - implied)
+            for name in sorted(direct - indirect)
         ]
         boxes.append(f'<rect x="{x - 58:.0f}" y="{y - 13:.0f}" width="116" height="26" rx="5"/>')
         boxes.append(f'<text x="{x:.0f}" y="{y + 5:.0f}">{package}</text>')
@@ -61,18 +61,18 @@ def picture() -> str:
 
 
 @cache
-def reached(package: str) -> frozenset[str]:
+def indirect_imports(package: str) -> frozenset[str]:
     """Return all packages that a package imports, or that these import."""
-    direct = imported()[package]
-    return frozenset(direct).union(*map(reached, direct))
+    direct = package_imports()[package]
+    return frozenset(direct).union(*map(indirect_imports, direct))
 
 
 def table() -> str:
     """Return a row for each package: its layer and what it holds."""
     rows = []
-    for package in sorted(imported(), key=order):
-        about = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
-        rows.append([str(layer(package)), f"`{package}`", about.replace("``", "`")])
+    for package in sorted(package_imports(), key=order):
+        summary = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
+        rows.append([str(layer(package)), f"`{package}`", summary.replace("``", "`")])
     return markdown(["layer", "package", "what it holds"], rows)
 
 

@@ -18,12 +18,12 @@ def spans(numbers):
 
 def numbers():
     """Return the numbers of each family, and of the games that have a name."""
-    named = {select_games(name)[0]: name for name in NAMED}
+    name_of = {select_games(name)[0]: name for name in NAMED}
     lines = []
     for family in FAMILIES:
         members = select_games(family)
         names = [
-            f"{number} `{name}`" for number, name in sorted(named.items()) if number in members
+            f"{number} `{name}`" for number, name in sorted(name_of.items()) if number in members
         ]
         lines.append((f"`{family}`", spans(members), ", ".join(names) or "-"))
     return markdown(("family", "numbers", "with a name"), lines)

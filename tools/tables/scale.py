@@ -17,28 +17,30 @@ def digests():
         (recipe, lag, *(by_arm[arm]["digest"][:8] if arm in by_arm else "-" for arm in arms))
         for (recipe, lag), by_arm in by_run.items()
     ]
-    same = sum(len({row["digest"] for row in by_arm.values()}) == 1 for by_arm in by_run.values())
-    killed = sum(int(word) for row in all_rows for word in killed_of(row["done"]))
+    num_equal = sum(
+        len({row["digest"] for row in by_arm.values()}) == 1 for by_arm in by_run.values()
+    )
+    num_killed = sum(int(word) for row in all_rows for word in killed_of(row["done"]))
     return (
-        f"{markdown(head, lines)}\n\nIn {same} of {len(by_run)} rows all digests are one; "
-        f"{len(all_rows)} runs, in which {killed} processes were killed."
+        f"{markdown(head, lines)}\n\nIn {num_equal} of {len(by_run)} rows all digests are one; "
+        f"{len(all_rows)} runs, in which {num_killed} processes were killed."
     )
 
 
-def killed_of(done):
+def killed_of(text):
     """Return the numbers of processes that were killed, from what is said of a run."""
-    words = done.replace(",", "").split()
+    words = text.replace(",", "").split()
     return [
-        after if before == "killed" else before
-        for before, after in pairwise(words)
-        if before == "killed" or after == "kills"
+        next_word if word == "killed" else word
+        for word, next_word in pairwise(words)
+        if word == "killed" or next_word == "kills"
     ]
 
 
 def latency():
     """Return seconds of a run by workers and lag, measured and modelled."""
     all_rows = rows("scale-latency")
-    first = {row["workers"]: row["seconds"] for row in all_rows if row["lag"] == "0"}
+    seconds_without_lag = {row["workers"]: row["seconds"] for row in all_rows if row["lag"] == "0"}
     lines = [
         (
             row["workers"],
@@ -46,16 +48,14 @@ def latency():
             f"{row['seconds']:.1f}",
             f"{row['modelled seconds']:.1f}",
             f"{row['ratio']:.2f}",
-            f"{first[row['workers']] / row['seconds']:.2f}",
+            f"{seconds_without_lag[row['workers']] / row['seconds']:.2f}",
             row["all"],
         )
         for row in all_rows
     ]
     head = ("workers", "lag", "seconds", "modelled", "measured / modelled", "times lag 0", "each")
-    apart = [row["ratio"] for row in all_rows]
-    return (
-        f"{markdown(head, lines)}\n\nMeasured over modelled: {min(apart):.2f} to {max(apart):.2f}."
-    )
+    ratios = [row["ratio"] for row in all_rows]
+    return f"{markdown(head, lines)}\n\nMeasured over modelled: {min(ratios):.2f} to {max(ratios):.2f}."
 
 
 def workers():

@@ -22,10 +22,10 @@ def kuhn():
     """Return what SmolLM2 learns of Kuhn poker."""
     before, *_, after = rows("smol", recipe="mars/kuhn-smol")
     legal = (f"{100 * values(row, 'legal')[0]:.3g} %" for row in (before, after))
-    gained = (spread(row, "first") for row in (before, after))
+    returns = (spread(row, "first") for row in (before, after))
     return (
         f"legal replies go from {' to '.join(legal)}, and the return as first player against "
-        f"random play from {' to '.join(gained)}, {after['when']}"
+        f"random play from {' to '.join(returns)}, {after['when']}"
     )
 
 

@@ -56,13 +56,13 @@ def training_step():
 
 def aims(all_rows):
     """Return where a step is below its aim, and how far the bare model alone would come."""
-    below = [
+    below_aim = [
         f"{row['model']} with {row['new tokens']} tokens ({number(row['ratio'])} times TRL; "
         f"the bare model {number(row['bare rollouts/s'] / row['TRL rollouts/s'])})"
         for row in all_rows
         if row["ratio"] < row["aim"]
     ]
-    return f"Below their aim: {', '.join(below)}." if below else "All reach their aims."
+    return f"Below their aim: {', '.join(below_aim)}." if below_aim else "All reach their aims."
 
 
 def language_model_step():
@@ -112,32 +112,32 @@ def language_model_ratio():
 def peers():
     """Return ours beside every peer that was measured on the same work."""
     steps = rows("training_step")
-    ours, theirs, ratios = (
+    ours, other, ratios = (
         ends(step[name] for step in steps) for name in ("rollouts/s", "TRL rollouts/s", "ratio")
     )
-    what = f"whole training steps in {len(steps)} settings, rollouts/s"
-    cells = [(what, ours, f"TRL 1.16: {theirs}", ratios, "step")]
+    work = f"whole training steps in {len(steps)} settings, rollouts/s"
+    cells = [(work, ours, f"TRL 1.16: {other}", ratios, "step")]
     smol = row("language_model_step", step="one turn")
-    ours, theirs, ratio = (number(smol[name]) for name in ("rollouts/s", "TRL rollouts/s", "ratio"))
-    what = "a training step of SmolLM2-135M with adapters, rollouts/s"
-    cells.append((what, ours, f"TRL 1.16: {theirs}", ratio, "language model"))
+    ours, other, ratio = (number(smol[name]) for name in ("rollouts/s", "TRL rollouts/s", "ratio"))
+    work = "a training step of SmolLM2-135M with adapters, rollouts/s"
+    cells.append((work, ours, f"TRL 1.16: {other}", ratio, "language model"))
     for game, name in (("tic_tac_toe", "tic-tac-toe"), ("kuhn_poker", "Kuhn poker")):
         game_row = row("games", game=game)
-        ours, theirs, ratio = (
+        ours, other, ratio = (
             number(game_row[figure]) for figure in ("turns/s", "TextArena turns/s", "ratio")
         )
-        what = f"random play of {name}, turns/s"
-        cells.append((what, ours, f"TextArena 0.7.4: {theirs}", ratio, "games"))
+        work = f"random play of {name}, turns/s"
+        cells.append((work, ours, f"TextArena 0.7.4: {other}", ratio, "games"))
     for step in (step for step in rows("credit") if "ratio" in step):
-        what = f"{ESTIMATORS[step['estimator']]} on {step['turns']:,} turns, seconds"
-        theirs = f"its released loops: {number(step['released'])}"
-        cells.append((what, number(step["seconds"]), theirs, number(step["ratio"]), "credit"))
-    what = "connect four: mcts against MCTSBot"
-    ratio = number(row("oracles", what=what)["value"])
+        work = f"{ESTIMATORS[step['estimator']]} on {step['turns']:,} turns, seconds"
+        other = f"its released loops: {number(step['released'])}"
+        cells.append((work, number(step["seconds"]), other, number(step["ratio"]), "credit"))
+    work = "connect four: mcts against MCTSBot"
+    ratio = number(row("oracles", what=work)["value"])
     cells.append(("tree search in connect four", "-", "OpenSpiel's MCTSBot", ratio, "oracles"))
     head = ("what", "Sparring", "beside it", "times as fast", "how it was measured")
-    linked = ((*cell, f"[command and aim](#{PEERS[part]})") for *cell, part in cells)
-    return markdown(head, linked)
+    linked_cells = ((*cell, f"[command and aim](#{PEERS[part]})") for *cell, part in cells)
+    return markdown(head, linked_cells)
 
 
 def ends(numbers):
@@ -149,8 +149,8 @@ def ends(numbers):
 def efficiency():
     """Return tokens per second of the loop and of the bare model."""
     named_rows = (
-        (name, row("efficiency", recipe=recipe, overrides=more))
-        for (recipe, more), name in LOOPS.items()
+        (name, row("efficiency", recipe=recipe, overrides=overrides))
+        for (recipe, overrides), name in LOOPS.items()
     )
     names = ("tokens/s", "bare tokens/s", "efficiency", "aim")
     cells = ((name, *(number(entry[figure]) for figure in names)) for name, entry in named_rows)
@@ -179,9 +179,9 @@ def games():
 def credit():
     """Return seconds on a million turns, and how much faster two are than released loops."""
     all_rows = rows("credit")
-    against = [row for row in all_rows if "ratio" in row]
-    alone = {row["estimator"]: row["seconds"] for row in all_rows if "ratio" not in row}
-    slowest = max(alone, key=lambda name: alone[name])
+    rows_with_ratio = [row for row in all_rows if "ratio" in row]
+    seconds_of = {row["estimator"]: row["seconds"] for row in all_rows if "ratio" not in row}
+    slowest = max(seconds_of, key=lambda name: seconds_of[name])
     names = list(dict.fromkeys([*ESTIMATORS, slowest]))
     cells = [
         (
@@ -189,13 +189,13 @@ def credit():
             number(row["ratio"]),
             RATIO_AIM,
         )
-        for row in against
+        for row in rows_with_ratio
     ]
     for name in names:
         label = ESTIMATORS.get(name, f"`{name}`") + (
             ", the slowest of all" if name == slowest else ""
         )
-        cells.append((f"{label}, a million turns, seconds", f"{alone[name]:.2f}", SECONDS_AIM))
+        cells.append((f"{label}, a million turns, seconds", f"{seconds_of[name]:.2f}", SECONDS_AIM))
     return markdown(("what", "figure", "aim"), cells)
 
 
@@ -210,20 +210,20 @@ def oracles():
 
 def chat():
     """Return tokens per second and memory of a real chat model."""
-    whole, parts = (
+    count_columns, speed_columns = (
         ("turns", "conversation tokens"),
         ("play tokens/s", "sampled tokens/s", "forward tokens/s", "update tokens/s"),
     )
-    rest = ("prefill ratio", *parts, "peak GiB of play", "peak GiB")
+    columns = ("prefill ratio", *speed_columns, "peak GiB of play", "peak GiB")
     cells = (
         (
             row["recipe"],
-            *(f"{row[name]:,}" for name in whole),
-            *(number(row[name]) for name in rest),
+            *(f"{row[name]:,}" for name in count_columns),
+            *(number(row[name]) for name in columns),
         )
         for row in rows("chat")
     )
-    return markdown(("recipe", *whole, *rest), cells)
+    return markdown(("recipe", *count_columns, *columns), cells)
 
 
 def checkpoints():

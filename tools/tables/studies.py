@@ -8,7 +8,7 @@ from studies.common.study import load, study_names
 from studies.common.study_tables import module_of
 
 
-def filled(make, name):
+def from_results(make, name):
     """Return a table or a figure of a study's results."""
     return make(results(name))
 
@@ -28,7 +28,7 @@ def experiments():
 MARKERS = {
     "experiments": experiments,
     **{
-        marker: partial(filled, make, name)
+        marker: partial(from_results, make, name)
         for name in study_names()
         for marker, make in module_of(name).MARKERS.items()
     },

@@ -3,7 +3,7 @@
 from measured import markdown, rows, source
 
 
-def shown(row):
+def format_value(row):
     """Return a figure with its unit, to three digits."""
     value, unit = row["value"], row["unit"]
     if unit == "share":
@@ -13,18 +13,18 @@ def shown(row):
 
 def aim(row):
     """Return what a figure may be at most; nothing where no aim was set."""
-    return shown({**row, "value": row["aim"]}) if "aim" in row else ""
+    return format_value({**row, "value": row["aim"]}) if "aim" in row else ""
 
 
 def view():
     """Return times of the index and of a filter, and the server's share of processor time."""
-    lines = [(row["what"], shown(row), aim(row)) for row in rows("view")]
+    lines = [(row["what"], format_value(row), aim(row)) for row in rows("view")]
     return markdown(("what", "figure", "aim, at most"), lines)
 
 
 def paint():
     """Return when each page is drawn, and its largest paint."""
-    lines = [(row["page"], row["what"], shown(row), aim(row)) for row in rows("view_paint")]
+    lines = [(row["page"], row["what"], format_value(row), aim(row)) for row in rows("view_paint")]
     return markdown(("page", "what", "median", "aim, at most"), lines)
 
 

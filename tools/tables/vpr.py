@@ -44,27 +44,32 @@ def transfer():
     return markdown(head, lines)
 
 
-def trained_by():
+def training_of_arms():
     """Return how the runs of that table were trained."""
     arms = {
         row["arm"]: f"`{row['trained by'].removeprefix('sparring train ')}` at {row['trained at']}"
         for row in rows("vpr-transfer")
     }
-    return "; ".join(f"{arm} by {how}" for arm, how in arms.items()) + "."
+    return "; ".join(f"{arm} by {training}" for arm, training in arms.items()) + "."
 
 
 def walks():
     """Return what policies do in Sokoban, by who taught them, over seeds."""
-    solved = [f"solved, {best} moves" for best in range(1, 5)]
-    ends = ("an illegal reply", "out of moves", "lost", "moves back")
-    course = ("entropy, first", "entropy, last", "equal groups, first", "equal groups, last")
+    solved_columns = [f"solved, {best} moves" for best in range(1, 5)]
+    end_columns = ("an illegal reply", "out of moves", "lost", "moves back")
+    course_columns = (
+        "entropy, first",
+        "entropy, last",
+        "equal groups, first",
+        "equal groups, last",
+    )
     head = ("learns by", *(f"solved of {best}" for best in range(1, 5)))
     lines = []
     for row in rows("sokoban-walks"):
-        names = (*solved, *ends, *course)
+        names = (*solved_columns, *end_columns, *course_columns)
         figures = (spread(row, name) if name in row["values"] else "-" for name in names)
         lines.append((ARMS[row["arm"]], *figures))
-    return markdown((*head, *ends, *course), lines)
+    return markdown((*head, *end_columns, *course_columns), lines)
 
 
 def judging():
@@ -90,26 +95,26 @@ def claims():
             gains.append(paired_difference(first, second, figure))
             lines.append((what, who, task, interval_text(gains[-1])))
 
-    of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED_STARTS]
+    table_rows = [method for method in rows("vpr-table") if method["starts"] in TRAINED_STARTS]
     for (method, other), what in COMPARED.items():
         for game, title in GAMES.items():
-            pair = (
+            first_and_second = (
                 cell(results("vpr-methods"), game, method),
                 cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other),
             )
-            add("tiny model", title, what, *pair, "return over the run")
+            add("tiny model", title, what, *first_and_second, "return over the run")
         for task, title in TASKS.items():
-            pair = (
-                _of_table(of_table, task, method),
-                _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other),
+            first_and_second = (
+                _of_table(table_rows, task, method),
+                _of_table(table_rows, OUTCOMES_OF_TABLE.get(task, task), other),
             )
-            add("table", title, what, *pair, "return, end")
+            add("table", title, what, *first_and_second, "return, end")
     for first in rows("vpr-general", learns_by="vpr", starts="unseen"):
-        empty = first["empty cells"]
-        (second,) = rows("vpr-general", learns_by="outcome", starts="unseen", empty_cells=empty)
+        num_empty = first["empty cells"]
+        (second,) = rows("vpr-general", learns_by="outcome", starts="unseen", empty_cells=num_empty)
         add(
             "tiny model",
-            f"new puzzles of Sudoku, {empty} empty",
+            f"new puzzles of Sudoku, {num_empty} empty",
             COMPARED["vpr", "outcome"],
             first,
             second,
@@ -136,7 +141,7 @@ MARKERS = {
     "sokoban walks": walks,
     "sokoban walks source": lambda: source("sokoban-walks"),
     "vpr transfer": transfer,
-    "vpr transfer trained": trained_by,
+    "vpr transfer trained": training_of_arms,
     "vpr transfer source": lambda: source("vpr-transfer"),
     "vpr smol": smol,
     "vpr smol source": lambda: source("vpr-smol"),

@@ -16,7 +16,7 @@ NAMES = {
 }
 
 
-def written(kind, test=False):
+def scaffold_file(kind, test=False):
     """Return a file of `sparring new KIND NAME` as a block of code, the plug-in or its test."""
     name = NAMES[kind]
     text = file_of(kind, name, f"test_{name}.py" if test else f"{name}.py")
@@ -32,6 +32,6 @@ MARKERS = {
     "smallest environment": partial(example, "matching"),
     "free text environment": partial(example, "sums"),
     "picture of an environment": partial(example, "matching_drawn"),
-    **{f"new {kind}": partial(written, kind) for kind in NAMES},
-    "new reward test": partial(written, "reward", test=True),
+    **{f"new {kind}": partial(scaffold_file, kind) for kind in NAMES},
+    "new reward test": partial(scaffold_file, "reward", test=True),
 }

@@ -56,7 +56,7 @@ _MODULE_CODE = f"{_PREAMBLE}import runpy\nrunpy.run_module(sys.argv.pop(1), run_
 
 LOCK = ".lock"
 POLL_SECONDS = 1.0  # an interrupt is noticed only between two waits of this length
-QUIET_SECONDS = 300.0  # after so long without a line, progress names the running cells
+QUIET_SECONDS = 300.0  # after this time without a line, a line names the running cells
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,8 @@ class Cell:
         folder: name of the cell's folder inside the study's folder.
         command: words of the command line; it begins with `sparring` or `python -m MODULE`.
         path_words: further words, which contain paths; `{}` stands for the cell's folder and
-            `{version}` for the commit of the code. A change of these does not run the cell again.
+            `{version}` for the commit of the code. If only these words change, the
+            cell does not run again.
         measure: returns the results as JSON values.
         after: keys of the cells that must be finished before this one begins.
     """
@@ -274,7 +275,7 @@ class CellRunner:
         with self._lock:
             if self._stopped:
                 raise StudyStopped
-            importable = [*sys.path, os.environ.get("PYTHONPATH", "")]
+            import_paths = [*sys.path, os.environ.get("PYTHONPATH", "")]
             process = subprocess.Popen(
                 process_args(words),
                 stdin=stdin,
@@ -284,7 +285,7 @@ class CellRunner:
                 env={
                     **os.environ,
                     "OMP_NUM_THREADS": "1",
-                    "PYTHONPATH": os.pathsep.join(filter(None, importable)),
+                    "PYTHONPATH": os.pathsep.join(filter(None, import_paths)),
                 },
                 start_new_session=True,  # an interrupt from the terminal reaches only the study
             )
@@ -376,8 +377,8 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
         RunError: cells failed, or come from several commits; the other records stay stored.
     """
     cells = list(cells)
-    stored = {cell.key: runner.stored_record(cell) for cell in cells}
-    records = {key: record for key, record in stored.items() if record is not None}
+    stored_records = {cell.key: runner.stored_record(cell) for cell in cells}
+    records = {key: record for key, record in stored_records.items() if record is not None}
     pending = [cell for cell in cells if cell.key not in records]
     watch(f"{len(records)} of {len(cells)} cells are done in {runner.folder}.")
     other_commits = sorted({record["commit"] for record in records.values()} - {runner.version})
@@ -387,19 +388,19 @@ def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Wa
             f"{runner.version}. The cells of a study must come from one commit: use that code, or "
             "name another folder with --folder; run studies from a clone that nobody changes."
         )
-    failed: list[str] = []
+    failures: list[str] = []
     progress = Progress(len(cells), len(records), watch)
     for cell, result in _run_pending(pending, set(records), runner, workers, progress.tell_running):
         if isinstance(result, RunError):
-            failed.append(str(result))
+            failures.append(str(result))
             watch(f"{cell.folder} failed: {result}")
         else:
             records[cell.key] = result
             progress.tell_finished(cell)
-    if failed:
+    if failures:
         raise RunError(
-            f"{len(failed)} of {len(cells)} cells failed, the first: {failed[0]} The records of "
-            "the others are stored; correct the cause and run the same command again."
+            f"{len(failures)} of {len(cells)} cells failed, the first: {failures[0]} The records "
+            "of the others are stored; correct the cause and run the same command again."
         )
     return {cell.key: records[cell.key] for cell in cells}
 
@@ -422,20 +423,20 @@ def _run_pending(
         tell_running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
-        waiting, finished = list(cells), set(finished)
-        busy: dict[Future[dict[str, Any]], Cell] = {}
+        pending, finished = list(cells), set(finished)
+        running: dict[Future[dict[str, Any]], Cell] = {}
         try:
-            while waiting or busy:
-                for cell in _ready(waiting, finished)[: workers - len(busy)]:
-                    waiting.remove(cell)
-                    busy[pool.submit(runner.run, cell)] = cell
-                if not busy:
-                    for cell in waiting:
+            while pending or running:
+                for cell in _ready(pending, finished)[: workers - len(running)]:
+                    pending.remove(cell)
+                    running[pool.submit(runner.run, cell)] = cell
+                if not running:
+                    for cell in pending:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                tell_running(runner, busy.values())
-                for future in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
-                    cell, result = busy.pop(future), _result_or_error(future)
+                tell_running(runner, running.values())
+                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                    cell, result = running.pop(future), _result_or_error(future)
                     if not isinstance(result, RunError):
                         finished.add(cell.key)
                     yield cell, result
@@ -443,9 +444,9 @@ def _run_pending(
             runner.stop()  # after an interrupt some cells still run
 
 
-def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
-    needed_keys = {key for cell in waiting for key in cell.after}
-    ready_cells = [cell for cell in waiting if finished.issuperset(cell.after)]
+def _ready(pending: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
+    needed_keys = {key for cell in pending for key in cell.after}
+    ready_cells = [cell for cell in pending if finished.issuperset(cell.after)]
     return sorted(ready_cells, key=lambda cell: cell.key not in needed_keys)
 
 

@@ -418,7 +418,7 @@ class InteractiveSession:
             text: the text as it was typed.
 
         Returns:
-            "" if the reply is accepted; else the reason, and nothing changes.
+            "" if the reply is accepted; otherwise the reason why it is not, and the episode stays.
 
         Raises:
             GameError: the episode is over, or the code of the environment raised an error.

@@ -1,6 +1,6 @@
 """Loads a run's model and its answer, and exports the answer.
 
-The answer of a run is the player that it offers after training: the policy, the average of its
+The answer of a run is the player that results from training: the policy, the average of its
 weights, its last weights, or a mixture of league members.
 """
 
@@ -29,7 +29,7 @@ from sparring.run.folder import CONFIG, RunFolder
 log = logging.getLogger(__name__)
 
 
-def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
+def published_policy(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
     """Return the reference to a run's policies, each in its roles, or to the named one.
 
     Raises:
@@ -60,19 +60,19 @@ def load_answer(
         ConfigError: the answer is a mixture, and the run has no members or more teams than its
             meta-solver allows; or the answer is the average, and the run keeps none.
     """
-    chosen = config.league.answer if answer is None else check_answer(answer, config)
+    answer_name = config.league.answer if answer is None else check_answer(answer, config)
     if answer not in (None, *NON_MIXTURE_ANSWERS) and not engine.members:
         raise ConfigError(
             f"The answer {answer!r} is a mixture of the league's members, and {path} has none at "
             f"step {step}; train it with league.every=20, or use the answer 'policy'."
         )
-    if chosen in NON_MIXTURE_ANSWERS:
-        return answer_of(engine, Payoffs(), chosen)
-    solver = PluginConfig.model_validate(chosen).bind("league.meta_solvers")
-    trained = [game for game, weight in engine.environments if weight]
-    check_sides(solver, trained, f"The answer {chosen!r}")
+    if answer_name in NON_MIXTURE_ANSWERS:
+        return answer_of(engine, Payoffs(), answer_name)
+    solver = PluginConfig.model_validate(answer_name).bind("league.meta_solvers")
+    trained_games = [game for game, weight in engine.environments if weight]
+    check_sides(solver, trained_games, f"The answer {answer_name!r}")
     payoffs = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, payoffs, chosen, apart=bool(apart_keys(config)))
+    return answer_of(engine, payoffs, answer_name, apart=bool(apart_keys(config)))
 
 
 def load_run(
@@ -90,13 +90,13 @@ def load_run(
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     run = RunFolder.open(path)
-    config, saved = resolve(run.config()), run.checkpoint(step)
-    edits = describe_edits(config, saved)
+    config, stored = resolve(run.config()), run.checkpoint(step)
+    edits = describe_edits(config, stored)
     if edits:
         log.warning(
             "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
-            saved.step,
+            stored.step,
             edits,
         )
     if threads is not None:
@@ -104,13 +104,13 @@ def load_run(
     engine = LocalEngine(config)
     while True:
         try:
-            engine.restore(saved.path)
-            return config, engine, saved.step
+            engine.restore(stored.path)
+            return config, engine, stored.step
         except CheckpointError:
-            newer = checkpoint.load_latest(path)
-            if step is not None or newer is None or newer.path == saved.path:
+            newer_checkpoint = checkpoint.load_latest(path)
+            if step is not None or newer_checkpoint is None or newer_checkpoint.path == stored.path:
                 raise
-            saved = newer  # a running trainer has removed the checkpoint
+            stored = newer_checkpoint  # a running trainer has removed the checkpoint
 
 
 def export_answer(
@@ -138,21 +138,21 @@ def export_answer(
         SparringError: there is no such run or answer, or the folder cannot be written.
     """
     config, engine, step = load_run(run, checkpoint)
-    chosen = answer or POLICY
-    agent = load_answer(run, config, engine, step, chosen)
+    answer_name = answer or POLICY
+    agent = load_answer(run, config, engine, step, answer_name)
     if isinstance(agent, MemberMixture):
         export_mixture(
             engine,
             folder,
             agent,
             step=step,
-            answer=chosen,
+            answer=answer_name,
             dtype=dtype,
             adapter=adapter,
             policy=policy,
         )
         return step, str(agent), agent.notes
-    member = LEARNER if chosen == LAST else PUBLISHED
+    member = LEARNER if answer_name == LAST else PUBLISHED
     export(
         engine,
         folder,
@@ -161,7 +161,7 @@ def export_answer(
         adapter=adapter,
         policy=policy,
         member=member,
-        figures=None if chosen == LAST else _measured_figures(run, step),
+        figures=None if answer_name == LAST else _measured_figures(run, step),
     )
     return step, "", ()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.api.load import load_answer, load_run, published
+from sparring.api.load import load_answer, load_run, published_policy
 from sparring.api.policy_evaluation import (
     evaluate_policy,
     league_of_run,
@@ -91,7 +91,7 @@ def adaptations_of(
         rules = rules_of(game)
         starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
         table = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
-        about = {"game": game.name, "starts": starts.label}
+        labels = {"game": game.name, "starts": starts.label}
         exact_of_pool: dict[tuple[str, bool], _Exact] = {}
         for row in table:
             opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
@@ -101,9 +101,9 @@ def adaptations_of(
                     _exact_returns(rules, policy, row.role, opponents, limit),
                 )
             ceiling, reason, exact = exact_of_pool[row.role, row.trained]
-            metrics = _ceiling_columns(row, ceiling, reason)
-            metrics |= _exact_columns(row, opponents, exact, ceiling)
-            plain = {
+            exact_figures = _ceiling_columns(row, ceiling, reason)
+            exact_figures |= _exact_columns(row, opponents, exact, ceiling)
+            figures = {
                 "role": row.role,
                 "opponent": row.opponent or None,
                 "trained": row.trained,
@@ -111,7 +111,7 @@ def adaptations_of(
                 "gain": as_data(row.gain),
                 "forfeits": row.forfeits,
             }
-            rows.append({**about, **plain, **metrics})
+            rows.append({**labels, **figures, **exact_figures})
     return rows
 
 
@@ -150,10 +150,10 @@ def pool_of(
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, PoolOpponent]:
     """Return a run's bots by name, then the held-out opponents.
 
-    An opponent that equals a bot of training, or an earlier opponent, is left out. Options that
-    are not set count as their defaults.
+    An opponent that equals a bot of training, or an earlier opponent, is left out. Two bots are
+    equal if their options are equal, defaults included.
     """
-    opponents, plugins = dict[str, PoolOpponent](), list[Any]()
+    opponents, identities = dict[str, PoolOpponent](), list[Any]()
     held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
@@ -161,24 +161,24 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         shares: Mapping[str, float] = config.matchmaker.options.get(SHARES) or {}
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
-                for member, bound, weight in _members(name, bot, config.bots):
-                    plugins.append(_bot_identity(bound))
+                for member, plugin, weight in _members(name, bot, config.bots):
+                    identities.append(_bot_identity(plugin))
                     opponents[member] = PoolOpponent(
-                        agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
+                        agent=plugin(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
         for bot in config.evaluation.opponents:
-            bound = bot.bind("players")
+            plugin = bot.bind("players")
             bot_name = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
-            held_out.append((AgentSpec(bot_name, bot.options), bound, bound))
+            held_out.append((AgentSpec(bot_name, bot.options), plugin, plugin))
     new_specs, factories = list[AgentSpec](), list[Callable[[], Any]]()
-    for spec, bound, make in held_out:
-        if _bot_identity(bound) not in plugins:
-            plugins.append(_bot_identity(bound))
+    for spec, plugin, factory in held_out:
+        if _bot_identity(plugin) not in identities:
+            identities.append(_bot_identity(plugin))
             new_specs.append(spec)
-            factories.append(make)
-    for label, make in zip(labels(new_specs), factories, strict=True):
+            factories.append(factory)
+    for label, factory in zip(labels(new_specs), factories, strict=True):
         name = f"{label} (held out)" if label in opponents else label
-        opponents[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
+        opponents[name] = PoolOpponent(agent=factory(), weight=1.0, trained=False)
     return opponents
 
 
@@ -263,10 +263,10 @@ def _exact_columns(
 def _members(
     name: str, bot: PluginConfig, bots: Mapping[str, PluginConfig]
 ) -> list[tuple[str, BoundPlugin, float]]:
-    bound = bot.bind("players")
-    agent = bound()
+    plugin = bot.bind("players")
+    agent = plugin()
     if type(agent) is not Mixture:
-        return [(name, bound, 1.0)]
+        return [(name, plugin, 1.0)]
     total = math.fsum(agent.weights.values())
     return [
         (
@@ -294,7 +294,7 @@ class MeasurementTarget:
         notes: notes about requests that could not be met.
         oracles: oracles of the run, by game.
         limit: largest number of information states for enumeration.
-        scores: whether the policy can return the probability of a reply.
+        scores_actions: whether the policy can return probabilities of replies.
         config: the run's configuration, if there is a run.
         engine: the run's engine, if there is a run.
     """
@@ -306,7 +306,7 @@ class MeasurementTarget:
     notes: Sequence[str]
     oracles: Mapping[str, Oracle] = field(default_factory=dict)
     limit: int = MAX_STATES
-    scores: bool = True
+    scores_actions: bool = True
     config: RunConfig | None = None
     engine: Any = None
 
@@ -365,7 +365,7 @@ def measure(
         else _target_of_run(run, checkpoint, only, names, answer)
     )
     policy, games, seen_states = player.policy, player.games, player.seen_states
-    exact = exact and player.scores
+    exact = exact and player.scores_actions
     notes, about = list(player.notes), dict(player.about)
     opponents = list(bots) or [parse_agent("random")]
     oracles, more_notes = oracles_for(games, oracle, player.oracles) if use_oracle else ({}, [])
@@ -424,7 +424,7 @@ def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) ->
         seen_states=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
         notes=_unknown_word_notes(games, lambda known: unknown_to(spec.words, known)),
-        scores=isinstance(policy, ActionScorer),
+        scores_actions=isinstance(policy, ActionScorer),
     )
 
 
@@ -435,15 +435,15 @@ def _target_of_run(
     policy: Any = (
         load_answer(run, config, engine, step, answer)
         if only is None
-        else engine.agent(published(config, run, only))
+        else engine.agent(published_policy(config, run, only))
     )
     games: Sequence[Environment] = [game for game, _ in engine.environments]
     about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     seen_states = SeenInitialStates(config, games)
-    chosen = config.league.answer if answer is None else answer
-    if chosen not in NON_MIXTURE_ANSWERS and not isinstance(policy, Mixture):
-        chosen = POLICY  # the league has no members yet
-    about["weights"] = measured_weights(config, chosen, only)
+    answer_name = config.league.answer if answer is None else answer
+    if answer_name not in NON_MIXTURE_ANSWERS and not isinstance(policy, Mixture):
+        answer_name = POLICY  # the league has no members yet
+    about["weights"] = measured_weights(config, answer_name, only)
     if isinstance(policy, Mixture):
         about["answer"] = f"mixture of {policy}"
         notes += policy.notes if isinstance(policy, HasNotes) else ()
@@ -478,18 +478,18 @@ def _choose_best_of(
             "--best-of calls one player several times, but the run's answer is a mixture; add "
             "--answer policy."
         )
-    unjudged = [game.name for game in games if game.name not in oracles]
-    if unjudged:
+    missing = [game.name for game in games if game.name not in oracles]
+    if missing:
         reason = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(f"--best-of needs an oracle that judges {unjudged[0]!r}: {reason}")
+        raise ConfigError(f"--best-of needs an oracle that judges {missing[0]!r}: {reason}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 
 def _unknown_word_notes(
-    games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
+    games: Sequence[Environment], unknown_words_of: Callable[[Environment], Sequence[str]]
 ) -> list[str]:
     return [
         f"{game.name}: {len(words)} words are unknown to the model and read as <unknown>."
         for game in games
-        if (words := unknown(game))
+        if (words := unknown_words_of(game))
     ]

@@ -86,8 +86,8 @@ def play_episodes(
     game = make_game(environment) if isinstance(environment, str) else environment
     if not hasattr(game, "num_seats"):
         raise ConfigError(
-            f"{quoted(environment)} is not an environment; write a name, or what make_environment "
-            "returned."
+            f"{quoted(environment)} is not an environment; write a name, or the result of "
+            "make_environment."
         )
     if isinstance(players, str) or not isinstance(players, Sequence):
         raise ConfigError(
@@ -136,8 +136,8 @@ def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
             f"{quoted(player)} is not a player; write a bot's name, a run "
             "(sparring.load_run(PATH)) or an agent."
         )
-    for name, agent_name in agents.items():
-        if agent_name is agent:
+    for name, known_agent in agents.items():
+        if known_agent is agent:
             return name
     stem = str(LEARNER) if isinstance(player, Run) else type(player).__name__
     name = next(

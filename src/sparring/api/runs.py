@@ -171,9 +171,9 @@ def train(
             file.
         changes: overrides of the recipe, e.g. "seed=1", "learner.learning_rate=0.001".
         run: the run folder; None is runs/NAME-seedN.
-        resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run in the folder once the new one has a checkpoint. It excludes
-            ``resume``.
+        resume: whether to continue from the folder's last good checkpoint.
+        overwrite: whether to replace the run in the folder once the new run has a checkpoint;
+            excludes ``resume``.
         progress: whether a progress line is shown on the error stream.
 
     Raises:
@@ -211,9 +211,9 @@ def train(
             stacklevel=2,
         )
     elif not summary.finished:
-        saved = f"after step {summary.steps} and saved; resume=True continues from there"
+        state_text = f"after step {summary.steps} and saved; resume=True continues from there"
         raise KeyboardInterrupt(
-            f"stopped {saved if summary.steps else 'before the first step was done'}"
+            f"stopped {state_text if summary.steps else 'before the first step was done'}"
         )
     return Run(path)
 
@@ -288,8 +288,8 @@ def train_run(
         config: the resolved configuration.
         path: the run folder.
         words: the command that started the run, for its provenance.
-        resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run in the folder once the new one has a checkpoint.
+        resume: whether to continue from the folder's last good checkpoint.
+        overwrite: whether to replace the run in the folder once the new run has a checkpoint.
         stream: the stream on which progress is shown; None: no progress.
 
     Raises:
@@ -323,13 +323,13 @@ def train_run(
         run_ranks(engine, path),
     ):
         num_steps = max(checkpoint.steps(path), default=0)
-        invariant = all(policy.invariant for policy in engine.policies.values())
+        is_invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.decoding for policy in engine.policies.values()}))
         note_start(
             path,
             words,
             after_step=num_steps,
-            invariant=invariant,
+            invariant=is_invariant,
             decoding=decoding,
             weights=measured_weights(config),
         )

@@ -207,7 +207,7 @@ def make_piece_runner(
 def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
     """Return a policy with this temperature that raises an error if a conversation is too long."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
-    strict = PolicyAgent(
+    policy = PolicyAgent(
         name=agent.name,
         sampler=agent.sampler,
         renderer=agent.renderer,
@@ -215,8 +215,8 @@ def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
         context=agent.context,
         in_flight=agent.in_flight,
     )
-    strict.refuse_overlong = True
-    return strict
+    policy.refuse_overlong = True
+    return policy
 
 
 def _exact_figures(game: Environment, agent: Any) -> dict[str, float]:
@@ -267,14 +267,14 @@ class SuiteEvaluation:
         use_oracle: bool = True,
     ) -> None:
         self.name, suite = load_suite(name)
-        extra = dict(zip(labels(opponents), opponents, strict=True))
-        self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
+        specs_by_label = dict(zip(labels(opponents), opponents, strict=True))
+        self.suite: Suite = with_opponents(suite, specs_by_label, games, styles(suite, player))
         # reason why the oracle cannot judge a row, by name of the row
-        self.unjudged: dict[str, str] = {}
+        self.reasons_unjudged: dict[str, str] = {}
         if not use_oracle:
             self.suite = without_oracles(self.suite)
         elif oracle is not None:
-            self.suite, self.unjudged = with_oracle(self.suite, oracle)
+            self.suite, self.reasons_unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
         self._seen_states = states_seen_by(player.data)
         self.suite, self.starts = with_seen_starts(self.suite, self._seen_states)
@@ -310,17 +310,17 @@ class SuiteEvaluation:
         """
         if workers is not None and workers < 1:
             raise ConfigError(f"--workers {workers} must be at least 1.")
-        missing = list[SuitePiece]()
+        pieces = list[SuitePiece]()
         for index, key in enumerate(self.keys):
             stored = self.results.pieces(key)
             if not self._obstacle(index) and not any(
                 "unmeasured" in result for result in stored.values()
             ):
-                missing += [piece for piece in self.pieces[index] if piece.key not in stored]
-        last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in missing)
-        if watch and not missing:
+                pieces += [piece for piece in self.pieces[index] if piece.key not in stored]
+        last_line, num_done, games = (time.monotonic(), 0, sum(piece.games for piece in pieces))
+        if watch and not pieces:
             watch("all pieces have been measured before; nothing is played")
-        for piece, result in self._play_pieces(missing, workers or os.cpu_count() or 1):
+        for piece, result in self._play_pieces(pieces, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
             self.results.add(
                 self.keys[piece.row],
@@ -376,10 +376,10 @@ class SuiteEvaluation:
         return ""
 
     def _play_pieces(
-        self, missing: Sequence[SuitePiece], workers: int
+        self, missing_pieces: Sequence[SuitePiece], workers: int
     ) -> Iterator[tuple[SuitePiece, PieceResult]]:
-        """Yield pieces with their results; this process alone calls endpoints, with one budget."""
-        failed: set[int] = set()
+        """Yield pieces with their results; only this process calls endpoints, with one budget."""
+        unmeasured_rows: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
         settings = {
             "rows": rows,
@@ -388,28 +388,28 @@ class SuiteEvaluation:
             "answers": str(self.path.with_suffix(".answers.jsonl")),
         }
         own_pieces = [
-            piece for piece in missing if self.player.remote or self._is_remote(piece.row)
+            piece for piece in missing_pieces if self.player.remote or self._is_remote(piece.row)
         ]
-        shared_pieces = [piece for piece in missing if piece not in own_pieces]
+        shared_pieces = [piece for piece in missing_pieces if piece not in own_pieces]
         workers = min(workers, len(shared_pieces))
         if workers > 1:
             with WorkerPool(make_piece_runner, settings, workers) as pool:
-                jobs = (list(piece) for piece in shared_pieces if piece.row not in failed)
+                jobs = (list(piece) for piece in shared_pieces if piece.row not in unmeasured_rows)
                 for job, result in pool.results(jobs):
-                    yield self._note_unmeasured(SuitePiece(*job), result, failed)
+                    yield self._note_unmeasured(SuitePiece(*job), result, unmeasured_rows)
         else:
             own_pieces = shared_pieces + own_pieces
         if own_pieces:
             play = make_piece_runner(settings, self._seen_states)
             for piece in own_pieces:
-                if piece.row not in failed:
-                    yield self._note_unmeasured(piece, play(list(piece)), failed)
+                if piece.row not in unmeasured_rows:
+                    yield self._note_unmeasured(piece, play(list(piece)), unmeasured_rows)
 
     def _note_unmeasured(
-        self, piece: SuitePiece, result: PieceResult, failed: set[int]
+        self, piece: SuitePiece, result: PieceResult, unmeasured_rows: set[int]
     ) -> tuple[SuitePiece, PieceResult]:
         if "unmeasured" in result:
-            failed.add(piece.row)
+            unmeasured_rows.add(piece.row)
         return piece, result
 
     def _is_remote(self, index: int) -> bool:
@@ -461,19 +461,19 @@ class SuiteEvaluation:
         }
 
     def _notes(self, index: int) -> list[str]:
-        notes, unknown = [], self.unknown[index]
-        if unknown:
+        notes, unknown_words = [], self.unknown[index]
+        if unknown_words:
             count = len(words_of(self.games[index]))
             notes.append(
-                f"{len(unknown)} of {count} words of this game are unknown to the model and read "
-                "as <unknown>."
+                f"{len(unknown_words)} of {count} words of this game are unknown to the model and "
+                "read as <unknown>."
             )
         if self._is_remote(index) and self.games[index].brief:
             notes.append(
                 "The endpoint reads the prompts of the tiny model, which do not explain the game."
             )
-        if self.suite.rows[index].name in self.unjudged:
-            notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[index].name]}")
+        if self.suite.rows[index].name in self.reasons_unjudged:
+            notes.append(f"Moves not judged: {self.reasons_unjudged[self.suite.rows[index].name]}")
         reasons = [
             result["unmeasured"]
             for result in self.results.pieces(self.keys[index]).values()

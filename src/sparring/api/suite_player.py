@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.api.load import published
+from sparring.api.load import published_policy
 from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.config.checks import NON_MIXTURE_ANSWERS, POLICY, check_answer, measured_weights
 from sparring.core import version
@@ -28,7 +28,7 @@ from sparring.run.config_checks import FREE
 from sparring.run.folder import RunFolder
 
 FORMAT = 1  # version of the file of results
-TRAFFIC = (
+TRAFFIC_OPTIONS = (
     "key_variable",
     "concurrency",
     "timeout",
@@ -41,7 +41,7 @@ TRAFFIC = (
 )
 """Options of the agent endpoint that affect its traffic but not its replies.
 
-A change of these, such as a larger budget, does not play games again.
+After a change of these options, such as a larger budget, games are not played again.
 """
 
 
@@ -74,8 +74,8 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
 
 
 def without_traffic(options: Any) -> dict[str, Any]:
-    """Return an agent's options without the options in ``TRAFFIC``."""
-    return {key: value for key, value in dict(options).items() if key not in TRAFFIC}
+    """Return an agent's options without the options in ``TRAFFIC_OPTIONS``."""
+    return {key: value for key, value in dict(options).items() if key not in TRAFFIC_OPTIONS}
 
 
 class SuiteResults:
@@ -160,15 +160,15 @@ class Player:
     def style(self, row: SuiteRow) -> str:
         """Return the option style of a row's prompts for the player.
 
-        A run reads a game that it trained on in that style, and other games in the style of its
-        first game.
+        A run reads a game of its training in the style of training, and other games in the style of
+        its first game.
         """
         if self.config is None:
             return self.wording
-        trained = [
+        trained_games = [
             game for game in self.config.environments if _same_game(row.game, row.options, game)
         ]
-        return str((trained or self.config.environments)[0].options.get("style", "brief"))
+        return str((trained_games or self.config.environments)[0].options.get("style", "brief"))
 
     def trained_on(self, row: SuiteRow) -> bool | None:
         """Return whether the run trained on the row's game; None for an agent."""
@@ -221,20 +221,21 @@ def run_player(
             "distribution."
         )
     run = RunFolder.open(path)
-    config, saved = resolve(run.config()), run.checkpoint(step)
-    published(config, path, policy)  # raises for an unknown policy
+    config, stored = resolve(run.config()), run.checkpoint(step)
+    published_policy(config, path, policy)  # raises for an unknown policy
     choice = {"policy": policy} if policy is not None else {}
-    chosen = config.league.answer if answer is None else check_answer(answer, config)
-    if policy is None and chosen != POLICY:
-        choice = {"answer": chosen}
-        if chosen not in NON_MIXTURE_ANSWERS and apart_keys(config):
+    answer_name = config.league.answer if answer is None else check_answer(answer, config)
+    if policy is None and answer_name != POLICY:
+        choice = {"answer": answer_name}
+        if answer_name not in NON_MIXTURE_ANSWERS and apart_keys(config):
             choice["sides"] = APART  # one mixture per side; other results than with a common one
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
-    weights = sha256_hex((saved.path / checkpoint.MANIFEST).read_bytes())
+    weights = sha256_hex((stored.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={"run": str(path.absolute()), "step": saved.step, "temperature": temperature} | choice,
+        data={"run": str(path.absolute()), "step": stored.step, "temperature": temperature}
+        | choice,
         identity=[
             weights,
             sha256_hex(json.dumps(settings, sort_keys=True).encode()),
@@ -243,9 +244,9 @@ def run_player(
         ],
         about={
             "run": str(path),
-            "step": saved.step,
+            "step": stored.step,
             "temperature": temperature or config.rollout.temperature,
-            "weights": measured_weights(config, chosen, policy),
+            "weights": measured_weights(config, answer_name, policy),
         }
         | choice,
         config=config,
@@ -290,5 +291,5 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
     return {row.name: player.style(row) for row in suite.rows}
 
 
-def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    return rules_of(name, options) == rules_of(trained.name, trained.options)
+def _same_game(name: str, options: Mapping[str, Any], training_game: EnvironmentConfig) -> bool:
+    return rules_of(name, options) == rules_of(training_game.name, training_game.options)

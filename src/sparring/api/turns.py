@@ -78,13 +78,13 @@ def advantages(
             "advantages('mars', turns)."
         )
     name, _, preset = estimator.partition(":")
-    bound = registry.bind("credit", name, options, preset=preset or None)
-    if turns.state_group is not None and "candidates" not in registry.required_services(bound):
+    plugin = registry.bind("credit", name, options, preset=preset or None)
+    if turns.state_group is not None and "candidates" not in registry.required_services(plugin):
         raise CreditError(
             f"credit {name!r} reads only played turns, but this table also holds the candidates "
             "that were not played; leave candidates=True out of turn_table()."
         )
-    credit: Credit = bound(turns, dict(state or {}))
+    credit: Credit = plugin(turns, dict(state or {}))
     return credit
 
 

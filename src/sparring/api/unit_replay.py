@@ -34,13 +34,13 @@ LOGGER = "sparring.play.rollout"  # logs the errors of episodes that are restart
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayedEpisode:
-    """Outcome of one episode that was played again."""
+    """Outcome of one episode that was played again; ``returns`` None: it was given up."""
 
     spec: EpisodeSpec
     returns: tuple[float, ...] | None
     turns: int
-    retried: int
-    raised: tuple[str, ...]  # tracebacks of the errors of the environment's code
+    num_restarts: int
+    tracebacks: tuple[str, ...]  # tracebacks of the errors of the environment's code
 
 
 class _TraceCollector(logging.Handler):
@@ -99,7 +99,7 @@ def replay(
     """
     traces, logger = _TraceCollector(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
-    propagates, logger.propagate = logger.propagate, False
+    propagated, logger.propagate = logger.propagate, False
     try:
         for spec in specs:
             yield spec, None
@@ -112,13 +112,13 @@ def replay(
                     spec=spec,
                     returns=None if episode is None else episode.returns,
                     turns=0 if episode is None else len(episode.turns),
-                    retried=counts.retried,
-                    raised=tuple(traces.traces),
+                    num_restarts=counts.retried,
+                    tracebacks=tuple(traces.traces),
                 ),
             )
     finally:
         logger.removeHandler(traces)
-        logger.propagate = propagates
+        logger.propagate = propagated
 
 
 def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
@@ -132,30 +132,30 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
         )
     if not 1 <= step <= config.steps:
         raise ConfigError(f"{path} has no step {step}; write a number from 1 to {config.steps}.")
-    num_learned = max(step - 1 - config.scale.lag, 0)  # steps that the weights learned from
-    if not num_learned:
+    last_learned_step = max(step - 1 - config.scale.lag, 0)  # steps that the weights learned from
+    if not last_learned_step:
         engine = LocalEngine(config)
         warm_up(config, engine)
         return config, engine, begin_league(config, engine, RunState())
-    saved_steps = checkpoint.steps(path)
-    if num_learned not in saved_steps:
+    stored_steps = checkpoint.steps(path)
+    if last_learned_step not in stored_steps:
         replayable_steps = sorted(
             {
                 *range(1, config.scale.lag + 2),
                 *(
-                    saved_step + 1 + config.scale.lag
-                    for saved_step in saved_steps
-                    if saved_step < config.steps
+                    stored_step + 1 + config.scale.lag
+                    for stored_step in stored_steps
+                    if stored_step < config.steps
                 ),
             }
         )
         raise CheckpointError(
-            f"Step {step} of {path} begins where step {num_learned} ended, but there is no "
+            f"Step {step} of {path} begins where step {last_learned_step} ended, but there is no "
             f"checkpoint of that step. Steps that can be played again: "
             f"{', '.join(map(str, replayable_steps))}. `sparring train --run {path} --resume "
             "checkpoint.every=1` writes a checkpoint of every step."
         )
-    config, engine, _ = load_run(path, num_learned)
-    saved = folder.checkpoint(num_learned)
-    state = RunState.restored(saved.path, saved.step, saved.state, apart=frozenset({SAVED}))
+    config, engine, _ = load_run(path, last_learned_step)
+    stored = folder.checkpoint(last_learned_step)
+    state = RunState.restored(stored.path, stored.step, stored.state, apart=frozenset({SAVED}))
     return config, engine, restart_learners(config, engine, state)

@@ -150,12 +150,12 @@ def compare(
 def _print_report(report: dict[str, Any], settings: dict[str, Any]) -> None:
     on_terminal = sys.stdout.isatty()
     console = PlainConsole(width=None if on_terminal else WIDTH)
-    measured = [row for row in report["rows"] if "refused" not in row]
+    rows = [row for row in report["rows"] if "refused" not in row]
     columns = (
         Column(head, no_wrap=not (index and on_terminal)) for index, head in enumerate(HEADS)
     )
     table = Table(*columns, title=report["game"], box=SIMPLE)
-    for row in measured:
+    for row in rows:
         table.add_row(row["estimator"], *cells(row))
     console.print(table)
     console.print(f"{summary(report, settings)} Brackets are 95 % intervals.")

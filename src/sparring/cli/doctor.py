@@ -24,7 +24,7 @@ PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard
 
 def examine() -> dict[str, Any]:
     """Return versions, threads and games per second; ``healthy``: whether the check passed."""
-    findings: dict[str, Any] = {
+    results: dict[str, Any] = {
         "python": sys.version.split()[0],
         "machine": platform.machine(),
         "cores": os.cpu_count(),
@@ -41,19 +41,19 @@ def examine() -> dict[str, Any]:
         outcome = play_round(config, engine, methods, state)
         state, games = outcome.state, games + len(outcome.episodes)
         difference = max(difference, outcome.metrics["logprob_difference_max"])
-    findings["games_per_second"] = round(games / (time.perf_counter() - start))
-    findings["logprob_difference"] = difference
-    findings["healthy"] = difference < 1e-4
-    return findings
+    results["games_per_second"] = round(games / (time.perf_counter() - start))
+    results["logprob_difference"] = difference
+    results["healthy"] = difference < 1e-4
+    return results
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
     """Check this machine: versions, threads, and a two-second round of training."""
-    findings = examine()
+    results = examine()
     if as_json:
-        print(json.dumps(findings, sort_keys=True))
+        print(json.dumps(results, sort_keys=True))
     else:
-        for name, value in findings.items():
+        for name, value in results.items():
             print(f"{name:>20}  {value}")
-    if not findings["healthy"]:
+    if not results["healthy"]:
         raise typer.Exit(1)

@@ -56,8 +56,8 @@ def export(
             f"'exported folder={folder}'."
         )
         return
-    exported = "policy" if answer in (None, POLICY) else f"answer {answer!r}"
+    description = "policy" if answer in (None, POLICY) else f"answer {answer!r}"
     say(
-        f"Wrote the {exported} of step {step} to {folder}; its README.md shows the prompt it was "
-        "trained on, and how to load it."
+        f"Wrote the {description} of step {step} to {folder}; its README.md shows the prompt "
+        "it was trained on, and how to load it."
     )

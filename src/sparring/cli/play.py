@@ -34,8 +34,7 @@ def play(
         Path | None, typer.Argument(help="Run folder; without it, play against a bot.")
     ] = None,
     game: Annotated[
-        str | None,
-        typer.Option(*ENVIRONMENT, help="An environment of the run; default the first."),
+        str | None, typer.Option(*ENVIRONMENT, help="An environment of the run; default the first.")
     ] = None,
     seat: Annotated[int, typer.Option(min=0, help="Your seat, from 0.")] = 0,
     against: Annotated[
@@ -186,7 +185,7 @@ def _play_episode(environment: Environment, session: InteractiveSession) -> None
 def _ask(text: str) -> str:
     question, _, prompt = text.rpartition("\n")
     say(question)
-    typed = input(escape_controls(prompt))
+    line = input(escape_controls(prompt))
     if not sys.stdin.isatty():
-        say(typed)  # a terminal echoes input; a pipe does not
-    return typed
+        say(line)  # a terminal echoes input; a pipe does not
+    return line

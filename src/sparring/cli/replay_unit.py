@@ -40,10 +40,10 @@ def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]])
             numbers = f"episode {spec.episode_id} (group {spec.group_id})"
             say(f"{numbers}: {seats}{suffix}", file=sys.stdout)
             continue
-        for trace in result.raised:
+        for trace in result.tracebacks:
             for line in trace.splitlines():
                 say(f"    {line}")
-        restarts = f", restarted {result.retried} times" if result.retried else ""
+        restarts = f", restarted {result.num_restarts} times" if result.num_restarts else ""
         if result.returns is None:
             say(f"  given up{restarts}")
             num_abandoned += 1

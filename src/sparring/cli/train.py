@@ -91,22 +91,22 @@ def refuse_dashes(words: Sequence[str]) -> None:
         )
 
 
-def _resolve_config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
-    if recipe is None and resumed is None:
+def _resolve_config(recipe: str | None, overrides: list[str], old_run: Path | None) -> RunConfig:
+    if recipe is None and old_run is None:
         raise ConfigError(
             "Name a recipe, e.g. `sparring train demo`; `sparring list recipes` shows them."
         )
-    if resumed is not None and (recipe is None or "=" in recipe):
+    if old_run is not None and (recipe is None or "=" in recipe):
         overrides = [recipe, *overrides] if recipe else overrides
-        return resolve(apply_overrides(RunFolder.open(resumed).config(), overrides))
+        return resolve(apply_overrides(RunFolder.open(old_run).config(), overrides))
     assert recipe is not None
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
 def _print_summary(summary: RunSummary, page: Path, weights: str, as_json: bool) -> None:
     if as_json:
-        ended = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
-        print(json.dumps(ended, sort_keys=True))
+        data = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
+        print(json.dumps(data, sort_keys=True))
         return
     if summary.finished:
         say(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")

@@ -1,7 +1,7 @@
 """The commands (verbs) of `sparring`, each imported when it is called, and error messages.
 
-So `sparring --help` imports no library of models or games. An error prints one line;
-SPARRING_DEBUG=1 also prints its traceback.
+`sparring --help` therefore imports no library of models or games. An error prints one line;
+with SPARRING_DEBUG=1 also its traceback.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def message_of(error: Exception) -> str:
     if isinstance(error, SparringError):
         return f"error: {_one_line(error, MAX_LENGTH)}"
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     text = f"{type(error).__name__}: {_one_line(error, 400)}".rstrip(": ")
     return (
-        f"error: something unexpected failed{where}: {text}. This is a fault of Sparring or of a "
+        f"error: something unexpected failed{place}: {text}. This is a fault of Sparring or of a "
         f"plug-in. {DEBUG}=1 shows the whole traceback; please report it with the command."
     )
 
@@ -81,11 +81,11 @@ def flush_output() -> None:
         try:
             stream.flush()
         except OSError:  # a closed pipe, or a full disk that the output goes to
-            nowhere = os.open(os.devnull, os.O_WRONLY)  # Python flushes again at exit
+            null_file = os.open(os.devnull, os.O_WRONLY)  # Python flushes again at exit
             try:
-                os.dup2(nowhere, stream.fileno())
+                os.dup2(null_file, stream.fileno())
             finally:
-                os.close(nowhere)
+                os.close(null_file)
 
 
 VERBS = {  # verb -> its line in --help
@@ -153,8 +153,8 @@ def refuse_removed(words: Sequence[str]) -> None:
         ConfigError: the words name a removed verb or option.
     """
     verb, *arguments = words or [""]
-    further = (f"{verb} {word.partition('=')[0]}" for word in arguments)
-    for name in (verb, *further):
+    options = (f"{verb} {word.partition('=')[0]}" for word in arguments)
+    for name in (verb, *options):
         if name in REMOVED:
             raise ConfigError(f"`sparring {name}` was removed in version 0.3; {REMOVED[name]}")
 
@@ -166,6 +166,6 @@ def command_of(verb: str) -> Any:
     if verb in GROUPS:
         return get_command(module.app)
     function: Callable[..., None] = getattr(module, name)
-    single = typer.Typer(add_completion=False)
-    single.command(verb)(function)
-    return get_command(single)
+    app = typer.Typer(add_completion=False)
+    app.command(verb)(function)
+    return get_command(app)

@@ -1,7 +1,7 @@
 """Turns a trainer's batch into a turn table; shared by the bridges to verl and TRL.
 
 A batch is a matrix of tokens with a mask of the sampled tokens. A row is a trajectory. Each
-unbroken span of sampled tokens is a turn, and the tokens between two spans are prompts. If each row
+unbroken span of sampled tokens is a turn, and the tokens between two spans are prompts. If a row
 is only one turn of an episode, the columns ``episode`` and ``seat`` group the rows.
 
 A batch may have further columns, each with one entry per row:
@@ -66,7 +66,7 @@ class Estimate:
 
 
 def estimate(
-    bound: BoundPlugin, rows: TrainerRows, state: Mapping[str, Any], hints: Mapping[str, str]
+    estimator: BoundPlugin, rows: TrainerRows, state: Mapping[str, Any], hints: Mapping[str, str]
 ) -> Estimate:
     """Run an estimator on a batch.
 
@@ -82,7 +82,7 @@ def estimate(
     """
     turns, order = turn_table(rows)
     try:
-        credit: Credit = bound(turns, state)
+        credit: Credit = estimator(turns, state)
     except CreditError as error:
         advice = [
             hint
@@ -92,19 +92,19 @@ def estimate(
         raise CreditError(" ".join([str(error), *advice])) from None
     if credit.trained is not None:
         raise CreditError(
-            f"credit {bound.plugin.name!r} with these options leaves turns out of the losses and "
-            "their means, but the trainer's own mask keeps them; use options that keep all turns."
+            f"credit {estimator.plugin.name!r} with these options leaves turns out of the losses "
+            "and their means, but the trainer's mask keeps them; use options that keep all turns."
         )
-    index = _token_order(rows.n_tokens, order)
+    positions = _token_order(rows.n_tokens, order)
 
     def to_batch_order(values: FloatArray, *, per_turn: bool) -> FloatArray:
-        out = np.zeros(len(index))
-        out[index] = np.repeat(values, turns.n_tokens) if per_turn else values
-        return out
+        ordered = np.zeros(len(positions))
+        ordered[positions] = np.repeat(values, turns.n_tokens) if per_turn else values
+        return ordered
 
     targets = credit.value_targets
     if targets is not None:
-        targets = to_batch_order(targets, per_turn="token_value" not in bound.plugin.needs)
+        targets = to_batch_order(targets, per_turn="token_value" not in estimator.plugin.needs)
     return Estimate(
         advantages=to_batch_order(credit.advantages, per_turn=credit.level == "turn"),
         value_targets=targets,
@@ -136,8 +136,8 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
         seat = _ids_and_texts(rows.columns["seat"])[0]
     elif "episode" in rows.columns:
         seat = components["role"][0]
-    rank = np.asarray(rows.columns.get("turn", np.zeros(num_rows)), dtype=np.float64)
-    order = np.lexsort((index_in_row, row_of, rank[row_of], seat[row_of], episode[row_of]))
+    turn_order = np.asarray(rows.columns.get("turn", np.zeros(num_rows)), dtype=np.float64)
+    order = np.lexsort((index_in_row, row_of, turn_order[row_of], seat[row_of], episode[row_of]))
     row = row_of[order]
     trajectory = np.zeros(total_turns, dtype=np.int64)
     trajectory[1:] = np.cumsum((np.diff(episode[row]) != 0) | (np.diff(seat[row]) != 0))
@@ -149,12 +149,12 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
         {"group": group[row], **{name: components[name][0][row] for name in ("game", "role")}},
     )
     per_turn = {
-        name: [v for values in rows.columns[name] for v in _values_by_turn(values)]
+        name: [value for values in rows.columns[name] for value in _values_by_turn(values)]
         for name in PER_TURN
         if name in rows.columns
     }
     ids = {
-        name: _ids_and_texts([values[i] for i in order], missing=name == "action")
+        name: _ids_and_texts([values[index] for index in order], missing=name == "action")
         for name, values in per_turn.items()
         if name not in _PLAIN_DTYPES
     }
@@ -205,13 +205,13 @@ def _ids_and_texts(
     values: Sequence[Any], *, missing: bool = False
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return (id of each value, text of each id); with ``missing``, the id of None is -1."""
-    absent = np.array([missing and value is None for value in values], dtype=bool)
+    is_missing = np.array([missing and value is None for value in values], dtype=bool)
     texts, ids = np.unique(
-        np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True
+        np.array([str(value) for value in values], dtype=str)[~is_missing], return_inverse=True
     )
-    out = np.full(len(values), -1, dtype=np.int64)
-    out[~absent] = ids.reshape(-1)
-    return out, tuple(texts.tolist())
+    value_ids = np.full(len(values), -1, dtype=np.int64)
+    value_ids[~is_missing] = ids.reshape(-1)
+    return value_ids, tuple(texts.tolist())
 
 
 def _plain_columns(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):
             components[name.removeprefix(COMPONENT)] = np.array(
-                [float(v) for row in values for v in _values_by_turn(row)]
+                [float(value) for row in values for value in _values_by_turn(row)]
             )[order]
     if components:
         remainder = rows.reward[order] - np.sum(list(components.values()), axis=0)
@@ -280,11 +280,11 @@ def _check_columns(rows: TrainerRows) -> None:
 
 def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
     for name, column in columns.items():
-        mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
-        if len(mixed):
+        contradictions = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
+        if len(contradictions):
             problem = (
                 f"rows of one (episode, seat) have different {name}s, "
-                f"trajectory {trajectory[mixed[0]]}"
+                f"trajectory {trajectory[contradictions[0]]}"
             )
             raise CreditError(
                 f"{problem}; each seat of each episode needs different values of {PREFIX}episode "

@@ -33,9 +33,9 @@ class Spans:
     def at_first_token(self, values: FloatArray) -> FloatArray:
         """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 without tokens."""
         turns, index = np.unique(self.turn_of[self.mask], return_index=True)
-        out = np.zeros(int(self.num_turns.sum()))
-        out[turns] = values[self.mask][index]
-        return out
+        first_values = np.zeros(int(self.num_turns.sum()))
+        first_values[turns] = values[self.mask][index]
+        return first_values
 
     @property
     def n_tokens(self) -> IntArray:

@@ -59,7 +59,7 @@ class Terms:
             allowed besides the loss's own options.
         trainer: name of the trainer, for error messages.
         available: the fields in NEEDS of losses that the trainer can supply.
-        hints: how to make the trainer supply another field in NEEDS, or what to use instead.
+        hints: by field in NEEDS: how to make the trainer supply the field, or a substitute.
 
     Raises:
         ConfigError: a loss or option is unknown, or an option is a schedule.
@@ -81,25 +81,25 @@ class Terms:
         )
         self.bound: list[tuple[float, BoundPlugin]] = []
         for name, options in losses.items():
-            plain = {
+            loss_options = {
                 key: value for key, value in options.items() if key not in ("weight", "preset")
             }
-            bound = bind("losses", name, plain, preset=options.get("preset"))
-            if bound.schedules:
+            loss = bind("losses", name, loss_options, preset=options.get("preset"))
+            if loss.schedules:
                 raise ConfigError(
                     f"loss {name!r}: {trainer} does not report the progress of a run; write "
-                    f"numbers, not schedules: {sorted(bound.schedules)}."
+                    f"numbers, not schedules: {sorted(loss.schedules)}."
                 )
-            self.bound.append((float(options.get("weight", 1.0)), bound))
-        self.needs = frozenset().union(*(bound.needs for _, bound in self.bound))
+            self.bound.append((float(options.get("weight", 1.0)), loss))
+        self.needs = frozenset().union(*(loss.needs for _, loss in self.bound))
 
     def check(self) -> None:
         """Raise ConfigError if a loss needs a field that the trainer does not supply."""
-        for _, bound in self.bound:
-            for need in sorted(bound.needs - self.available):
+        for _, loss in self.bound:
+            for need in sorted(loss.needs - self.available):
                 advice = self.hints.get(need, "choose another loss")
                 raise ConfigError(
-                    f"loss {bound.plugin.name!r} needs {need!r}, which {self.trainer} does not "
+                    f"loss {loss.plugin.name!r} needs {need!r}, which {self.trainer} does not "
                     f"pass to losses; {advice}."
                 )
 
@@ -144,11 +144,13 @@ class Terms:
             fields["index"] = torch.arange(len(turn), device=mask.device)
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
-    def _draw_uniform(self, like: Tensor) -> Tensor:
+    def _draw_uniform(self, tensor: Tensor) -> Tensor:
         """Return numbers in [0, 1), [M]; the n-th call returns equal numbers in every process."""
         self.calls += 1
-        draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
-        return torch.from_numpy(draws).to(like.device, like.dtype)
+        draws = (
+            Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(tensor))
+        )
+        return torch.from_numpy(draws).to(tensor.device, tensor.dtype)
 
     def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> CombinedLosses:
         """Return the weighted sum of the losses.
@@ -162,7 +164,7 @@ class Terms:
         """
         self.check()
         terms: list[tuple[float, str, LossTerm]] = [
-            (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
+            (weight, loss.plugin.name, loss(batch)) for weight, loss in self.bound
         ]
         factors = [term.values for _, _, term in terms if term.level == "weight"]
         factors += [] if factor is None else [factor]

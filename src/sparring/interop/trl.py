@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with Sparring's estimators and, if wanted, Sparring's losses.
+"""TRL's GRPOTrainer with Sparring's estimators and, optionally, Sparring's losses.
 
 A completion is a trajectory, and the generations of one prompt are a group. Without tools, an
 environment or a rollout function, a completion is one turn. With them, every unbroken span of the
@@ -66,7 +66,7 @@ def available_fields(trainer: Any) -> frozenset[str]:
 
 
 def check_losses(trainer: Any, terms: Terms) -> None:
-    """Raise ConfigError for settings that only TRL's own loss reads, or that break our losses."""
+    """Raise ConfigError for settings that only TRL's loss reads or Sparring's losses cannot use."""
     args = trainer.args
     is_set = {
         "importance_sampling_level": trainer.importance_sampling_level != "token",
@@ -129,7 +129,7 @@ def make_records(
 
 def as_rows(
     completions: Sequence[Record],
-    weighted: FloatArray,
+    weighted_rewards: FloatArray,
     group: Sequence[int],
     functions: Sequence[str],
 ) -> TrainerRows:
@@ -147,7 +147,7 @@ def as_rows(
     num_turns = np.array([len(record["n_tokens"]) for record in completions], dtype=np.int64)
     components: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
     for index, name in enumerate(functions):
-        components[name][np.cumsum(num_turns) - 1] += weighted[:, index]
+        components[name][np.cumsum(num_turns) - 1] += weighted_rewards[:, index]
     columns = {
         name: [record["columns"].get(name) for record in completions]
         for name in completions[0]["columns"]
@@ -158,14 +158,15 @@ def as_rows(
     return TrainerRows(
         num_turns=num_turns,
         n_tokens=np.array(
-            [n for record in completions for n in record["n_tokens"]], dtype=np.int64
+            [num_tokens for record in completions for num_tokens in record["n_tokens"]],
+            dtype=np.int64,
         ),
         reward=reward,
         group=group,
         columns=columns,
         components=components,
         numbers={
-            name: np.array([v for record in completions for v in record["numbers"][name]])
+            name: np.array([value for record in completions for value in record["numbers"][name]])
             for name in completions[0]["numbers"]
         },
     )
@@ -277,30 +278,30 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             numbers.setdefault("logprob", numbers["old_logprob"])
         all_records = accelerate_utils.gather_object(make_records(turns, numbers, self._rows))
         by_row, per_row = self._advantages(all_records, _to_float64(self._rewards_by_function))
-        start, like = self.accelerator.process_index * len(mask), output["advantages"]
+        start, template = self.accelerator.process_index * len(mask), output["advantages"]
         local_rows = by_row[start : start + len(mask)]
         if all(len(record["n_tokens"]) == 1 for record in all_records) and all(
             (row == row[:1]).all() for row in by_row
         ):
             per_completion = [float(row[0]) if len(row) else 0.0 for row in local_rows]
             output["advantages"] = torch.tensor(
-                per_completion, device=like.device, dtype=like.dtype
+                per_completion, device=template.device, dtype=template.dtype
             )
         else:
-            per_token = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
+            per_token = torch.zeros(mask.shape, device=template.device, dtype=template.dtype)
             per_token[mask.bool()] = torch.from_numpy(np.concatenate(local_rows)).to(
-                like.device, like.dtype
+                template.device, template.dtype
             )
             output["advantages"] = per_token
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
                 output[PREFIX + name] = torch.from_numpy(values[start : start + len(mask)]).to(
-                    like.device
+                    template.device
                 )
-        logged = self._logs["advantages"]
-        for _ in range(min(len(all_records), len(logged))):
-            logged.pop()
-        logged.extend(float(row.mean()) if len(row) else 0.0 for row in by_row)
+        log = self._logs["advantages"]
+        for _ in range(min(len(all_records), len(log))):
+            log.pop()
+        log.extend(float(row.mean()) if len(row) else 0.0 for row in by_row)
         return output
 
     def _advantages(
@@ -308,19 +309,19 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> tuple[list[FloatArray], dict[str, Any]]:
         """Return (advantages of every row's sampled tokens, group and outcome of the rows).
 
-        A row for which no function returned a reward has advantages of 0 and its own group.
+        A row for which no function returned a reward has advantages of 0 and forms its own group.
         """
         training = bool(self.model.training)
         size = self.num_generations if training else self.num_generations_eval
-        usable = np.flatnonzero(~np.isnan(rewards).all(axis=1))
-        out = [np.zeros(sum(record["n_tokens"])) for record in completions]
+        indices = np.flatnonzero(~np.isnan(rewards).all(axis=1))
+        advantages = [np.zeros(sum(record["n_tokens"])) for record in completions]
         num_rows = len(completions)
         group, outcome = -1 - np.arange(num_rows), np.zeros(num_rows, dtype=np.float32)
-        if not len(usable):
-            return out, {"group": group, "outcome": outcome}
-        weighted = np.nan_to_num(rewards * _to_float64(self.reward_weights))[usable]
-        chosen = [completions[row] for row in usable.tolist()]
-        rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
+        if not len(indices):
+            return advantages, {"group": group, "outcome": outcome}
+        weighted = np.nan_to_num(rewards * _to_float64(self.reward_weights))[indices]
+        records = [completions[row] for row in indices.tolist()]
+        rows = as_rows(records, weighted, (indices // size).tolist(), self.reward_func_names)
         result = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
         if training:
             self.credit_state = result.credit.state
@@ -328,15 +329,15 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._metrics["train" if training else "eval"][
                 f"{self._credit.plugin.name}/{name}"
             ].append(float(value))
-        ends = np.cumsum([len(out[row]) for row in usable.tolist()])
+        ends = np.cumsum([len(advantages[row]) for row in indices.tolist()])
         for row, values in zip(
-            usable.tolist(), np.split(result.advantages, ends[:-1]), strict=True
+            indices.tolist(), np.split(result.advantages, ends[:-1]), strict=True
         ):
-            out[row] = values
-        group_keys, outcome[usable] = outcomes(rows)
+            advantages[row] = values
+        group_keys, outcome[indices] = outcomes(rows)
         numbers = {key: index for index, key in enumerate(dict.fromkeys(group_keys))}
-        group[usable] = [numbers[key] for key in group_keys]
-        return out, {"group": group, "outcome": outcome}
+        group[indices] = [numbers[key] for key in group_keys]
+        return advantages, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         if self._terms is None:
@@ -356,10 +357,10 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not bool(mask.any()):
             zero: Tensor = (logprobs * 0.0).sum()
             return zero
-        advantages, old = inputs["advantages"], inputs.get("old_per_token_logps")
+        advantages, old_logprobs = inputs["advantages"], inputs.get("old_per_token_logps")
         columns = {
             "logprobs": logprobs,
-            "old_logprobs": logprobs.detach() if old is None else old,
+            "old_logprobs": logprobs.detach() if old_logprobs is None else old_logprobs,
             "advantages": (advantages[:, None] if advantages.dim() == 1 else advantages).expand_as(
                 logprobs
             ),
@@ -400,8 +401,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.loss_type == "bnpo":
             return per_token.sum() / mask.sum() / steps
         if self.loss_type == "dr_grpo":
-            longest = int(self.max_completion_length)
-            return per_token.sum() / (len(per_token) * longest) / steps
+            max_length = int(self.max_completion_length)
+            return per_token.sum() / (len(per_token) * max_length) / steps
         normaliser = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
         if self.model.training:  # a generation batch serves several updates
             normaliser = (
@@ -409,8 +410,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 * self.current_gradient_accumulation_steps
                 / self.args.steps_per_generation
             )
-        reduced: Tensor = per_token.sum() / normaliser
-        return reduced
+        loss: Tensor = per_token.sum() / normaliser
+        return loss
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)

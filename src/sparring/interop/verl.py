@@ -152,11 +152,11 @@ class Estimator:
             raise CreditError(
                 f"{self.__name__} needs the group of each row: fill non_tensor_batch['uid']."
             )
-        bound = bind("credit", self.name, _options(config), preset=self.preset)
-        if bound.schedules:
+        estimator = bind("credit", self.name, _options(config), preset=self.preset)
+        if estimator.schedules:
             raise ConfigError(
                 f"{self.__name__}: verl does not report the progress of a run; write numbers, not "
-                f"schedules: {sorted(bound.schedules)}."
+                f"schedules: {sorted(estimator.schedules)}."
             )
         fields = {
             **(_BATCH.get() or {}),
@@ -166,7 +166,7 @@ class Estimator:
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = make_rows(spans(mask), to_float64(token_level_rewards), list(index), fields)
-        result = estimate(bound, rows, self._state, VERL_HINTS)
+        result = estimate(estimator, rows, self._state, VERL_HINTS)
         self._state, self.metrics = result.credit.state, dict(result.credit.metrics)
 
         def to_matrix(values: FloatArray) -> Tensor:
@@ -268,10 +268,10 @@ def state() -> dict[str, Any]:
     return {name: estimator.state() for name, estimator in ESTIMATORS.items() if estimator.state()}
 
 
-def load_state(saved: Mapping[str, Any]) -> None:
+def load_state(states: Mapping[str, Any]) -> None:
     """Set the running state of all estimators; without a state in ``saved`` it is empty."""
     for name, estimator in ESTIMATORS.items():
-        estimator.load_state(saved.get(name, {}))
+        estimator.load_state(states.get(name, {}))
 
 
 @contextmanager

@@ -78,7 +78,8 @@ def adaptation(
 ) -> list[AdaptationRow]:
     """Measure an agent in each attempt: per role against each opponent, then per pool.
 
-    One pool has the opponents of training, the other one all others; means use their weights.
+    The opponents of training form one pool, all other opponents a second pool. Means over a pool
+    are weighted by ``PoolOpponent.weight``.
 
     Args:
         starts: initial states; their game is a ``trial`` of two seats or more.
@@ -153,8 +154,8 @@ def rules_of(game: Environment) -> Trial:
 
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
     """Return a seat's return in each attempt; payoffs at the trial's end count in the last one."""
-    with final_play(game, episode) as end:
-        returns = [float(attempt.returns[seat]) for attempt in (*end.earlier_plays, end.play)]
+    with final_play(game, episode) as last:
+        returns = [float(attempt.returns[seat]) for attempt in (*last.earlier_plays, last.play)]
     returns[-1] += episode.returns[seat] - math.fsum(returns)
     return returns
 

@@ -43,7 +43,7 @@ class AgentSpec(NamedTuple):
 
     @property
     def identity(self) -> Any:
-        """What the play depends on besides the options, by the plug-in's ``identity_of``."""
+        """What the agent's play depends on besides its options, by ``identity_of``."""
         identity_of = self._declarations.identity_of
         return None if identity_of is None else identity_of(**self.options)
 
@@ -73,7 +73,7 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
 
     Args:
         specs: agents, or other plug-ins by name and options.
-        what: what the specs are, for messages.
+        what: noun for a spec in messages.
 
     Raises:
         ConfigError: two agents have the same name and options.

@@ -29,8 +29,8 @@ by chance and opponent, and u_o its return:
 
     W_n(b) = sum over o that pi allows of (b w_o u_o, W_{n-1}(b w_o)),    W_0 = ()
 
-for the policy pi that is best by the objective; it is found by backward induction over the
-decisions within an attempt, and over beliefs between attempts. Equal beliefs are solved once.
+for the policy pi that is best by the objective. Backward induction finds pi, over the decisions
+within an attempt and over beliefs between attempts. Equal beliefs are solved once.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class AttemptEnd:
     Args:
         play: one of the ends.
         reach: probability that chance and each opponent lead here, [K].
-        earned: ``reach`` times the learner's return, [K].
+        weighted_return: ``reach`` times the learner's return, [K].
     """
 
     play: CloneablePlay
     reach: FloatArray
-    earned: FloatArray
+    weighted_return: FloatArray
 
 
 @dataclass(kw_only=True, slots=True)
@@ -83,17 +83,17 @@ class LearnerDecision:
     Args:
         play: one play in this state.
         reach: probability that chance and opponent lead here, [K].
-        after: the branch of each legal action.
+        branches: the branch of each legal action.
     """
 
     play: CloneablePlay
     reach: FloatArray
-    after: dict[str, Branch]
+    branches: dict[str, Branch]
 
 
 @dataclass(kw_only=True, slots=True)
 class Branch:
-    """What follows an action of the learner.
+    """The ends and decisions that can follow an action of the learner.
 
     Args:
         ends_by_text: ends by the text that the learner reads, and by whether a win ends the trial.
@@ -214,10 +214,10 @@ class _AttemptWalk:
         is_won = any(play.returns[winner] > 0 for winner in self.winners)
         end = branch.ends_by_text.setdefault(
             (text, is_won),
-            AttemptEnd(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach))),
+            AttemptEnd(play=play, reach=np.zeros(len(reach)), weighted_return=np.zeros(len(reach))),
         )
         end.reach += reach
-        end.earned += payoff * reach
+        end.weighted_return += payoff * reach
 
     def _visit_replies(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
@@ -245,11 +245,13 @@ class _AttemptWalk:
         key = observation.key or observation.text
         if key not in branch.decisions:
             branch.decisions[key] = LearnerDecision(
-                play=play, reach=np.zeros(len(reach)), after={action: Branch() for action in legal}
+                play=play,
+                reach=np.zeros(len(reach)),
+                branches={action: Branch() for action in legal},
             )
         decision = branch.decisions[key]
         decision.reach += reach
-        return decision.after
+        return decision.branches
 
     def _reply_chances(self, play: CloneablePlay, seat: int) -> dict[str, FloatArray]:
         """Return the probabilities [K] of each reply of the opponents."""
@@ -344,18 +346,18 @@ class _WeightedEdges:
         self.weights.append(weight)
 
     def sum_by_attempt(
-        self, reached: FloatArray, num_attempts: int, share: FloatArray | float = 1.0
+        self, reach: FloatArray, num_attempts: int, share: FloatArray | float = 1.0
     ) -> FloatArray:
         """Return the sums by attempt, [N, K].
 
         Args:
-            reached: the policy's probability of each edge; the last entry is 1.
+            reach: the policy's probability of each edge; the last entry is 1.
             num_attempts: N.
             share: factor of each weight.
         """
         weights = np.array(self.weights)
         sums = np.zeros((num_attempts, weights.shape[1]))
-        np.add.at(sums, self.attempts, (reached[self.edges] * share)[:, None] * weights)
+        np.add.at(sums, self.attempts, (reach[self.edges] * share)[:, None] * weights)
         return sums
 
 
@@ -371,11 +373,8 @@ class _ReturnWalk:
         self.teams = tuple(teams_of(rules))
         self.queries: list[Query] = []
         self.num_edges = 0
-        self.decisions, self.ends, self.starts = (
-            _WeightedEdges(),
-            _WeightedEdges(),
-            _WeightedEdges(),
-        )
+        self.decisions, self.ends = _WeightedEdges(), _WeightedEdges()
+        self.attempt_starts = _WeightedEdges()
 
     def run(self, num_opponents: int) -> None:
         """Visit every conversation, depth first."""
@@ -393,21 +392,21 @@ class _ReturnWalk:
         if start.branch is not self.root:
             last_replies[self.seat] = start.actions[-1]
         else:
-            self.starts.add(start.edge, start.play.attempt, start.belief)
+            self.attempt_starts.add(start.edge, start.play.attempt, start.belief)
         for end in start.branch.ends:
-            self.ends.add(start.edge, start.play.attempt, start.belief * end.earned)
+            self.ends.add(start.edge, start.play.attempt, start.belief * end.weighted_return)
             next_play = start.play.after(last_replies, end.play)
             if not next_play.done:
                 belief = start.belief * end.reach
                 yield replace(start, play=next_play, branch=self.root, belief=belief)
         for decision in start.branch.decisions.values():
-            position = start.play.after(last_replies, decision.play)
-            seen = (*start.seen, position.observe(self.seat))
-            self._add_query(seen, start.actions, tuple(decision.after))
-            self.decisions.add(start.edge, position.attempt, start.belief * decision.reach)
-            for action, branch in decision.after.items():
+            decision_play = start.play.after(last_replies, decision.play)
+            seen = (*start.seen, decision_play.observe(self.seat))
+            self._add_query(seen, start.actions, tuple(decision.branches))
+            self.decisions.add(start.edge, decision_play.attempt, start.belief * decision.reach)
+            for action, branch in decision.branches.items():
                 yield _TrialPosition(
-                    play=position,
+                    play=decision_play,
                     branch=branch,
                     belief=start.belief,
                     seen=seen,
@@ -437,22 +436,18 @@ class _ReturnWalk:
 
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
         """Return a policy's results from its action and illegal probabilities per conversation."""
-        edge_probabilities = np.ones(
-            self.num_edges + 1
-        )  # the policy's probability of each edge, then 1
+        reach = np.ones(self.num_edges + 1)  # the policy's probability of each edge, then 1
         first_edge = 0
         for edge, row in zip(self.decisions.edges, policy, strict=True):
-            edge_probabilities[first_edge : first_edge + len(row)] = edge_probabilities[edge] * row
+            reach[first_edge : first_edge + len(row)] = reach[edge] * row
             first_edge += len(row)
         num_attempts = self.rules.attempts
         with np.errstate(invalid="ignore"):
-            starts = self.starts.sum_by_attempt(edge_probabilities, num_attempts)
-            earned = self.ends.sum_by_attempt(edge_probabilities, num_attempts) / starts
-            decisions = self.decisions.sum_by_attempt(edge_probabilities, num_attempts)
-            illegal_shares = (
-                self.decisions.sum_by_attempt(edge_probabilities, num_attempts, illegal) / decisions
-            )
-        return AttemptReturns(returns=earned, illegal=illegal_shares, decisions=len(self.queries))
+            starts = self.attempt_starts.sum_by_attempt(reach, num_attempts)
+            returns = self.ends.sum_by_attempt(reach, num_attempts) / starts
+            decisions = self.decisions.sum_by_attempt(reach, num_attempts)
+            illegal_shares = self.decisions.sum_by_attempt(reach, num_attempts, illegal) / decisions
+        return AttemptReturns(returns=returns, illegal=illegal_shares, decisions=len(self.queries))
 
 
 MAX_BELIEFS = 20_000  # largest number of different beliefs about the opponent
@@ -538,13 +533,13 @@ def adaptation_ceiling(
         TooLargeError: there are too many histories or too many beliefs.
         UnknownNameError: the environment does not have this role.
     """
-    pool = _shares_of(opponents, shares)
+    weights = _shares_of(opponents, shares)
     if role not in environment.roles:
         raise UnknownNameError(f"role of {environment.name}", role, environment.roles)
     if attempts < 1:
         raise GameError(f"attempts={attempts} leaves no attempt to play; write attempts=3.")
     tree = attempt_tree(environment, environment.roles.index(role), opponents, reveal=reveal)
-    prior = np.array([*pool.values()])
+    prior = np.array([*weights.values()])
     solvers = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
     highest = [
         solvers["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)
@@ -552,21 +547,21 @@ def adaptation_ceiling(
     last, total = (solvers[objective].returns(prior, attempts) for objective in ("last", "sum"))
     fixed = solvers["last"].returns(prior, 1)[0] / prior
     best = [
-        solvers["last"].returns(np.eye(len(pool))[number], 1)[0, number]
-        for number in range(len(pool))
+        solvers["last"].returns(np.eye(len(weights))[number], 1)[0, number]
+        for number in range(len(weights))
     ]
     return Ceiling(
         environment=environment.name,
         role=role,
         reveal=reveal,
-        shares=pool,
-        best_by=dict(zip(pool, map(float, best), strict=True)),
-        fixed_by=dict(zip(pool, fixed.tolist(), strict=True)),
+        shares=weights,
+        best_by=dict(zip(weights, map(float, best), strict=True)),
+        fixed_by=dict(zip(weights, fixed.tolist(), strict=True)),
         most=tuple(map(float, highest)),
         last=tuple(last.sum(axis=1).tolist()),
-        last_by=_by_opponent(pool, last / prior),
+        last_by=_by_opponent(weights, last / prior),
         total=tuple(total.sum(axis=1).tolist()),
-        total_by=_by_opponent(pool, total / prior),
+        total_by=_by_opponent(weights, total / prior),
     )
 
 
@@ -605,8 +600,8 @@ def _shares_of(
     return {name: float(weights[name]) / total for name in opponents}
 
 
-def _by_opponent(pool: Mapping[str, float], rows: FloatArray) -> dict[str, tuple[float, ...]]:
-    return {name: tuple(rows[:, number].tolist()) for number, name in enumerate(pool)}
+def _by_opponent(weights: Mapping[str, float], rows: FloatArray) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(rows[:, number].tolist()) for number, name in enumerate(weights)}
 
 
 class _Solver:
@@ -633,10 +628,10 @@ class _Solver:
     def _best(self, branch: Branch, belief: FloatArray, attempts: int) -> FloatArray:
         returns = np.zeros((attempts, len(belief)))
         for end in branch.ends:
-            returns[0] += belief * end.earned
+            returns[0] += belief * end.weighted_return
             returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
-            options = [self._best(child, belief, attempts) for child in decision.after.values()]
+            options = [self._best(child, belief, attempts) for child in decision.branches.values()]
             returns += self._best_option(options)
         return returns
 

@@ -6,7 +6,7 @@ advantages give a gradient in the table's logits for each batch, to compare with
 Control variates reduce noise: gradients with a known expectation are subtracted. The gradients of
 the returns, of the returns from the turn on, and of the exact Q - V have the exact gradient as
 expectation. The gradients of the advantages 1, V, and the mean return of the same seat in the
-group's other games have expectation 0. An estimator made of these has bias 0 by construction;
+group's other games have expectation 0. A combination of these has bias 0 by construction;
 ``bias_unpaired`` uses no control variates.
 
 Figures, each with an interval: bias, variance and cosine. Shapes: n batches, D parameters, N turns,
@@ -17,7 +17,7 @@ the jackknife is cheap. Squared norms of means are estimated from pairs of diffe
 
 Estimators that need playout values (``vine_ppo``) get them from playouts by the table policy
 (``with_playout_values``). With ``LabPlan.reward``, estimators get that reward instead of the
-game's; they are still compared with the gradient of the game's return.
+game's; the comparison still uses the gradient of the game's return.
 
 An estimator whose critic predicts contributions (``CRITIC``) gets those of a trained critic as
 ``value_after``: with perfect recall, the differences of Q along an episode, and at a seat's last
@@ -89,22 +89,22 @@ class GradientLayout:
     parameter: IntArray  # [S]
 
     @classmethod
-    def of(cls, played: LabEpisodes, policy: TablePolicy) -> GradientLayout:
+    def of(cls, lab_turns: LabEpisodes, policy: TablePolicy) -> GradientLayout:
         """Return the layout of these episodes."""
-        widths = np.diff(policy.starts)[played.state]
+        widths = np.diff(policy.starts)[lab_turns.state]
         turn = np.repeat(np.arange(len(widths)), widths)
         offset = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
-        parameter = policy.starts[played.state][turn] + offset
+        parameter = policy.starts[lab_turns.state][turn] + offset
         pairs, slot = np.unique(
-            played.batch[turn] * len(policy.flat) + parameter, return_inverse=True
+            lab_turns.batch[turn] * len(policy.flat) + parameter, return_inverse=True
         )
         return cls(
-            num_batches=played.num_batches,
+            num_batches=lab_turns.num_batches,
             num_parameters=len(policy.flat),
-            batch_size=played.batch_size,
+            batch_size=lab_turns.batch_size,
             turn=turn,
             slot=slot.reshape(-1),
-            score=(offset == played.choice[turn]) - policy.flat[parameter],
+            score=(offset == lab_turns.choice[turn]) - policy.flat[parameter],
             batch=pairs // len(policy.flat),
             parameter=pairs % len(policy.flat),
         )
@@ -196,7 +196,7 @@ def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MomentEstimates:
-    """Unbiased estimates in units of the exact gradient's norm, or leave-one-out sets, [n]."""
+    """Unbiased estimates in units of the exact gradient's norm; [n]: without one batch each."""
 
     bias: FloatArray  # |E g - e|^2
     along: FloatArray  # E g . e
@@ -334,8 +334,8 @@ def paired_products(
     """
     sums = np.array([layout.total(control) for control in controls])
     covariance = controls @ controls.T - sums @ sums.T / layout.num_batches
-    shared = controls @ gradients - sums @ layout.total(gradients) / layout.num_batches
-    factors = np.linalg.lstsq(covariance, shared, rcond=1e-10)[0]
+    gradient_covariance = controls @ gradients - sums @ layout.total(gradients) / layout.num_batches
+    factors = np.linalg.lstsq(covariance, gradient_covariance, rcond=1e-10)[0]
     return GradientProducts.of(
         layout, gradients - factors @ controls, exact, shift=float(factors @ expectations)
     )
@@ -360,7 +360,7 @@ def _clip(interval: Interval, low: float, high: float) -> Interval:
 
 
 def with_playout_values(
-    played: LabEpisodes,
+    lab_turns: LabEpisodes,
     episodes: Sequence[Episode],
     game: Environment,
     policy: TablePolicy,
@@ -372,37 +372,37 @@ def with_playout_values(
 
     The values belong to histories, because playouts start from the complete state. Given a seat's
     knowledge, their expectations before and after its turn are V and Q of its information state.
-    So they lead to the same exact gradient.
+    Playout values therefore lead to the same exact gradient.
 
     Args:
         played: the table that gets the columns.
         episodes: the lab's episodes.
         game: the game of the episodes.
         policy: the policy that continues the episodes in every seat.
-        count: number of games from each position.
+        count: number of playouts from each position.
         stream: stream of random numbers.
     """
     agent = TableAgent(policy)
     values_after, values_before = [], []
-    for start in range(0, len(episodes), played.batch_size):
-        batch = episodes[start : start + played.batch_size]
+    for start in range(0, len(episodes), lab_turns.batch_size):
+        batch = episodes[start : start + lab_turns.batch_size]
         pending = with_playouts(
             batch, {game.name: game}, count=count, stream=stream.child(start), before=True
         )
-        valued, _ = run_requests(pending, lambda specs: rollout(specs, {agent.name: agent}))
-        for _, turn in ordered_turns(valued):
+        with_values, _ = run_requests(pending, lambda specs: rollout(specs, {agent.name: agent}))
+        for _, turn in ordered_turns(with_values):
             values_after.append(turn.playout)
             values_before.append(turn.playout_before)
     turns = replace(
-        played.turns,
+        lab_turns.turns,
         playout=np.array(values_after, dtype=np.float64),
         playout_before=np.array(values_before, dtype=np.float64),
     )
-    return replace(played, turns=turns)
+    return replace(lab_turns, turns=turns)
 
 
 def with_reward(
-    played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
+    lab_turns: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
     """Return the episodes with the rewards of a plug-in; columns of values do not change."""
     rewarded, _ = apply_rewards(
@@ -415,8 +415,8 @@ def with_reward(
         reorder_outcomes=True,
     )
     turns = turn_table(rewarded)
-    changed = replace(played.turns, reward=turns.reward, components=turns.components)
-    return replace(played, turns=changed)
+    changed_turns = replace(lab_turns.turns, reward=turns.reward, components=turns.components)
+    return replace(lab_turns, turns=changed_turns)
 
 
 ALL = "all"
@@ -433,7 +433,7 @@ class LabPlan:
     group_size: int = 8
     batch_size: int = 64
     critic: Critic = "exact"
-    # share of the first batches, which estimators get but no figure counts
+    # share of batches, at the beginning, that estimators get but no figure counts
     burn_in: float = 0.0
     playouts: int = 5  # games from each position, for estimators that read playout values
     # reward that estimators get, as NAME[:PRESET] key=value; "": the game's
@@ -541,14 +541,14 @@ def bind_reward(text: str) -> BoundPlugin:
         ConfigError: the reward needs data that the lab lacks, such as an oracle's verdicts.
     """
     name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
-    bound = registry.bind("rewards", name, options, preset=preset)
-    missing = sorted(set(bound.plugin.needs) - AVAILABLE)
+    reward = registry.bind("rewards", name, options, preset=preset)
+    missing = sorted(set(reward.plugin.needs) - AVAILABLE)
     if missing:
         raise ConfigError(
             f"--reward {text!r} reads {', '.join(missing)}, which the lab does not have; name a "
             "reward that reads only episodes, such as 'contribution by=difference'."
         )
-    return bound
+    return reward
 
 
 TIMED_ROWS = 100_000  # turns of the timed call
@@ -581,7 +581,7 @@ class CreditLab:
         episodes = play_table(
             game, policy, batches=plan.batches, stream=stream.child("play"), **sizes
         )
-        played = lab_episodes(
+        lab_turns = lab_episodes(
             episodes,
             policy,
             self.values,
@@ -589,22 +589,22 @@ class CreditLab:
             critic=plan.critic,
             stream=stream.child("critic"),
         )
-        self.episodes, self.all_episodes, self.played = (
+        self.episodes, self.all_turns, self.counted_turns = (
             episodes,
-            played,
-            _skip_batches(played, plan.skipped),
+            lab_turns,
+            _skip_batches(lab_turns, plan.skipped),
         )
-        self.input_episodes = played  # input of estimators
+        self.input_turns = lab_turns  # input of estimators
         if plan.reward:
-            self.input_episodes = with_reward(played, episodes, game, bind_reward(plan.reward))
-        self.tables = self.input_episodes.tables()
-        self.first_counted_turn = len(played.batch) - len(self.played.batch)
-        self.layout = GradientLayout.of(self.played, policy)
+            self.input_turns = with_reward(lab_turns, episodes, game, bind_reward(plan.reward))
+        self.tables = self.input_turns.tables()
+        self.first_counted_turn = len(lab_turns.batch) - len(self.counted_turns.batch)
+        self.layout = GradientLayout.of(self.counted_turns, policy)
         self.controls, self.expectations = self._controls()
 
     def _controls(self) -> tuple[FloatArray, FloatArray]:
         """Return (gradients with a known expectation [K, S], relative expectations [K])."""
-        turns = self.played.turns
+        turns = self.counted_turns.turns
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
         returns = trajectory_sums(turns.reward, turns.trajectory)
@@ -612,9 +612,9 @@ class CreditLab:
         rows = [
             returns[trajectory],
             returns_to_go,
-            self.played.advantage,
+            self.counted_turns.advantage,
             np.ones(len(returns_to_go)),
-            self.values.state[self.played.state],
+            self.values.state[self.counted_turns.state],
         ]
         if self.plan.group_size > 1:
             groups, count = group_ids(turns.group[starts], turns.seat[starts])
@@ -629,9 +629,9 @@ class CreditLab:
             game=self.game.name,
             num_info_states=len(self.policy.states),
             num_parameters=len(self.policy.flat),
-            episodes=self.played.num_batches * self.plan.batch_size,
-            batches=self.played.num_batches,
-            turns=len(self.played.batch),
+            episodes=self.counted_turns.num_batches * self.plan.batch_size,
+            batches=self.counted_turns.num_batches,
+            turns=len(self.counted_turns.batch),
             returns=tuple(self.values.returns.tolist()),
             gradient_norm=float(np.linalg.norm(self.exact)),
             check=figures(plain, plain).bias_unpaired,
@@ -653,8 +653,8 @@ class CreditLab:
         """
         advantages = self.advantages(name, estimator)[self.first_counted_turn :]
         gradients = self.layout.gradients(advantages)
-        has_sign = np.abs(self.played.advantage) > SIGN_TOLERANCE
-        counted = has_sign & (advantages != 0)
+        has_sign = np.abs(self.counted_turns.advantage) > SIGN_TOLERANCE
+        mask = has_sign & (advantages != 0)
         square = float(advantages @ advantages)
         return LabRow(
             estimator=name,
@@ -665,9 +665,9 @@ class CreditLab:
                 if np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12
             },
             right_sign=float(
-                np.mean(np.sign(advantages[counted]) == np.sign(self.played.advantage[counted]))
+                np.mean(np.sign(advantages[mask]) == np.sign(self.counted_turns.advantage[mask]))
             )
-            if counted.any()
+            if mask.any()
             else np.nan,
             zeros=float(np.mean(advantages == 0)),
             effective=float(np.abs(advantages).sum() ** 2 / square / len(advantages))
@@ -696,24 +696,24 @@ class CreditLab:
     def tables_for(self, estimator: Estimator) -> list[TurnTable]:
         """Return the table of each batch with the columns that an estimator needs."""
         episodes = self.episodes_for(estimator)
-        return self.tables if episodes is self.input_episodes else episodes.tables()
+        return self.tables if episodes is self.input_turns else episodes.tables()
 
     def episodes_for(self, estimator: Estimator) -> LabEpisodes:
         """Return all episodes with the columns that an estimator needs."""
-        episodes = self.playout_episodes if needs_playouts(estimator) else self.input_episodes
+        episodes = self.playout_turns if needs_playouts(estimator) else self.input_turns
         if (
             isinstance(estimator, BoundPlugin)
             and estimator.plugin.declarations.CRITIC == "contribution"
         ):
             episodes = episodes.with_contributions()
-        judged = judgements_of(estimator, episodes)
-        return episodes.with_judgements(judged) if judged else episodes
+        judgements = judgements_of(estimator, episodes)
+        return episodes.with_judgements(judgements) if judgements else episodes
 
     @cached_property
-    def playout_episodes(self) -> LabEpisodes:
+    def playout_turns(self) -> LabEpisodes:
         """All episodes with playout values."""
         return with_playout_values(
-            self.input_episodes,
+            self.input_turns,
             self.episodes,
             self.game,
             self.policy,
@@ -727,11 +727,8 @@ class CreditLab:
         if seat is not None:
             is_of_seat = self.policy.seats == seat
             is_slot_of_seat = is_of_seat[layout.parameter]
-            exact, gradients, controls = (
-                exact * is_of_seat,
-                gradients * is_slot_of_seat,
-                controls * is_slot_of_seat,
-            )
+            exact = exact * is_of_seat
+            gradients, controls = gradients * is_slot_of_seat, controls * is_slot_of_seat
         plain = GradientProducts.of(layout, gradients, exact)
         return figures(
             plain, paired_products(layout, gradients, exact, controls, self.expectations)
@@ -741,8 +738,8 @@ class CreditLab:
         """Return the processor time of one call in seconds, per 100,000 turns."""
         end = int(
             np.searchsorted(
-                self.played.batch,
-                self.played.batch[min(TIMED_ROWS, len(self.played.batch)) - 1],
+                self.counted_turns.batch,
+                self.counted_turns.batch[min(TIMED_ROWS, len(self.counted_turns.batch)) - 1],
                 side="right",
             )
         )
@@ -758,10 +755,10 @@ def needs_playouts(estimator: Estimator) -> bool:
     return isinstance(estimator, BoundPlugin) and "playout" in estimator.plugin.needs
 
 
-def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
+def judgements_of(estimator: Estimator, lab_turns: LabEpisodes) -> list[str]:
     """Return the judgements that an estimator's options name as components of the reward."""
     options = estimator.at(0.0).values() if isinstance(estimator, BoundPlugin) else ()
-    return sorted(name for name in played.judgements if name in options)
+    return sorted(name for name in lab_turns.judgements if name in options)
 
 
 def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
@@ -773,16 +770,16 @@ def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
     return sums / np.maximum(turns.n_tokens, 1)
 
 
-def _skip_batches(played: LabEpisodes, batches: int) -> LabEpisodes:
-    start = int(np.searchsorted(played.batch, batches))
+def _skip_batches(lab_turns: LabEpisodes, batches: int) -> LabEpisodes:
+    start = int(np.searchsorted(lab_turns.batch, batches))
     return replace(
-        played,
-        turns=slice_turns(played.turns, start, len(played.batch)),
-        batch=played.batch[start:] - batches,
-        num_batches=played.num_batches - batches,
-        state=played.state[start:],
-        choice=played.choice[start:],
-        advantage=played.advantage[start:],
-        contribution=played.contribution[start:],
-        judgements={name: column[start:] for name, column in played.judgements.items()},
+        lab_turns,
+        turns=slice_turns(lab_turns.turns, start, len(lab_turns.batch)),
+        batch=lab_turns.batch[start:] - batches,
+        num_batches=lab_turns.num_batches - batches,
+        state=lab_turns.state[start:],
+        choice=lab_turns.choice[start:],
+        advantage=lab_turns.advantage[start:],
+        contribution=lab_turns.contribution[start:],
+        judgements={name: column[start:] for name, column in lab_turns.judgements.items()},
     )

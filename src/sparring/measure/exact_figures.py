@@ -88,7 +88,7 @@ class ChooserScorer:
             GameError: there are too many conversations, or an earlier decision is missing.
         """
         lines: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]] = {}
-        choosing = [query for query in queries if query.seat in self.game.choosers]
+        chooser_queries = [query for query in queries if query.seat in self.game.choosers]
         other_queries = [
             replace(query, game=self.game.name)
             for query in queries
@@ -99,19 +99,19 @@ class ChooserScorer:
             (query.seat, query.key): row
             for query, row in zip(other_queries, other_rows, strict=True)
         }
-        for depth in sorted({len(query.actions) for query in choosing}):
-            queries_at_depth = [query for query in choosing if len(query.actions) == depth]
+        for depth in sorted({len(query.actions) for query in chooser_queries}):
+            queries_at_depth = [query for query in chooser_queries if len(query.actions) == depth]
             histories = [self._lines(query, lines) for query in queries_at_depth]
-            offers = [
+            line_queries = [
                 self._query_of(query, line)
                 for query, lines_of_query in zip(queries_at_depth, histories, strict=True)
                 for line in lines_of_query
             ]
-            offer_logprobs = iter(self.policy.action_logprobs(offers))
+            line_logprobs = iter(self.policy.action_logprobs(line_queries))
             for query, lines_of_query in zip(queries_at_depth, histories, strict=True):
                 key = (query.seat, query.key)
                 lines[key], rows[key] = _mix_choices(
-                    query, [(line, next(offer_logprobs)) for line in lines_of_query]
+                    query, [(line, next(line_logprobs)) for line in lines_of_query]
                 )
         return [rows[query.seat, query.key] for query in queries]
 
@@ -177,9 +177,9 @@ def _mix_choices(
         return [], np.full(width, -np.log(width))
     mean, illegal, choices = np.zeros(width), 0.0, []
     for line, logprobs in lines:
-        chances, illegal_shares = renormalise(logprobs)
+        chances, illegal_share = renormalise(logprobs)
         choices.append((line, chances))
-        illegal += line.share / total * illegal_shares
+        illegal += line.share / total * illegal_share
         for action, chance in zip(line.candidates, chances, strict=True):
             mean[query.legal_actions.index(action)] += line.share / total * chance
     with np.errstate(divide="ignore"):
@@ -192,7 +192,7 @@ class ExactFigures(NamedTuple):
     Args:
         figures: exact figures by metric name.
         values: expected return of each seat when the policy plays all seats.
-        note: which figures are undefined, or "".
+        note: a sentence on undefined figures, or "".
     """
 
     figures: dict[str, float]
@@ -229,20 +229,25 @@ def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixtur
     members = list(mixture.shares())
     scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
     weights = np.array(
-        [_weights_of(mixture.mixture_of_seat(game, s[0]), members) for s in seats_by_team(teams)]
+        [
+            _weights_of(mixture.mixture_of_seat(game, seats[0]), members)
+            for seats in seats_by_team(teams)
+        ]
     )
     side = np.array(side_numbers(teams))[info_states.seats]
     policies = [query_policy(scorer, info_states) for scorer in scorers]
     illegal = np.array([row for _, row in policies])
     profiles = [profile for profile, _ in policies]
-    values, reached = _values_over_draws(info_states, len(teams), side, profiles, weights, illegal)
+    values, illegal_share = _values_over_draws(
+        info_states, len(teams), side, profiles, weights, illegal
+    )
     figures = {
         f"illegal_mass/{name}": _mean_illegal_mass(weights, side, illegal),
-        f"illegal_mass_reached/{name}": reached,
+        f"illegal_mass_reached/{name}": illegal_share,
     }
     note = (
-        f"{name}: no NashConv of a mixture, because the seats of a team share its draw, which no "
-        "policy of single seats can do; "
+        f"{name}: no NashConv of a mixture, because the seats of a team share its draw, so no "
+        "policy of single seats is equivalent; "
     )
     report = team_exploitability(info_states, teams, profiles, weights.tolist())
     if report is None:

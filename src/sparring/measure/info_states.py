@@ -1,4 +1,4 @@
-"""Every information state of a game, policies as functions of one, and exact values of decisions.
+"""Every information state of a game, policies over them, and exact values of decisions.
 
 The game tree is walked once: each information state is listed as the conversation a rollout would
 produce. The walk needs no policy, so a run walks once and evaluates any number of policies.
@@ -26,10 +26,7 @@ from sparring.environments.history_tree import tree_of
 from sparring.ops.game_tree import ExactValues, GameTree, policy_values
 
 MASS_TOLERANCE = 1e-3
-"""How far above 1 the probabilities of the legal actions may sum.
-
-Log-probabilities in float32 are not exact.
-"""
+"""Largest excess over 1 of the legal actions' total probability, as float32 is not exact."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,11 +275,11 @@ class _GameWalk:
             return known_index
         new_index = len(self.queries)
         if new_index >= self.limit:
-            reached = (
+            stop_reason = (
                 f"the walk was stopped after {new_index:,} information states in "
                 f"{len(self.edges):,} histories"
             )
-            raise too_large_error(self.game, self.limit, reached)
+            raise too_large_error(self.game, self.limit, stop_reason)
         self.index[query.seat, query.key] = new_index
         self.queries.append(query)
         self.legal_ids.append(tuple(state.action_index(action) for action in query.legal_actions))
@@ -323,7 +320,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
     if tree is None:
         raise GameError(
             f"{game.name}: no exact figures, as {reason_not_searchable(game)}, and it has no "
-            "method openings; matches say how it is played."
+            "method openings; play matches instead (sparring evaluate RUN)."
         )
     teams = tuple(teams_of(game))
     if not tree.has_info_states:
@@ -360,20 +357,20 @@ def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     with environment_call(game) as call:
         for probe in range(probes):
             call.now = stream = Stream.from_seed(0).child("estimate").child(probe)
-            node, product, depth = game.first_node(), 1.0, 0
-            while not node.is_terminal() and product < _MAX_ESTIMATE:
+            node, branch_product, depth = game.first_node(), 1.0, 0
+            while not node.is_terminal() and branch_product < _MAX_ESTIMATE:
                 legal = node.legal_actions()
                 node = node.child(legal[stream.integer(depth, len(legal))])
-                product *= len(legal)
+                branch_product *= len(legal)
                 depth += 1
-            total += product / probes
+            total += branch_product / probes
     return total
 
 
-def too_large_error(game: GameRules, limit: int, reached: str) -> TooLargeError:
+def too_large_error(game: GameRules, limit: int, reason: str) -> TooLargeError:
     """Return the error for a game that is too large to walk, with what to use instead."""
     return TooLargeError(
-        f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} "
+        f"{game.name!r} is too large for exact evaluation: {reason}, and the limit is {limit:,} "
         "information states. Measure win rates by matches against random, MCTS or another agent "
         "instead (sparring evaluate RUN), or raise `limit` if the game is only a little larger."
     )
@@ -384,8 +381,8 @@ def _recall_error(first: Query, second: Query) -> GameError:
         f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
         f"state {first.key!r} reads {first.observations} after {first.actions} "
         f"with {first.legal_actions} on one path, and {second.observations} "
-        f"after {second.actions} with {second.legal_actions} on another. Make State.observe a "
-        "function of what the seat may know only."
+        f"after {second.actions} with {second.legal_actions} on another. Make State.observe "
+        "depend only on what the seat may know."
     )
 
 

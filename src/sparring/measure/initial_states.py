@@ -96,8 +96,8 @@ class SeenInitialStates:
         """Return the initial states that training can use in a game; None: unlimited."""
         if is_banked(game):
             name = _environment_name(game)
-            same_environment = [other for other in self.trained if _environment_name(other) == name]
-            return frozenset().union(*(self._bank(other) for other in same_environment))
+            same_games = [other for other in self.trained if _environment_name(other) == name]
+            return frozenset().union(*(self._bank(other) for other in same_games))
         trained_game = self.training_game(game)
         has_fixed_states = self.config is not None and self.config.rollout.starts > 0
         if trained_game is None or not has_fixed_states or not hasattr(trained_game, "start_of"):
@@ -150,10 +150,10 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
     if not seen_states:
         return (Starts(label="unseen", game=game),)
     unseen_share = _unseen_share(game, seen_states)
-    other = game if unseen_share >= MIN_SHARE else another_bank(game)
-    if other is None or (other is not game and _unseen_share(other, seen_states) < MIN_SHARE):
+    source = game if unseen_share >= MIN_SHARE else another_bank(game)
+    if source is None or (source is not game and _unseen_share(source, seen_states) < MIN_SHARE):
         return (all_starts(game),)
-    unseen_starts = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
+    unseen_starts = Starts(label="unseen", game=source, seen=seen_states, is_seen=False)
     seen_starts = _seen_starts(game, training, seen_states, unseen_share)
     return (unseen_starts,) if seen_starts is None else (unseen_starts, seen_starts)
 
@@ -221,6 +221,6 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return (name, options without wording and bank), which are equal for games of equal rules."""
-    options_by_name = known_options(name, options)
-    ignored = (*WORDING, *BANK_OPTIONS) if "bank" in options_by_name else WORDING
-    return name, {key: value for key, value in options_by_name.items() if key not in ignored}
+    all_options = known_options(name, options)
+    ignored_options = (*WORDING, *BANK_OPTIONS) if "bank" in all_options else WORDING
+    return name, {key: value for key, value in all_options.items() if key not in ignored_options}

@@ -79,11 +79,11 @@ def improved_table(policy: TablePolicy, *, steps: int = 2, rate: float = 4.0) ->
         steps: number of steps.
         rate: step size.
     """
-    span = float(np.ptp(policy.states.tree.returns)) or 1.0
+    payoff_range = float(np.ptp(policy.states.tree.returns)) or 1.0
     for _ in range(steps):
         values = exact_values(policy.states, policy.rows).action
         weights = [
-            row * np.exp(rate * (action_values - action_values.max()) / span)
+            row * np.exp(rate * (action_values - action_values.max()) / payoff_range)
             for row, action_values in zip(policy.rows, values, strict=True)
         ]
         policy = TablePolicy.of(policy.states, [row / row.sum() for row in weights])
@@ -232,16 +232,14 @@ def lab_episodes(
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
     error = _critic_error(critic, len(values.state), turns, stream)[state]
-    knows_values, earlier_rewards = float(critic != "zero"), rewards_before(turns)
-    value = knows_values * (state_value - earlier_rewards) + error
+    factor, earlier_rewards = float(critic != "zero"), rewards_before(turns)
+    value = factor * (state_value - earlier_rewards) + error
     mean_final_return = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[
         slot
     ]
     total = np.where(turns.done, mean_final_return, action_value)
     is_first = np.diff(turns.trajectory, prepend=-1) != 0
-    contribution = (
-        knows_values * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
-    )
+    contribution = factor * (total - np.where(is_first, 0.0, np.append(0.0, total[:-1]))) + error
     next_value = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
@@ -348,5 +346,5 @@ def repeat_table(turns: TurnTable, rows: int) -> TurnTable:
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    values = {field.name: getattr(turns, field.name) for field in fields(turns)}
-    return {name: column for name, column in values.items() if isinstance(column, np.ndarray)}
+    by_name = {field.name: getattr(turns, field.name) for field in fields(turns)}
+    return {name: column for name, column in by_name.items() if isinstance(column, np.ndarray)}

@@ -175,9 +175,8 @@ def league_table(
 ) -> LeagueTable:
     """Play every pair of players and rate them.
 
-    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more seats a match
-    puts one player in one seat and the other in the rest, so a pair plays two matches, one each
-    way.
+    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more seats, one
+    player has one seat and the other player all other seats, so a pair plays two matches.
 
     Args:
         game: the game.
@@ -240,11 +239,11 @@ def build_table(
     rows = tuple(
         _row(i, names[i], wins, draws, payoffs, (ratings[i], margins[i], level)) for i in order
     )
-    ordered = payoffs[np.ix_(order, order)]
+    ordered_payoffs = payoffs[np.ix_(order, order)]
     return LeagueTable(
         game=game,
         rows=rows,
-        payoffs=tuple(tuple(line) for line in ordered.tolist()),
+        payoffs=tuple(tuple(line) for line in ordered_payoffs.tolist()),
         matches=tuple(reports.values()),
     )
 
@@ -282,8 +281,8 @@ def _cross_tables(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (wins, symmetric draws, mean returns) of row against column, [P, P] each.
 
-    A player's return is taken from the match in which it has one seat; with two seats it is the
-    other side of that match.
+    A player's return is taken from the match in which the player has one seat. With two seats, the
+    opponent's return is taken from the same match.
     """
     wins, draws, payoffs = np.zeros((3, len(names), len(names)))
     for (agent, opponent), report in reports.items():

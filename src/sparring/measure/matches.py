@@ -29,9 +29,9 @@ AGENT, OPPONENT = "agent", "opponent"  # names of both players in the episodes o
 class MatchRecord:
     """Results of games for the agent in one seat.
 
-    In a win the return is above the returns of all other teams; in a draw it equals the best of
-    them; other games are losses. Cooperative games are draws and games of one seat are wins; there
-    ``success`` has the result.
+    A game is a win if the agent's return is above the returns of all other teams, a draw if it
+    equals the best of them, and a loss otherwise. Cooperative games are draws and games of one seat
+    are wins; there ``success`` has the result.
     """
 
     wins: int
@@ -238,19 +238,19 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
     return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
 
 
-def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
+def _notes(game: Environment, rollout: Rollout, num_games: int) -> tuple[str, ...]:
     notes = []
-    outgrown = sum(episode.has_outgrown_context for episode in rollout.episodes)
-    if outgrown:
+    num_outgrown = sum(episode.has_outgrown_context for episode in rollout.episodes)
+    if num_outgrown:
         notes.append(
-            f"{game.name}: in {outgrown} of {games} games a conversation outgrew the model's "
-            "context. They have no result and count in no figure; raise model.context, or lower "
-            "rollout.max_new_tokens."
+            f"{game.name}: in {num_outgrown} of {num_games} games a conversation outgrew the "
+            "model's context. These games have no result and count in no figure; raise "
+            "model.context, or lower rollout.max_new_tokens."
         )
-    failed = games - len(rollout.episodes)
-    if failed:
+    num_failed = num_games - len(rollout.episodes)
+    if num_failed:
         notes.append(
-            f"{game.name}: {failed} of {games} games failed with an error, and count in no "
+            f"{game.name}: {num_failed} of {num_games} games failed with an error, and count in no "
             f"figure.{rollout.counts.format_reasons()} Repair the environment, or let fewer games "
             "run at once (in_flight)."
         )
@@ -345,23 +345,23 @@ def self_plays(
             f"Counting different episodes needs 2 or more, got {plays}; write for example 64."
         )
     game = starts.game
-    everyone = (AGENT,) * game.num_seats
+    agents = (AGENT,) * game.num_seats
     specs = [
-        untrained_spec(game, number, everyone, episode_stream, starts.deal(episode_stream, number))
+        untrained_spec(game, number, agents, episode_stream, starts.deal(episode_stream, number))
         for number in range(plays)
         for episode_stream in [stream.child(number)]
     ]
     episodes = play_teams(specs, {AGENT: agent}, in_flight=in_flight)
     courses = Counter(course(episode) for episode in episodes)
-    replies = [illegal_replies(episode.turns) for episode in episodes]
+    reply_counts = [illegal_replies(episode.turns) for episode in episodes]
     return SelfPlayReport(
         game=game.name,
         starts=starts.label,
         plays=len(episodes),
         distinct=len(courses),
         commonest=max(courses.values()),
-        turns=sum(turns for _, turns in replies) / len(episodes),
-        illegal=illegal_share(replies, level=level),
+        turns=sum(turns for _, turns in reply_counts) / len(episodes),
+        illegal=illegal_share(reply_counts, level=level),
         returns={
             role: mean_interval(
                 [episode.returns[seat] for episode in with_results(episodes)], level=level
@@ -373,16 +373,12 @@ def self_plays(
 
 
 def _figures(game: Environment, episodes: Sequence[Episode], level: float) -> dict[str, Interval]:
-    counted = [
-        numbers
-        for numbers in (figures_of(game, episode) for episode in episodes)
-        if numbers is not None
-    ]
+    rows = [row for episode in episodes if (row := figures_of(game, episode)) is not None]
     means = {
-        name: [mean for figures in counted if (mean := _mean_over_seats(figures[name])) is not None]
+        name: [mean for row in rows if (mean := _mean_over_seats(row[name])) is not None]
         for name in game.figures
     }
-    return {name: mean_interval(numbers, level=level) for name, numbers in means.items() if numbers}
+    return {name: mean_interval(values, level=level) for name, values in means.items() if values}
 
 
 def _mean_over_seats(values: Sequence[float]) -> float | None:

@@ -65,23 +65,23 @@ def parse_oracle(text: str) -> OracleSpec:
 
 
 def oracles_for(
-    games: Sequence[Environment], spec: OracleSpec | None, configured: Mapping[str, Oracle]
+    games: Sequence[Environment], spec: OracleSpec | None, run_oracles: Mapping[str, Oracle]
 ) -> tuple[dict[str, Oracle], list[str]]:
     """Return (oracle by game name, notes about games without an oracle).
 
     Args:
         games: the games.
-        spec: the requested oracle; None: each game's configured oracle, or the first exact one.
-        configured: the run's oracles by name of the game.
+        spec: the requested oracle; None: the run's oracle of each game, or the first exact one.
+        run_oracles: the run's oracles by name of the game.
 
     Raises:
         ConfigError: the requested oracle can judge none of the games.
     """
     if spec is not None:
         return _requested_oracle(spec, games)
-    chosen = {game.name: choose_oracle(game, configured.get(game.name)) for game in games}
-    notes = [note for _, note in chosen.values() if note]
-    return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
+    pairs = {game.name: choose_oracle(game, run_oracles.get(game.name)) for game in games}
+    notes = [note for _, note in pairs.values() if note]
+    return {name: oracle for name, (oracle, _) in pairs.items() if oracle is not None}, notes
 
 
 def _requested_oracle(
@@ -100,15 +100,15 @@ def _requested_oracle(
     return {name: oracle for name, reason in reasons.items() if not reason}, notes
 
 
-def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
+def choose_oracle(game: Environment, run_oracle: Oracle | None = None) -> tuple[Oracle | None, str]:
     """Return (oracle, reason): the reason says why the oracle is None, or is "".
 
     Args:
         game: the game.
-        configured: the run's oracle of the game, which comes first; for ``noisy`` the oracle in it.
+        run_oracle: the run's oracle of the game, which comes first; for ``noisy`` the oracle in it.
     """
-    if configured is not None:
-        return without_faults(configured), ""
+    if run_oracle is not None:
+        return without_faults(run_oracle), ""
     if reason_not_searchable(game):
         planning = OracleSpec("planning", {}).make()
         if not base.reason_not_judged(planning, game):
@@ -128,7 +128,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
         ),
     ):
         oracle = OracleSpec(name, options).make()
-        reason = (_unsolvable(game) if name == "cfr" else "") or reason_not_judged(oracle, game)
+        reason = (_cfr_hindrance(game) if name == "cfr" else "") or reason_not_judged(oracle, game)
         if not reason:
             return oracle, ""
         reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
@@ -141,7 +141,7 @@ def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[
     )
 
 
-def _unsolvable(game: Environment) -> str:
+def _cfr_hindrance(game: Environment) -> str:
     if game.num_seats == 1 or (game.num_seats == 2 and game.zero_sum):
         return ""
     return "its average policy is an equilibrium only for one seat or two opposed ones"

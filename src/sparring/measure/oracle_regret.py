@@ -110,9 +110,9 @@ class JudgedTurns:
 def add_judged_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
     """Return the sum of results of ``JudgedTurns.as_data``; the order does not matter."""
     games = [
-        (lost, best, num_judged)
+        (value_lost, best, num_judged)
         for part in parts
-        for lost, best, num_judged, count in part["games"]
+        for value_lost, best, num_judged, count in part["games"]
         for _ in range(count)
     ]
     turns, submitted = (sum(part[key] for part in parts) for key in ("turns", "asked"))

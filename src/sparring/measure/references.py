@@ -63,9 +63,9 @@ def references(game: Environment, info_states: InfoStates) -> References:
 
 def references_of(game: Environment, *, max_states: int = MAX_STATES) -> References | None:
     """Return ``references`` of a game, cached per process; None if it has more states."""
-    solved = _cache.get((rules_key(game), 0))
-    if solved is not None:
-        return solved
+    cached = _cache.get((rules_key(game), 0))
+    if cached is not None:
+        return cached
     key = (rules_key(game), max_states)
     if key not in _cache:
         try:
@@ -169,7 +169,7 @@ def reference_report(
 
 
 def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence about the last NashConv of each game of a run that has quick references.
+    """Return sentences about the last NashConv of each game that has quick references.
 
     Args:
         config: the run's configuration, from its folder; games that cannot be made are skipped.
@@ -224,14 +224,13 @@ def compare_with_uniform(
         in_flight=in_flight,
     )
     share, uniform_share = (_share(result, game.num_seats) for result in (report, uniform))
-    against = "" if game.num_seats == 1 else f" against {report.opponent}"
+    opponent_text = "" if game.num_seats == 1 else f" against {report.opponent}"
     figure = "success" if game.num_seats == 1 else "win or draw"
     agent_mean, uniform_mean = (result.overall.mean_return.mean for result in (report, uniform))
     payoffs = f"mean return {agent_mean:.3f}, uniform play {uniform_mean:.3f}"
-    against += "" if starts.label == "all" else f" on {starts.label} starts"
-    return (
-        f"{game.name}{against}: {figure} {share:.3f}, uniform play {uniform_share:.3f}; {payoffs}."
-    )
+    opponent_text += "" if starts.label == "all" else f" on {starts.label} starts"
+    shares = f"{figure} {share:.3f}, uniform play {uniform_share:.3f}"
+    return f"{game.name}{opponent_text}: {shares}; {payoffs}."
 
 
 def _share(report: MatchReport, seats: int) -> float:

@@ -104,7 +104,7 @@ def option_values(suite: str, index: int, row: Any) -> tuple[str, list[Any]] | N
             f"rows have equal names; {EXAMPLE}."
         )
     if isinstance(row.get("options"), Mapping) and option in row["options"]:
-        raise ConfigError(f"{key}: the option {option!r} is under options as well; write it once.")
+        raise ConfigError(f"{key}: the option {option!r} is also under options; write it once.")
     return str(option), values
 
 
@@ -126,7 +126,7 @@ class _Entry(Strict):
 
     name: str = Field(description="the plug-in's name")
     options: dict[str, Any] = Field(
-        default_factory=dict, description="its options; they may stand beside the name as well"
+        default_factory=dict, description="its options, which may also be written beside the name"
     )
 
     @model_validator(mode="before")
@@ -137,14 +137,14 @@ class _Entry(Strict):
             return {"name": name, "options": options}
         if not isinstance(data, dict) or not isinstance(data.get("options", {}), dict):
             return data
-        beside = {key: value for key, value in data.items() if key not in ("name", "options")}
-        repeated = sorted(beside.keys() & data.get("options", {}).keys())
+        inline = {key: value for key, value in data.items() if key not in ("name", "options")}
+        repeated = sorted(inline.keys() & data.get("options", {}).keys())
         if repeated:
             raise ValueError(
                 f"the option {repeated[0]} is both beside the name and under options; write it once"
             )
         name_entry = {key: data[key] for key in ("name",) if key in data}
-        return {**name_entry, "options": {**data.get("options", {}), **beside}}
+        return {**name_entry, "options": {**data.get("options", {}), **inline}}
 
 
 class OpponentEntry(_Entry):
@@ -279,10 +279,8 @@ def load_suite(name: str) -> tuple[str, Suite]:
     if path.suffix in (".yaml", ".yml"):
         text, short_name = read_text(path, f"Suite {name!r}"), path.stem
     elif name in suite_names():
-        text, short_name = (
-            (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"),
-            name,
-        )
+        path_in_package = resources.files("sparring") / "suites" / f"{name}.yaml"
+        text, short_name = path_in_package.read_text(encoding="utf-8"), name
     else:
         raise UnknownNameError(
             "suite", name, suite_names(), "The path of a YAML file is also accepted."
@@ -310,9 +308,9 @@ def check_suite(name: str, data: Any) -> Suite:
     try:
         suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
-            expanded
+            expanded_row
             for row, option in zip(suite.rows, option_ranges, strict=True)
-            for expanded in _rows(row, option)
+            for expanded_row in _rows(row, option)
         ]
         suite = Suite(summary=suite.summary, rows=rows)
     except ValidationError as error:
@@ -387,10 +385,10 @@ def with_opponents(
     games_with_opponents: set[tuple[str, str]] = set()
     for row in suite.rows:
         options = {"style": style_of[row.name], **row.options}
-        changed = row.model_copy(
+        new_row = row.model_copy(
             update={"options": options, "games_per_seat": games or row.games_per_seat}
         )
-        rows.append(changed)
+        rows.append(new_row)
         game = (row.game, str(sorted(row.options.items())))
         if row.kind == "match" and game not in games_with_opponents:
             games_with_opponents.add(game)
@@ -402,7 +400,7 @@ def with_opponents(
                     [*suite.rows, *rows],
                 )
                 rows.append(
-                    changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
+                    new_row.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
                 )
     return suite.model_copy(update={"rows": rows})
 
@@ -418,18 +416,18 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
         ConfigError: the oracle can judge none of these rows, or no row lacks an oracle.
     """
     oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
-    unjudged = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
-    if not unjudged:
+    targets = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not targets:
         raise ConfigError(
             f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
             "leave --oracle out."
         )
     reasons = {
-        row.name: oracle_choice.reason_not_judged(oracle, row.make_game()) for row in unjudged
+        row.name: oracle_choice.reason_not_judged(oracle, row.make_game()) for row in targets
     }
     if all(reasons.values()):
         text = "; ".join(
-            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in unjudged}.values()
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in targets}.values()
         )
         raise ConfigError(
             f"--oracle {spec.name} can judge none of the rows that have no oracle: {text}."
@@ -497,7 +495,7 @@ def _illegal(counts: Tally, level: float) -> Interval:
 
 
 def add_tallies(tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of tallies, judged if all of them are."""
+    """Return the sum of tallies; it has verdicts if all of them have verdicts."""
     parts = list(tallies)
     sums: Tally = {
         key: sum(part[key] for part in parts)
@@ -546,9 +544,9 @@ def figures(
         )
         result["success"] = as_data(wilson_interval(num_successes, games, level=level))
     if row.oracle is not None:
-        judged = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
-        result |= {name: as_data(interval) for name, interval in judged.intervals.items()}
-        result["oracle"] = judged.facts
+        judged_regret = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
+        result |= {name: as_data(interval) for name, interval in judged_regret.intervals.items()}
+        result["oracle"] = judged_regret.facts
     return result
 
 
@@ -627,7 +625,7 @@ GAMES_PER_PIECE = 50
 
 
 class SuitePiece(NamedTuple):
-    """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; none if exact."""
+    """Games ``begin`` to ``begin + games - 1`` of a row, agent in ``seat``; exact rows: 0 games."""
 
     row: int  # index of the row in its suite
     seat: int
@@ -642,10 +640,10 @@ class SuitePiece(NamedTuple):
 
 def starts_of(row: SuiteRow, game: Environment, training: SeenInitialStates) -> Starts | None:
     """Return the initial states of a row after this training; None if seen ones are missing."""
-    sets = measured_starts(game, training)
+    start_sets = measured_starts(game, training)
     if row.starts == "unseen" or row.kind == "exact":
-        return sets[0]
-    return next((starts for starts in sets if starts.label == "seen"), None)
+        return start_sets[0]
+    return next((starts for starts in start_sets if starts.label == "seen"), None)
 
 
 def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, list[Label]]:
@@ -656,12 +654,12 @@ def with_seen_starts(suite: Suite, training: SeenInitialStates) -> tuple[Suite, 
     rows: list[SuiteRow] = []
     labels: list[Label] = []
     for row in suite.rows:
-        sets = (
+        start_sets = (
             (all_starts(row.make_game()),)
             if row.kind == "exact"
             else measured_starts(row.make_game(), training)
         )
-        for starts in sets:
+        for starts in start_sets:
             changes = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
             rows.append(row.model_copy(update=changes) if starts.label == "seen" else row)
             labels.append(starts.label)
@@ -673,11 +671,11 @@ def pieces_of(row_index: int, row: SuiteRow, game: Environment) -> list[SuitePie
     if row.kind == "exact":
         return [SuitePiece(row_index, 0, 0, 0)]
     seats = game.num_seats if row.kind == "match" else 1
-    begins = range(0, row.games_per_seat, GAMES_PER_PIECE)
+    first_games = range(0, row.games_per_seat, GAMES_PER_PIECE)
     return [
         SuitePiece(row_index, seat, begin, min(GAMES_PER_PIECE, row.games_per_seat - begin))
         for seat in range(seats)
-        for begin in begins
+        for begin in first_games
     ]
 
 

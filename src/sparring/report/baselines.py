@@ -93,22 +93,22 @@ def reference_lines(references: Baselines, names: Sequence[str]) -> list[Referen
 def _games_or_seats(figures: Sequence[str], names: Sequence[str]) -> str:
     parts = [name.split("/")[1:] for name in figures]
     games = {name.split("/")[1] for name in names if "/" in name}
-    places = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]
-    return ", ".join(dict.fromkeys(places))
+    labels = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]
+    return ", ".join(dict.fromkeys(labels))
 
 
 def cells_of(references: Baselines, name: str) -> list[str]:
     """Return two cells of a table: the values of random play and of best play."""
     values = references.get(name, ())
-    random = [f"{reference.value:.4g}" for reference in values if reference.label == RANDOM] or [
-        "-"
-    ]
-    best = [
+    random_cells = [
+        f"{reference.value:.4g}" for reference in values if reference.label == RANDOM
+    ] or ["-"]
+    best_cells = [
         f"{reference.value:.4g} ({reference.label})"
         for reference in values
         if reference.label != RANDOM
     ] or ["-"]
-    return [*random, *best]
+    return [*random_cells, *best_cells]
 
 
 def better(name: str) -> str:
@@ -122,5 +122,5 @@ def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, fl
     """Return the best (step, value) of a metric; None if it has no good direction."""
     if not points or not name.startswith((*SMALLER_IS_BETTER, *LARGER_IS_BETTER)):
         return None
-    choose = min if name.startswith(SMALLER_IS_BETTER) else max
-    return choose(points, key=lambda point: point[1])
+    best = min if name.startswith(SMALLER_IS_BETTER) else max
+    return best(points, key=lambda point: point[1])

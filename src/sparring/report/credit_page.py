@@ -9,7 +9,7 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.report.svg import scatter_chart
 
-HEADS = (  # heads of the columns; after the name, KEYS are their keys in a result
+HEADS = (  # column headings; KEYS has their keys in a result, without the estimator's
     "estimator",
     "bias",
     "bias, scaled",
@@ -47,23 +47,23 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
         images: path of each game's chart as the page links to it.
         note: a line about the source of the figures.
     """
-    reading = (TEMPLATES / "credit_reading.md").read_text(encoding="utf-8")
-    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", reading]
+    guide = (TEMPLATES / "credit_reading.md").read_text(encoding="utf-8")
+    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", guide]
     for report in result["games"]:
         lines += [f"## {report['game']}", "", summary(report, result["settings"]), ""]
         if report["game"] in images:
             lines += [f"![Bias against variance]({images[report['game']]})", ""]
-        measured = [row for row in report["rows"] if "refused" not in row]
+        figure_rows = [row for row in report["rows"] if "refused" not in row]
         lines += ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
         lines += [
-            "| " + " | ".join([_link(row["estimator"]), *cells(row)]) + " |" for row in measured
+            "| " + " | ".join([_link(row["estimator"]), *cells(row)]) + " |" for row in figure_rows
         ]
-        refused = [row for row in report["rows"] if "refused" in row]
+        error_rows = [row for row in report["rows"] if "refused" in row]
         lines += [
             "",
             *(
                 f"- {_link(row['estimator'])}: not measured. {message}"
-                for row in refused
+                for row in error_rows
                 for message in [re.sub(r"([*_<|])", r"\\\1", row["refused"])]  # no markup
             ),
             "",

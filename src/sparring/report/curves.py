@@ -98,7 +98,8 @@ def series_of(
 ) -> list[Series]:
     """Return the series of some metrics, for every policy of the run.
 
-    A prefix that ends with / stands for all names that begin so; a pattern with * for all matches.
+    A prefix that ends with / selects all names that begin with it; a pattern with * selects all
+    names that match.
     """
     open_prefixes = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
     names = [
@@ -121,9 +122,9 @@ def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(set().union(*lines) - {"step"})
 
 
-def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
+def with_weights(series: Sequence[Series], weights: str) -> list[Series]:
     """Return the series; if evaluation measures other weights, names say which weights."""
-    return [replace(line, name=line.name + weights_mark(line.name, measured)) for line in series]
+    return [replace(line, name=line.name + weights_mark(line.name, weights)) for line in series]
 
 
 def draw_chart(

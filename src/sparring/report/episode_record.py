@@ -65,8 +65,8 @@ class StoredEpisodes:
             )
         if not self.steps:
             raise RunError(
-                f"{path} has no stored episodes: a run stores those of every store.every-th step, "
-                "and none with 0; train it with store.every=1."
+                f"{path} has no stored episodes: a run stores episodes of every store.every-th "
+                "step, and of no step if store.every is 0; train it with store.every=1."
             )
 
     def step(self, number: int | None) -> int:

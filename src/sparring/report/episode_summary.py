@@ -16,7 +16,7 @@ from sparring.measure.matches import outcome, succeeded
 from sparring.play.replay import replay
 
 MAX_ACTIONS = 30  # with more legal actions, a turn's probabilities are not computed
-MAX_EPISODE_ACTIONS = 600  # the same for all turns of an episode together
+MAX_EPISODE_ACTIONS = 600  # largest sum of legal actions over an episode's computed turns
 SHARES = 4  # number of probabilities that are shown per turn, largest first
 
 
@@ -31,8 +31,8 @@ def ending_text(game: Environment, episode: Episode, seat: int) -> str:
     state = replay(game, episode)[-1]
     if episode.turns[-1].action is not None:
         state.apply(episode.turns[-1].action)
-    worded_game = for_people(game)
-    parts = (seen_by(worded_game, state, seat), revealed_by(worded_game, state))
+    full_style_game = for_people(game)
+    parts = (seen_by(full_style_game, state, seat), revealed_by(full_style_game, state))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -78,10 +78,8 @@ def move_lines(
         name: name of the policy in ``episode.agents``.
         display_names: displayed names of the agents, by their names in the episode.
     """
-    probability_texts, action_names = (
-        policy_probabilities(game, episode, policy, name),
-        _names(episode, display_names),
-    )
+    probability_texts = policy_probabilities(game, episode, policy, name)
+    player_names = _names(episode, display_names)
     lines, illegal_turns = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
@@ -89,7 +87,7 @@ def move_lines(
         if turn.action is not None:
             note = f"    [{probability_texts[number]}]" if number in probability_texts else ""
             action = turn.action + _illegal_note(illegal_turns)
-            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{note}")
+            lines.append(f"{len(lines) + 1:>4}  {player_names[turn.seat]}  {action}{note}")
             illegal_turns = []
     return lines
 

@@ -118,8 +118,8 @@ def turn_texts(
 def _reply_text(
     turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None, max_tokens: int | None
 ) -> ReplyText:
-    sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
-    pairs = [pair for part in sampled for pair in zip(part.ids, part.logprobs, strict=True)]
+    segments = [segment for segment in turn.segments if segment.kind == "sampled"]
+    pairs = [pair for part in segments for pair in zip(part.ids, part.logprobs, strict=True)]
     entropies = (credit["entropies"] if credit is not None else None) or [None] * len(pairs)
     tokens = list(zip(pairs, entropies, strict=True))[:max_tokens]
     ids = [index for (index, _), _ in tokens]
@@ -150,19 +150,19 @@ def _reply_text(
 
 
 def _verdict_text(turn: Turn, verdict: Verdict) -> str:
-    best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
-    worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
-    return f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
+    ranked = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
+    values_text = ", ".join(f"{action} {value:+.4g}" for action, value in ranked[:6])
+    return f"{values_text}{', ...' if len(ranked) > 6 else ''}; regret {regret(turn):.4g}"
 
 
 def _weights(turn: Turn) -> str:
     """Return which weights sampled which tokens of a reply; "" if all are of one version."""
-    sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
-    if len({segment.weights_version for segment in sampled}) < 2:
+    segments = [segment for segment in turn.segments if segment.kind == "sampled"]
+    if len({segment.weights_version for segment in segments}) < 2:
         return ""
-    first, *others = ((len(segment.ids), segment.weights_version) for segment in sampled)
-    later = [f"of {version} updates for the next {count}" for count, version in others]
-    return ", ".join([f"of {first[1]} updates for the first {first[0]} tokens", *later])
+    first, *others = ((len(segment.ids), segment.weights_version) for segment in segments)
+    other_texts = [f"of {version} updates for the next {count}" for count, version in others]
+    return ", ".join([f"of {first[1]} updates for the first {first[0]} tokens", *other_texts])
 
 
 def credit_words(row: Mapping[str, Any]) -> str:
@@ -350,14 +350,14 @@ def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     An id that ends inside a character adds ""; the id that completes the character adds it.
     """
     # ``previous`` is the text of the ids from ``begin`` on
-    texts, begin, previous, is_complete = [], 0, "", True
+    texts, start, previous, is_complete = [], 0, "", True
     for end in range(1, len(ids) + 1):
-        text = str(tokenizer.decode(list(ids[begin:end])))
+        text = str(tokenizer.decode(list(ids[start:end])))
         complete_text = text if end == len(ids) else text.rstrip(INCOMPLETE)
         if not complete_text.startswith(previous):  # the decoder changed earlier text
             return [str(tokenizer.decode([index])) for index in ids]
         texts.append(complete_text[len(previous) :])
         previous, was_complete, is_complete = complete_text, is_complete, complete_text == text
-        if end - begin > WINDOW and was_complete and is_complete:
-            begin, previous = end - 1, str(tokenizer.decode([ids[end - 1]]))
+        if end - start > WINDOW and was_complete and is_complete:
+            start, previous = end - 1, str(tokenizer.decode([ids[end - 1]]))
     return texts

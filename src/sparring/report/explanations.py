@@ -199,14 +199,14 @@ def check_metrics(names: Iterable[str]) -> None:
         UnknownNameError: the glossary lacks a metric; the message suggests the nearest one.
     """
     tables = _all_metric_tables()
-    missing = [name for name in names if not _is_documented(name, tables)]
-    documented = glossary() if missing else tables  # the glossary imports all losses
-    for name in missing:
-        if not _is_documented(name, documented):
+    unknown_names = [name for name in names if not _is_documented(name, tables)]
+    all_tables = glossary() if unknown_names else tables  # the glossary imports all losses
+    for name in unknown_names:
+        if not _is_documented(name, all_tables):
             raise UnknownNameError(
                 "metric of a health rule",
                 name,
-                documented,
+                all_tables,
                 "`sparring list metrics` has all of them.",
             )
 

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from sparring.report.explanations import figure_glossary
 
-JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
+ORACLE_HEADERS = ("oracle", "optimal moves", "regret per turn", "judged")
 LEGEND = "unseen: initial states not used in training; seen: used, and perhaps memorised"
 SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
@@ -46,7 +46,7 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
         "starts",
         "opponent",
         "seat",
-        *JUDGED,
+        *ORACLE_HEADERS,
         title="Verdicts of an oracle on the moves, 95 % intervals by game",
     )
     for row in rows:
@@ -55,8 +55,8 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
                 row["oracle"],
                 f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
             )
-            optimal, lost = row.get("optimal", "-"), row.get("regret", "-")
-            cells = (_oracle_name(oracle), optimal, lost, judged_text)
+            optimal, regret = row.get("optimal", "-"), row.get("regret", "-")
+            cells = (_oracle_name(oracle), optimal, regret, judged_text)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
     return table if table.row_count else None
 
@@ -91,7 +91,7 @@ def _returns(intervals: Mapping[str, Any]) -> str:
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return the table of success and oracle verdicts in a suite; None if it has no row."""
-    headers = ("row", "seat", "success", *JUDGED)
+    headers = ("row", "seat", "success", *ORACLE_HEADERS)
     table = Table(
         *(Column(header, no_wrap=header != "oracle") for header in headers),
         title="Success, and verdicts of an oracle on the moves",
@@ -115,13 +115,13 @@ def _success_and_judged(figures: Mapping[str, Any]) -> list[str]:
     """Return the cells of a row of a suite: success, and the oracle's figures."""
     oracle = figures.get("oracle")
     digits = {"success": 2, "optimal": 2, "regret": 3}
-    success, *judged = [
+    success, *verdict_cells = [
         interval_text(figures[name], num_digits) if name in figures else "-"
         for name, num_digits in digits.items()
     ]
     if not oracle:
-        return [success, *["-"] * len(JUDGED)]
-    return [success, _oracle_name(oracle), *judged, f"{oracle['judged_share']:.1%}"]
+        return [success, *["-"] * len(ORACLE_HEADERS)]
+    return [success, _oracle_name(oracle), *verdict_cells, f"{oracle['judged_share']:.1%}"]
 
 
 def _oracle_name(facts: Mapping[str, Any]) -> str:

@@ -28,8 +28,8 @@ from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 
-PLAIN_EVERY = 10.0  # seconds between lines without a terminal
-WIDE = 110  # least columns of a terminal for a progress bar
+LINE_SECONDS = 10.0  # seconds between lines without a terminal
+MIN_BAR_WIDTH = 110  # least columns of a terminal for a progress bar
 
 
 class ProgressLine:
@@ -58,7 +58,7 @@ class ProgressLine:
         if self._console.is_terminal:
             fixed_column = Column(no_wrap=True)
             wide_column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-            bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
+            bar = [BarColumn(bar_width=20)] if self._console.width >= MIN_BAR_WIDTH else []
             self._progress = Progress(  # on a narrow terminal the figures are cut off
                 TextColumn("step", table_column=fixed_column),
                 MofNCompleteColumn(table_column=fixed_column),
@@ -100,7 +100,7 @@ class ProgressLine:
         line = f"{work} {done}/{total}  {seconds:.0f} s left{suffix}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, figures=line)
-        elif now - self._last_work_line >= PLAIN_EVERY:
+        elif now - self._last_work_line >= LINE_SECONDS:
             self._last_work_line = now
             self._console.print(line, soft_wrap=True)
 
@@ -110,20 +110,20 @@ class ProgressLine:
             self._console.print(f"note: {note}")
         for warning in report.warnings:
             self._console.print(f"warning: {warning}", soft_wrap=True)
-        share = 1.0 if self._rate == 0.0 else 0.1
-        self._rate += share * (1.0 / max(report.seconds, 1e-9) - self._rate)
+        update_weight = 1.0 if self._rate == 0.0 else 0.1
+        self._rate += update_weight * (1.0 / max(report.seconds, 1e-9) - self._rate)
         names = key_figures(report.metrics)
         figures = {name: report.metrics[name] for name in names}
         self._latest.update({name: (value, report.step) for name, value in figures.items()})
         for name in figures:
             self._print_reference(name)
-        measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
+        has_evaluation = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=report.step, figures=self._figures(report))
         elif (
-            measured
+            has_evaluation
             or report.step == report.steps
-            or time.monotonic() - self._last_line >= PLAIN_EVERY
+            or time.monotonic() - self._last_line >= LINE_SECONDS
         ):
             self._last_line = time.monotonic()
             seconds = (report.steps - report.step) / max(self._rate, 1e-9)
@@ -135,11 +135,11 @@ class ProgressLine:
     def _figures(self, report: StepReport) -> str:
         """Return rate and key metrics as text; older values have their step."""
         rate = self._rate * report.games
-        ordered = sorted(
+        latest_figures = sorted(
             self._latest.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
         )
         parts = []
-        for name, (value, step) in ordered:
+        for name, (value, step) in latest_figures:
             step_note = f" (step {step})" if step != report.step else ""
             figure = f"{short_name(name, single_game=len(self._games) == 1)} {value:.3f}"
             parts.append(figure + weights_mark(name, self._weights) + step_note)

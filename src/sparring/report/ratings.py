@@ -39,7 +39,7 @@ class PairResults(NamedTuple):
         opponent: the other player.
         games: number of episodes, or sum of weights with ``league.payoff_decay``; 0 if exact.
         mean_return: mean of the player's returns, in the environment's units.
-        win_rate: share of wins, a draw counting half; None without wins, draws and losses.
+        win_rate: share of wins, where a draw counts half; None without wins, draws and losses.
         low: lower end of the win rate's 95 % interval.
         high: upper end.
         exact: whether the results are computed from the players' policies, without episodes.
@@ -73,35 +73,35 @@ class RateInterval(NamedTuple):
 def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
     """Return a chart with a row per share, as a dot with its interval, as an <svg> element."""
     rows = [row for row in rows if all(map(math.isfinite, row[1:]))][:MAX_ROWS]
-    half = MAX_LETTERS // 2
+    half_length = MAX_LETTERS // 2
     names = [
-        name if len(name) <= MAX_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
+        name if len(name) <= MAX_LETTERS else f"{name[: half_length - 1]}…{name[-half_length:]}"
         for name in (row.name for row in rows)
     ]
     x_left = 12 + svg.LETTER * max(map(len, names), default=0)
     x_at = svg.scale(0.0, 1.0, x_left, svg.WIDTH - svg.RIGHT - 34)
     bottom, colour = svg.TOP + ROW * len(rows) + 4, svg.COLOURS[0]
-    out = svg.headings(title, note, 4, (16, 32))
+    elements = svg.headings(title, note, 4, (16, 32))
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, weight = x_at(tick), ".45" if tick == 0.5 else ".15"
-        out.append(
+        elements.append(
             f'<path d="M{x:.1f} {svg.TOP}V{bottom}" stroke="currentColor" opacity="{weight}"/>'
         )
-        out.append(svg.text_at(f"{x:.1f}", bottom + 14, f"{tick:g}", svg.MIDDLE))
+        elements.append(svg.text_at(f"{x:.1f}", bottom + 14, f"{tick:g}", svg.MIDDLE))
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):
         y = svg.TOP + ROW * number + ROW / 2
         ends = x_at(row.low), x_at(row.high)
-        out.append(svg.text_at(f"{x_left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
-        out.append(
+        elements.append(svg.text_at(f"{x_left - 8:.1f}", f"{y + 4:.1f}", svg.safe(name), svg.END))
+        elements.append(
             f'<path d="M{ends[0]:.1f} {y:.1f}H{ends[1]:.1f}" stroke="{colour}" stroke-width="2"/>'
         )
-        out.append(
+        elements.append(
             f'<circle cx="{x_at(row.value):.1f}" cy="{y:.1f}" r="4" fill="{svg.COLOURS[0]}"/>'
         )
-        out.append(svg.text_at(svg.WIDTH - 4, f"{y + 4:.1f}", f"{row.value:.2f}", svg.END))
+        elements.append(svg.text_at(svg.WIDTH - 4, f"{y + 4:.1f}", f"{row.value:.2f}", svg.END))
     values = [f"{row.name} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}]" for row in rows]
     height = max(bottom + 22, svg.BOTTOM / 4)
-    return svg.element(out, height, False, f"{title}: {'; '.join(values)}")
+    return svg.element(elements, height, False, f"{title}: {'; '.join(values)}")
 
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -115,7 +115,7 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     if not seats:
         return None
     figures = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
-    rows, rated = [], []
+    rows, chart_rows = [], []
     for seat in seats:
         family, game, *opponent_parts, role = seat.split("/")
         opponent = "/".join(opponent_parts)  # an endpoint's name may contain /
@@ -128,12 +128,12 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         rows.append([game, starts, opponent, role, *cells])
         suffix = "" if starts == "-" else f", {starts} starts"
         shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
-        rated += [
+        chart_rows += [
             RateInterval(f"{game}: {role} against {opponent}{suffix}", *ends) for ends in shares[:1]
         ]
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
     return {
-        "charts": [dot_chart(rated, title="Against bots", note=note)] if rated else [],
+        "charts": [dot_chart(chart_rows, title="Against bots", note=note)] if chart_rows else [],
         "head": ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in figures)),
         "rows": rows,
     }

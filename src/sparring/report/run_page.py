@@ -28,22 +28,8 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
-from sparring.report.baselines import (
-    RANDOM,
-    Baselines,
-    baselines_of,
-    best_of,
-    better,
-    cells_of,
-)
-from sparring.report.curves import (
-    CHARTS,
-    charts,
-    draw_chart,
-    names_of,
-    points_of,
-    series_of,
-)
+from sparring.report.baselines import RANDOM, Baselines, baselines_of, best_of, better, cells_of
+from sparring.report.curves import CHARTS, charts, draw_chart, names_of, points_of, series_of
 from sparring.report.episode_text import INVALID_RECORD_ERRORS, UNSENT, token_decoder
 from sparring.report.explanations import glossary
 from sparring.report.ratings import league, matches
@@ -257,10 +243,10 @@ def results_over_seeds(
 def about_seeds(seeds: Sequence[SeedRun]) -> list[str]:
     """Return sentences that say which runs the page shows, and how."""
     runs = ", ".join(f"{seed.path.name} (seed {seed.seed})" for seed in seeds)
-    means = "means over them, with the 95 % interval of the mean (Student's t) as a band"
-    lines = means if len(seeds) >= MIN_RUNS else "the values of each run"
+    means_text = "means over them, with the 95 % interval of the mean (Student's t) as a band"
+    lines_text = means_text if len(seeds) >= MIN_RUNS else "the values of each run"
     return [
-        f"{len(seeds)} runs of one configuration: {runs}. Lines are {lines}.",
+        f"{len(seeds)} runs of one configuration: {runs}. Lines are {lines_text}.",
         f"Results and curves show all runs; all other parts show seed {seeds[0].seed}.",
     ]
 
@@ -366,10 +352,10 @@ def write_chart(path: Path, target: Path) -> Path:
 
 def weights_note(config: Mapping[str, Any], names: Iterable[str]) -> str:
     """Return a sentence that says which weights these figures of a run measure."""
-    measured = {name.split("/")[0] for name in names} & {*FAMILIES}
-    if (weights := _weights(config)) == LIVE or not measured:
+    families_with_figures = {name.split("/")[0] for name in names} & {*FAMILIES}
+    if (weights := _weights(config)) == LIVE or not families_with_figures:
         return f"All figures measure the {LIVE}, which play and learn."
-    families = ", ".join(family for family in FAMILIES if family in measured)
+    families = ", ".join(family for family in FAMILIES if family in families_with_figures)
     return f"Figures of {families} measure the {weights}. Other figures measure the {LIVE}."
 
 
@@ -392,7 +378,7 @@ def _facts(
             (line.get(name) or 0.0) * (line.get(times) or 0.0 if times else 1) for line in timing
         )
 
-    training, measuring = total_of("seconds/round"), total_of("seconds/evaluation")
+    training, evaluation = total_of("seconds/round"), total_of("seconds/evaluation")
     counts = {
         "Episodes": total_of("games_per_second", "seconds/round"),
         "Tokens trained on": total_of("tokens_per_second", "seconds/round"),
@@ -400,16 +386,16 @@ def _facts(
     facts = {"Steps": f"{lines[-1]['step']} of {config.get('steps', '?')}"}
     facts |= {name: f"{round(count):,}" for name, count in counts.items() if count}
     facts["Time"] = (
-        f"{in_words((training + measuring) / 60)}: {training:.0f} s of training, "
-        f"{measuring:.0f} s of measuring"
+        f"{in_words((training + evaluation) / 60)}: {training:.0f} s of training, "
+        f"{evaluation:.0f} s of measuring"
     )
     facts["Seed"] = str(config.get("seed", 0))
     if run_starts:
         versions = run_starts[-1].get("versions")
         number = versions.get("sparring") if isinstance(versions, dict) else None
         commit, _, dirty_suffix = str(run_starts[-1].get("commit") or "not known").partition("-")
-        changed = " and changes" if dirty_suffix else ""
-        facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changed}"
+        changes_note = " and changes" if dirty_suffix else ""
+        facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changes_note}"
     return facts
 
 

@@ -106,15 +106,15 @@ def _three_steps(
         reversed(steps),
         sorted(steps, key=lambda step: (abs(step - middle), step)),
     )
-    unreadable: set[int] = set()
+    unreadable_steps: set[int] = set()
     for order in orders:
         for step in order:
             if step in tables:
                 break
-            if step not in unreadable and (table := _rows(store, step, troubles)) is not None:
+            if step not in unreadable_steps and (table := _rows(store, step, troubles)) is not None:
                 tables[step] = table
                 break
-            unreadable.add(step)
+            unreadable_steps.add(step)
     return sorted(tables.items(), key=lambda pair: pair[0])
 
 
@@ -217,13 +217,13 @@ def judged_games(folder: Path) -> list[dict[str, Any]]:
 
 def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
     regrets = [value for value in map(regret, episode.turns) if value is not None]
-    optimal = [is_right for is_right in map(is_best, episode.turns) if is_right is not None]
+    are_best = [is_right for is_right in map(is_best, episode.turns) if is_right is not None]
     seats = zip(episode.roles, episode.returns, strict=True)
     returns = ", ".join(f"{role} {value:g}" for role, value in seats)
     return {
         "title": f"A game of {episode.game}, as the oracle sees it",
-        "about": f"Step {step}, the first judged game stored. Returns: {returns}. {sum(optimal)} "
-        f"of {len(optimal)} judged moves are among the best; mean regret "
+        "about": f"Step {step}, the first judged game stored. Returns: {returns}. {sum(are_best)} "
+        f"of {len(are_best)} judged moves are among the best; mean regret "
         f"{sum(regrets) / len(regrets):.3g}. Values are those of the legal actions to the seat "
         "that acts, best ones bold.",
         "turns": [

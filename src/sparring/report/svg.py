@@ -18,7 +18,7 @@ LETTER = 6.2  # approximate width of a letter of the legend
 LINE = 12  # height of a label
 END, MIDDLE = 'text-anchor="end"', 'text-anchor="middle"'
 PALE, ITALIC = 'opacity=".7"', 'font-style="italic"'
-MAX_LABELLED = 2  # with more reference lines, their labels are in the legend
+MAX_LABELLED = 2  # largest number of reference lines with labels in the chart; else in the legend
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ def line_chart(
     parts += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = 2 if all(len(label) <= _legend_letters(2) for label in labels) else 1
-    limit = _legend_letters(columns)
+    max_letters = _legend_letters(columns)
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         parts += _band(line, colour, x_at, y_at)
@@ -93,11 +93,12 @@ def line_chart(
         )
         parts.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
         label = labels[number]
-        if len(label) > limit:
-            label = f"{label[: limit // 2 - 1]}…{label[len(label) - (limit - limit // 2) :]}"
+        if len(label) > max_letters:
+            half = max_letters // 2
+            label = f"{label[: half - 1]}…{label[len(label) - (max_letters - half) :]}"
         full_label = f"<title>{safe(labels[number])}</title>"
         parts.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
-    rows = math.ceil(len(lines) / columns)
+    num_rows = math.ceil(len(lines) / columns)
     parts += _reference_lines(finite, y_at)
     parts += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
@@ -105,12 +106,12 @@ def line_chart(
         for x in marks
     ]
     if len(finite) > MAX_LABELLED:
-        parts += _reference_legend(finite, rows)
-        rows += len(finite)
+        parts += _reference_legend(finite, num_rows)
+        num_rows += len(finite)
     reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in finite]
     description = "; ".join([f"{title} over {x_label}", *labels, *reference_texts])
-    legend = 18 * rows
-    return element(parts, HEIGHT + legend + 6, standalone, "" if standalone else description)
+    legend_height = 18 * num_rows
+    return element(parts, HEIGHT + legend_height + 6, standalone, "" if standalone else description)
 
 
 def text_at(x: object, y: object, text: str, *attributes: str) -> str:
@@ -155,12 +156,12 @@ def _axes(
     y_at = scale(
         min(ticks_y[0], min(ys, default=0.0)), max(ticks_y[-1], max(ys, default=1.0)), BOTTOM, TOP
     )
-    out = []
+    grid = []
     for tick in ticks_y:
-        out += _tick_line(y_at(tick), tick)
-    out += [text_at(f"{x_at(x):.1f}", BOTTOM + 16, f"{x:g}", MIDDLE) for x in ticks_x]
-    out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
-    return x_at, y_at, out
+        grid += _tick_line(y_at(tick), tick)
+    grid += [text_at(f"{x_at(x):.1f}", BOTTOM + 16, f"{x:g}", MIDDLE) for x in ticks_x]
+    grid.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
+    return x_at, y_at, grid
 
 
 def _band(
@@ -175,11 +176,11 @@ def _band(
 
 
 def _reference_lines(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
-    out: list[str] = []
+    svg: list[str] = []
     used_heights: list[float] = []
     for reference in sorted(references, key=lambda line: -line.value):
         y = y_at(reference.value)
-        out.append(
+        svg.append(
             f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
             f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
@@ -190,22 +191,22 @@ def _reference_lines(references: Sequence[Reference], y_at: Callable[[float], fl
             text_y += LINE
         used_heights.append(text_y)
         label = f"{safe(reference.label)}: {reference.value:.4g}"
-        out.append(text_at(WIDTH - RIGHT - 2, f"{text_y:.1f}", label, END, ITALIC, 'class="halo"'))
-    return out
+        svg.append(text_at(WIDTH - RIGHT - 2, f"{text_y:.1f}", label, END, ITALIC, 'class="halo"'))
+    return svg
 
 
 def _reference_legend(references: Sequence[Reference], rows: int) -> list[str]:
-    out = []
+    svg = []
     for number, reference in enumerate(references, start=rows):
         y = HEIGHT + 8 + 18 * number
-        out.append(
+        svg.append(
             f'<path d="M{LEFT} {y - 3}h22" stroke="currentColor" '
             f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
-        out.append(
+        svg.append(
             text_at(LEFT + 28, y + 1, f"{safe(reference.label)}: {reference.value:.4g}", ITALIC)
         )
-    return out
+    return svg
 
 
 def _legend_letters(columns: int) -> int:
@@ -234,9 +235,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Return about ``count`` round numbers that cover [low, high]; an empty range is widened."""
     if not high - low > 1e-12 * max(1.0, abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
-    raw = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw)
+    raw_step = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw_step))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw_step)
     first, last = math.floor(low / step), math.ceil(high / step)
     return [
         round(index * step, 12)
@@ -287,13 +288,13 @@ def scatter_chart(
         scale(low, high, LEFT, WIDTH - RIGHT),
         scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), BOTTOM, TOP + 6),
     )
-    out = headings(title, f"{y_label}; {note}")
+    svg = headings(title, f"{y_label}; {note}")
     for tick in ticks_y:
-        out += _tick_line(y_at(tick), tick)
-    for half in range(round(low * 2), round(high * 2) + 1):
-        power = f"{10 ** (half / 2):.2g}"
-        out.append(text_at(f"{x_at(half / 2):.1f}", BOTTOM + 16, power, MIDDLE))
-    out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
+        svg += _tick_line(y_at(tick), tick)
+    for half_power in range(round(low * 2), round(high * 2) + 1):
+        power = f"{10 ** (half_power / 2):.2g}"
+        svg.append(text_at(f"{x_at(half_power / 2):.1f}", BOTTOM + 16, power, MIDDLE))
+    svg.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     marks: list[tuple[float, float]] = []
     rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
     for number, (name, x, y) in enumerate(drawable):
@@ -307,12 +308,12 @@ def scatter_chart(
         colour = COLOURS[mark % len(COLOURS)]
         if not close_marks:
             marks.append((mark_x, mark_y))
-            out.append(f'<circle cx="{mark_x:.1f}" cy="{mark_y:.1f}" r="4" fill="{colour}"/>')
+            svg.append(f'<circle cx="{mark_x:.1f}" cy="{mark_y:.1f}" r="4" fill="{colour}"/>')
             label_x, label_y = f"{mark_x + 6:.1f}", f"{mark_y - 3:.1f}"
-            out.append(text_at(label_x, label_y, str(mark + 1), 'font-size="9"'))
+            svg.append(text_at(label_x, label_y, str(mark + 1), 'font-size="9"'))
         x_left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
         height = HEIGHT + 12 + 14 * (number % rows)
-        out.append(f'<circle cx="{x_left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
+        svg.append(f'<circle cx="{x_left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
         label = f"{mark + 1} {html.escape(name)}"
-        out.append(text_at(f"{x_left:.0f}", height, label, 'font-size="10"'))
-    return element(out, HEIGHT + 14 * rows + 6, standalone)
+        svg.append(text_at(f"{x_left:.0f}", height, label, 'font-size="10"'))
+    return element(svg, HEIGHT + 14 * rows + 6, standalone)

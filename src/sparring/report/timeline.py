@@ -19,7 +19,7 @@ from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe
 # its turns, or is before its first or after its last turn
 ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "
 MAX_MOMENTS = 400  # moments that are drawn
-LINE = 100  # characters of a line of text
+LINE_WIDTH = 100  # characters of a line of text
 NAMES, RIGHT, TOP, ROW, BAR = 96, 10, 44, 20, 12  # units of the picture
 MAX_WIDTH = 40.0  # units of a moment
 LETTERS = 14  # letters of a role's name in the picture
@@ -54,7 +54,7 @@ class Timeline:
         acts = self.acts(seat)
         return sorted({*range(acts[0], acts[-1])} - {*acts}) if acts else []
 
-    def leads(self) -> list[int]:
+    def path_seats(self) -> list[int]:
         """Return the seat of the critical path in each moment."""
         return [self.seats[number] for number in self.path]
 
@@ -113,27 +113,27 @@ def timeline_of(episode: Episode) -> Timeline:
 def summary(line: Timeline) -> str:
     """Return a sentence on the length of an episode."""
     count, moments = len(line.seats), len(line.moments)
-    shares = Counter(line.leads()).most_common()
-    path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
+    shares = Counter(line.path_seats()).most_common()
+    path_text = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
     ellipsis = ", ..." if len(shares) > 4 else ""
-    largest = max((len(numbers) for numbers in line.moments), default=0)
+    max_turns = max((len(numbers) for numbers in line.moments), default=0)
     return (
-        f"{_count_text(count, 'turn')} in {_count_text(moments, 'moment')}, up to {largest} at "
-        f"once. The critical path: {path or 'nobody'}{ellipsis}."
+        f"{_count_text(count, 'turn')} in {_count_text(moments, 'moment')}, up to {max_turns} at "
+        f"once. The critical path: {path_text or 'nobody'}{ellipsis}."
     )
 
 
 def waits_text(line: Timeline, seat: int) -> str:
     """Return for which seats a seat waited, with numbers of moments; "" if it never waited."""
-    leads = line.leads()
-    counts = Counter(leads[moment] for moment in line.waits(seat)).most_common()
+    path_seats = line.path_seats()
+    counts = Counter(path_seats[moment] for moment in line.waits(seat)).most_common()
     return ", ".join(f"{count} for {line.roles[other]}" for other, count in counts)
 
 
 def timeline_lines(line: Timeline) -> list[str]:
     """Return a timeline as text: a row per seat, a sign per moment."""
     name_width = max(map(len, line.roles), default=0)
-    max_moments = max(10, LINE - name_width - 4)
+    max_moments = max(10, LINE_WIDTH - name_width - 4)
     lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
     for begin in range(0, len(line.moments), max_moments):
         end = min(begin + max_moments, len(line.moments))
@@ -149,9 +149,9 @@ def _letters(line: Timeline, seat: int) -> str:
     letters = [AWAY] * len(line.moments)
     for moment in line.waits(seat):
         letters[moment] = WAITS
-    leads = line.leads()
+    path_seats = line.path_seats()
     for moment in line.acts(seat):
-        letters[moment] = ACTS if leads[moment] == seat else BESIDE
+        letters[moment] = ACTS if path_seats[moment] == seat else BESIDE
     return "".join(letters)
 
 
@@ -168,20 +168,20 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     count = min(len(line.moments), MAX_MOMENTS)
     step = min(MAX_WIDTH, (WIDTH - NAMES - RIGHT) / max(count, 1))
     note = f" The first {count} moments are drawn." if count < len(line.moments) else ""
-    out = [
+    svg = [
         f'<text x="10" y="16" font-size="13" font-weight="600">{safe("Who acts when")}</text>',
         f'<text x="10" y="31" opacity=".7">{safe(summary(line) + note)}</text>',
     ]
     tick_spacing = max(1, -(-count // 10))
     for number in range(0, count, tick_spacing):
-        out.append(text_at(f"{NAMES + (number + 0.5) * step:.1f}", TOP, str(number), MIDDLE, PALE))
-    leads = line.leads()[:count]
+        svg.append(text_at(f"{NAMES + (number + 0.5) * step:.1f}", TOP, str(number), MIDDLE, PALE))
+    path_seats = line.path_seats()[:count]
     for seat, role in enumerate(line.roles):
-        out += _row(line, seat, role, leads, step)
-    out += [  # the critical path from a seat to the next one
+        svg += _row(line, seat, role, path_seats, step)
+    svg += [  # the critical path from a seat to the next one
         f'<path d="M{NAMES + number * step:.1f} {_middle(start):.1f}V{_middle(end):.1f}" '
         'stroke="currentColor" stroke-width="1.4" fill="none"/>'
-        for number, (start, end) in enumerate(pairwise(leads), start=1)
+        for number, (start, end) in enumerate(pairwise(path_seats), start=1)
         if start != end
     ]
     bottom = TOP + ROW * len(line.roles) + 14
@@ -190,31 +190,31 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
         for seat, role in enumerate(line.roles)
         if line.waits(seat)
     )
-    return element(out, bottom, standalone, description.strip())
+    return element(svg, bottom, standalone, description.strip())
 
 
-def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float) -> list[str]:
+def _row(line: Timeline, seat: int, role: str, path_seats: Sequence[int], step: float) -> list[str]:
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
     label = f"{safe(name)}<title>{safe(role)}</title>"
-    out = [text_at(NAMES - 8, f"{y + 4:.1f}", label, END)]
-    acts = [moment for moment in line.acts(seat) if moment < len(leads)]
+    svg = [text_at(NAMES - 8, f"{y + 4:.1f}", label, END)]
+    acts = [moment for moment in line.acts(seat) if moment < len(path_seats)]
     if acts:
         begin, end = (NAMES + (moment + 0.5) * step for moment in (acts[0], acts[-1]))
-        out.append(
+        svg.append(
             f'<path d="M{begin:.1f} {y:.1f}H{end:.1f}" stroke="currentColor" '
             'stroke-dasharray="1 3" opacity=".6"/>'
         )
     gap = min(2.0, step / 5)
     for moment in acts:
-        critical = leads[moment] == seat
-        edge = ' stroke="currentColor" stroke-width="1.6"' if critical else ' opacity=".45"'
-        out.append(
+        is_critical = path_seats[moment] == seat
+        outline = ' stroke="currentColor" stroke-width="1.6"' if is_critical else ' opacity=".45"'
+        svg.append(
             f'<rect x="{NAMES + moment * step + gap / 2:.1f}" y="{y - BAR / 2:.1f}" '
             f'width="{step - gap:.1f}" height="{BAR}" rx="1.5" fill="{colour}"'
-            f"{edge}/>"
+            f"{outline}/>"
         )
-    return out
+    return svg
 
 
 def _middle(seat: int) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 
 from sparring.report.svg import Series, line_chart
 
-IDLE = 0.2  # with this share of idle time or more, players or learner are waiting
-LATEST = 20  # newest steps that the sentence covers
+IDLE = 0.2  # players or learner that are idle for this share of time or more are waiting
+NUM_LATEST_STEPS = 20  # newest steps that the sentence covers
 FAULTS = {
     "lost_workers": "workers lost",
     "resent_units": "units played again",
@@ -17,7 +17,7 @@ FAULTS = {
     "duplicate_units": "second answers to a unit",
     "refused_weights": "damaged files of weights refused",
 }
-ACCOUNT = {
+STATES = {
     "issued_games": "issued to workers",
     "learned_games": "trained on",
     "withheld_games": "withheld because they were too stale",
@@ -31,7 +31,7 @@ def learner_idle(timing: Mapping[str, Any]) -> float:
     return (timing.get("seconds/play") or 0.0) / max(timing.get("seconds/round") or 0.0, 1e-9)
 
 
-def limit(players_idle: float, learner_idle: float) -> tuple[str, str]:
+def bottleneck(players_idle: float, learner_idle: float) -> tuple[str, str]:
     """Return (bottleneck of a run as one word, advice).
 
     Args:
@@ -53,25 +53,26 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
         return ""
     players_idle, learner_idle_share = timing["workers_idle"], learner_idle(timing)
     lag = f"  lag {metrics['lag']:.2g}" if "lag" in metrics else ""
-    lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
-    line = (
+    num_lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
+    limit = bottleneck(players_idle, learner_idle_share)[0]
+    text = (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players_idle:.0%}, "
-        f"learner {learner_idle_share:.0%}  limit: {limit(players_idle, learner_idle_share)[0]}"
-        f"{f'  {lost:.0f} lost' if lost else ''}"
+        f"learner {learner_idle_share:.0%}  limit: {limit}"
+        f"{f'  {num_lost:.0f} lost' if num_lost else ''}"
     )
-    episode_counts = account_of(metrics)
+    episode_counts = count_by_state(metrics)
     if not episode_counts:
-        return line
-    issued, *states = (
+        return text
+    issued_text, *state_texts = (
         f"{name.removesuffix('_games')} {n:.0f}" for name, n in episode_counts.items()
     )
-    return f"{line}  plays: {issued} = {' + '.join(states)}"
+    return f"{text}  plays: {issued_text} = {' + '.join(state_texts)}"
 
 
-def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the counts of episodes by state in ``scale.order: fresh``; empty in ``pinned``."""
-    values = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
-    return values if len(values) == len(ACCOUNT) else {}
+def count_by_state(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of episodes by state; empty with ``scale.order: pinned``."""
+    values = {name: float(metrics[name]) for name in STATES if metrics.get(name) is not None}
+    return values if len(values) == len(STATES) else {}
 
 
 def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> str:
@@ -81,14 +82,15 @@ def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> s
         lines: lines of timing.jsonl in which workers played, at least one.
         lag: staleness of the players' weights in steps; None without staleness.
     """
-    latest = lines[-LATEST:]
+    latest = lines[-NUM_LATEST_STEPS:]
     players_idle = median(line["workers_idle"] for line in latest)
     learner_idle_share = median(learner_idle(line) for line in latest)
     staleness_text = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
+    advice = bottleneck(players_idle, learner_idle_share)[1]
     return (
         f"{latest[-1]['workers']:.0f} workers played{staleness_text}. In the last {len(latest)} "
         f"steps the players were idle for {players_idle:.0%} of their time and the learner for "
-        f"{learner_idle_share:.0%} of its (medians): {limit(players_idle, learner_idle_share)[1]}."
+        f"{learner_idle_share:.0%} of its (medians): {advice}."
     )
 
 
@@ -101,36 +103,36 @@ def workers_values(
         timing: the lines of timing.jsonl.
         metrics: the lines of metrics.jsonl.
     """
-    needed = ("workers", "workers_idle")
-    lines = [line for line in timing if all(line.get(name) is not None for name in needed)]
+    columns = ("workers", "workers_idle")
+    lines = [line for line in timing if all(line.get(name) is not None for name in columns)]
     if not lines:
         return None
     player_points = [(line["step"], line["workers_idle"]) for line in lines]
     learner_points = [(line["step"], learner_idle(line)) for line in lines]
-    ready = [(line["step"], line["workers"]) for line in lines]
-    lag = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
-    idle = [
+    ready_points = [(line["step"], line["workers"]) for line in lines]
+    lag_points = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
+    idle_series = [
         Series(name="players", points=player_points),
         Series(name="learner", points=learner_points),
     ]
     charts = [
-        line_chart(idle, title="Idle", note="share of the time without work"),
+        line_chart(idle_series, title="Idle", note="share of the time without work"),
         line_chart(
-            [Series(name="workers ready", points=ready)],
+            [Series(name="workers ready", points=ready_points)],
             title="Workers",
             note="ready at the end of each step",
         ),
     ]
-    if lag:
+    if lag_points:
         note = "staleness of the players' weights, in steps"
-        charts.append(line_chart([Series(name="lag", points=lag)], title="Lag", note=note))
-    episode_counts = account_of(metrics[-1]) if metrics else {}
+        charts.append(line_chart([Series(name="lag", points=lag_points)], title="Lag", note=note))
+    episode_counts = count_by_state(metrics[-1]) if metrics else {}
     return {
-        "sentence": workers_sentence(lines, lag[-1][1] if lag else None),
+        "sentence": workers_sentence(lines, lag_points[-1][1] if lag_points else None),
         "charts": charts,
         "faults": [
             (text, f"{sum(line.get(name) or 0 for line in lines):.0f}")
             for name, text in FAULTS.items()
         ],
-        "account": [(ACCOUNT[name], f"{number:.0f}") for name, number in episode_counts.items()],
+        "account": [(STATES[name], f"{number:.0f}") for name, number in episode_counts.items()],
     }

@@ -56,12 +56,12 @@ def check_context(
 ) -> None:
     """Check a context strategy on random episodes of one seat.
 
-    The episodes have illegal replies and retries, new conversations begun by the environment,
-    attempts with notes, truncated and unsent replies, and renderers with and without edited
-    history. The segments of a conversation must be the ids that were sent and sampled. A new
-    conversation must show nothing of earlier ones, and after a memory is written the seat must get
-    its prompt. Equal requests must have equal answers. A strategy with ``GROWS`` must show
-    everything.
+    The episodes have illegal replies and retries, new conversations, attempts with notes, truncated
+    and unsent replies, and renderers that edit earlier replies or do not. The segments of a
+    conversation must be the ids that were sent and sampled. A new
+    conversation must show nothing of earlier ones. After a memory is written, the seat must get the
+    prompt of its decision. Equal requests must give equal windows. A strategy with ``GROWS`` must
+    show everything.
 
     Args:
         strategy: the function, or the bound plug-in.

@@ -35,14 +35,15 @@ def check_environment(
 ) -> None:
     """Check an environment by random episodes.
 
-    Every episode must end within ``max_turns`` replies. Until then some seats must be due; they
-    reply at once. A seat that is due must get an observation, which stays equal until the seat
-    replies. Legal actions must be unique, each must be read back from its own text, and a reply
-    without an action must read as None. Returns must be one finite number per seat, within
-    ``min_utility`` and ``max_utility``; those of a zero-sum environment must sum to 0. Where any
-    text is legal, odd texts such as an empty one must be read and played without an error. Each of
-    the ``figures`` must be one finite number per seat, or nan. Equal streams must give equal
-    episodes, and so must a copy of a running episode. Every episode and every copy is closed once.
+    Every episode must end within ``max_turns`` replies. Until then, at least one seat must be due;
+    all due seats reply at the same time. A due seat must get an observation, which stays equal
+    until the seat replies. Legal actions must be unique. Reading the text of a legal action must
+    return this action, and reading a reply without an action must return None. Returns must be one
+    finite number per seat, within ``min_utility`` and ``max_utility``; those of a zero-sum
+    environment must sum to 0. Where any text is legal, odd texts such as an empty one must be read
+    and played without an error. Each of the ``figures`` must be one finite number per seat, or nan.
+    Equal streams must give equal episodes, and a copy of a running episode must continue equally.
+    Every episode and every copy is closed once.
 
     Args:
         environment: the function that makes the environment, or the bound plug-in.
@@ -52,8 +53,8 @@ def check_environment(
 
     Raises:
         AssertionError: the environment breaks one of these rules.
-        GameError: a required attribute is missing, teams and seats differ in number, or the
-            environment takes any text and cannot draw one.
+        GameError: a required attribute is missing, teams and seats differ in number, or any text
+            is legal but the environment cannot draw a random one.
         PluginError: the environment's own code raised, or did not return.
     """
     bound_environment = bind_plugin("environments", environment, options)
@@ -62,6 +63,7 @@ def check_environment(
         _check(rules, bound_environment.plugin.name, plays, seed)
 
 
+# replies that an environment with free text must accept or refuse
 ODD_REPLIES = ("", " ", "²", "-1", "1e999", "two words", "\u202e\x00", "9" * 1_000)
 
 
@@ -83,15 +85,15 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
     for number in range(plays):
         history = [*_play_randomly(rules, name, root.child(number), copies=False)]
         for copies, reason in ((False, "the same stream"), (True, "a copy of a play")):
-            again = [*_play_randomly(rules, name, root.child(number), copies=copies)]
-            require_equal(history, again, f"{name}: {reason} must give the same play")
+            repetition = [*_play_randomly(rules, name, root.child(number), copies=copies)]
+            require_equal(history, repetition, f"{name}: {reason} must give the same play")
 
 
 def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
     """Play at random and yield observations, replies and returns; with ``copies``, on copies."""
     play = rules.reset(stream.child("deal"))
     try:
-        turns, draws = 0, stream.child("play")
+        turns, reply_stream = 0, stream.child("play")
         while not play.done:
             due = tuple(play.due())
             assert (
@@ -101,7 +103,7 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
                 f"return the due seats, ascending, from 0 to {rules.num_seats - 1}."
             )
             assert turns + len(due) <= rules.max_turns, (
-                f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
+                f"{name}: max_turns = {rules.max_turns} is too small: a play goes on after it."
             )
             if copies and hasattr(play, "clone"):
                 previous, play = play, play.clone()
@@ -111,9 +113,10 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             for seat in due:
                 legal = play.legal(seat)
                 _check_legal(play, name, seat, legal)
-                replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
+                stream_of_seat = reply_stream.child(turns).child(seat)
+                replies[seat] = random_reply(play, seat, legal, stream_of_seat)
             yield replies
-            if copies:  # one of the three times that a play is played
+            if copies:  # once per episode, which is played three times
                 for seat in due:
                     _check_odd_replies(play, name, seat, replies)
             play.step(replies)
@@ -186,7 +189,7 @@ def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     )
     assert not rules.zero_sum or abs(math.fsum(returns)) <= 1e-6, (
         f"{name}: zero_sum is true, and the returns {returns} sum to {math.fsum(returns):g}; write "
-        "zero_sum = False, or mend the returns."
+        "zero_sum = False, or correct the returns."
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
     if names := rules.figures:

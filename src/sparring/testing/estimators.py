@@ -59,64 +59,62 @@ def check_estimator(
 def _with_needed_columns(turns: TurnTable, estimator: BoundPlugin) -> TurnTable:
     """Drop columns that the estimator does not need; fill those of plug-ins at random."""
     needs = ordered(estimator.needs)
-    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
+    unneeded: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
     stream = Stream.from_seed(0)
-    extra = {
+    plugin_columns = {
         name: stream.child(name).generator().normal(size=len(turns.reward))
         for name in needs
         if name not in FIELDS
     }
     if "state_group" in needs or "committed" in needs:
         rows = np.arange(len(turns.reward))
-        absent |= {"state_group": rows // 3, "committed": rows % 3 == 0}
-    return dataclasses.replace(turns, **absent, extra=extra)
+        unneeded |= {"state_group": rows // 3, "committed": rows % 3 == 0}
+    return dataclasses.replace(turns, **unneeded, extra=plugin_columns)
 
 
-def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def check_estimator_on(plugin: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Check an estimator on one table and return its credit; see ``check_estimator``."""
     original, state_json = copy.deepcopy(turns), json.dumps(state)
-    credit: Credit = estimate(turns, state)
+    credit: Credit = plugin(turns, state)
     assert json.dumps(state) == state_json, (
-        f"The {estimate} changed the state that was passed to it; return a new state."
+        f"The {plugin} changed the state that was passed to it; return a new state."
     )
     for field in dataclasses.fields(turns):
         _require_equal(
             getattr(turns, field.name),
             getattr(original, field.name),
-            f"The {estimate} changed the column {field.name!r} of the table.",
+            f"The {plugin} changed the column {field.name!r} of the table.",
         )
-    again = estimate(turns, json.loads(state_json))
+    second_credit = plugin(turns, json.loads(state_json))
     _require_equal(
         credit.advantages,
-        again.advantages,
-        f"The {estimate} returned other advantages for the same table; do not use random numbers.",
+        second_credit.advantages,
+        f"The {plugin} returned other advantages for the same table; do not use random numbers.",
     )
     json.dumps(credit.state)
-    for need in {"value", "token_value"} & estimate.needs:
+    for need in {"value", "token_value"} & plugin.needs:
         has_targets = credit.value_targets is not None
         assert has_targets, (
-            f"The {estimate} needs {need!r} and must return value_targets, to which the "
+            f"The {plugin} needs {need!r} and must return value_targets, to which the "
             "critic is fitted."
         )
     return credit
 
 
-def check_state(
-    estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]
-) -> dict[str, Any]:
+def check_state(plugin: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
     """Check that a state from JSON leads to the same next step; return the new state."""
-    credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
+    credit, resumed = plugin(turns, state), plugin(turns, json.loads(json.dumps(state)))
     _require_equal(
         credit.advantages,
         resumed.advantages,
-        f"The {estimate} returns other advantages after its state was written as JSON and read.",
+        f"The {plugin} returns other advantages after its state was written as JSON and read.",
     )
     assert credit.state == resumed.state, (
-        f"The {estimate} returns another state after its state was written as JSON and read."
+        f"The {plugin} returns another state after its state was written as JSON and read."
     )
     numbers = credit.metrics.values()
     assert all(np.isfinite(value) for value in numbers), (
-        f"The {estimate} returned metrics that are not finite: {dict(credit.metrics)}."
+        f"The {plugin} returned metrics that are not finite: {dict(credit.metrics)}."
     )
     return dict(credit.state)
 
@@ -134,10 +132,10 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
     Args:
         lengths: number of turns of each trajectory.
         seed: seed of all random draws.
-        trials: whether turns have attempts and some are notes; other columns do not depend on it.
+        trials: whether turns have attempts and some turns are notes; other columns stay equal.
     """
     root, counter = Stream.from_seed(seed), itertools.count()
-    size, count = sum(lengths), len(lengths)
+    num_turns, num_trajectories = sum(lengths), len(lengths)
 
     def uniform(number: int) -> Any:
         stream = root.child(next(counter))
@@ -154,20 +152,20 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
     def column(per_trajectory: Any) -> Any:
         return np.repeat(np.asarray(per_trajectory, dtype=np.int64), lengths)
 
-    ends = np.zeros(size, dtype=bool)
-    if size:
-        ends[np.cumsum(lengths) - 1] = True
-    reward, n_tokens = normal(size), integers(1, 4, size)
+    is_last_turn = np.zeros(num_turns, dtype=bool)
+    if num_turns:
+        is_last_turn[np.cumsum(lengths) - 1] = True
+    reward, n_tokens = normal(num_turns), integers(1, 4, num_turns)
     table = TurnTable(
-        episode=column(np.arange(count) // 2),
-        group=column(np.arange(count) // 4),
-        trajectory=column(np.arange(count)),
-        game=column(integers(0, 2, count)[np.arange(count) // 4]),
-        role=column(np.arange(count) % 2),
-        seat=column(np.arange(count) % 2),
-        agent=column(np.zeros(count)),
+        episode=column(np.arange(num_trajectories) // 2),
+        group=column(np.arange(num_trajectories) // 4),
+        trajectory=column(np.arange(num_trajectories)),
+        game=column(integers(0, 2, num_trajectories)[np.arange(num_trajectories) // 4]),
+        role=column(np.arange(num_trajectories) % 2),
+        seat=column(np.arange(num_trajectories) % 2),
+        agent=column(np.zeros(num_trajectories)),
         turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64)
-        if size
+        if num_turns
         else np.zeros(0, dtype=np.int64),
         reward=reward,
         components={
@@ -175,30 +173,30 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
             "process": 0.125 * reward,
             "best_action": 0.125 * reward,
         },
-        done=ends,
-        state_key=integers(0, 5, size),
-        legal=np.ones(size, dtype=bool),
+        done=is_last_turn,
+        state_key=integers(0, 5, num_turns),
+        legal=np.ones(num_turns, dtype=bool),
         n_tokens=n_tokens,
-        action=integers(-1, 3, size),
-        view=integers(0, 4, size),
-        logprob=-uniform(size),
-        value=normal(size),
-        value_after=normal(size),
-        old_logprob=-uniform(size),
-        reference_logprob=-uniform(size),
-        process_logprob=-uniform(size),
-        action_value=normal(size),
-        state_value=normal(size),
-        default_value=normal(size),
+        action=integers(-1, 3, num_turns),
+        view=integers(0, 4, num_turns),
+        logprob=-uniform(num_turns),
+        value=normal(num_turns),
+        value_after=normal(num_turns),
+        old_logprob=-uniform(num_turns),
+        reference_logprob=-uniform(num_turns),
+        process_logprob=-uniform(num_turns),
+        action_value=normal(num_turns),
+        state_value=normal(num_turns),
+        default_value=normal(num_turns),
         token_value=normal(int(n_tokens.sum())),
-        playout=normal(size),
-        playout_before=normal(size),
-        candidate_value=normal(size),
-        candidate_judged=uniform(size) < 0.75,
-        opponents=column(np.arange(count) // 2 % 2),
-        failed=column(np.arange(count) % 5 == 2) > 0,
-        wideseek_turns=column(np.arange(count) % 4 != 3) > 0,
-        cut=ends & (column(np.arange(count) % 3) == 1),
+        playout=normal(num_turns),
+        playout_before=normal(num_turns),
+        candidate_value=normal(num_turns),
+        candidate_judged=uniform(num_turns) < 0.75,
+        opponents=column(np.arange(num_trajectories) // 2 % 2),
+        failed=column(np.arange(num_trajectories) % 5 == 2) > 0,
+        wideseek_turns=column(np.arange(num_trajectories) % 4 != 3) > 0,
+        cut=is_last_turn & (column(np.arange(num_trajectories) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),
         game_names=("a", "b"),
@@ -209,9 +207,9 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
 
 
 def _as_trials(turns: TurnTable, stream: Stream) -> TurnTable:
-    size = len(turns.reward)
-    attempt, note = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
-    for row in range(1, size):
+    num_turns = len(turns.reward)
+    attempt, note = np.zeros(num_turns, dtype=np.int64), np.zeros(num_turns, dtype=bool)
+    for row in range(1, num_turns):
         if turns.trajectory[row] != turns.trajectory[row - 1]:
             continue
         kind = stream.integer(row, 3)

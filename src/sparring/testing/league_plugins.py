@@ -102,7 +102,7 @@ def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
 
 MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
 TAGS = {"main": "main", "counter": "exploiter"}  # tags in a league of two learners
-LEAGUE = refs(("past-counter-000010", "past-counter-000030"))
+COUNTER_MEMBERS = refs(("past-counter-000010", "past-counter-000030"))
 TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # one to four seats
 
 
@@ -124,7 +124,7 @@ def match_request(
         members: snapshots, oldest first.
         teams: team of each seat; None: each seat is a separate team.
         payoffs: results of matches; None: no results. The environment's label is "kuhn_poker".
-        number: number of the initial state, counted over the run.
+        number: number of the initial state in the run.
         seed: seed of the matchmaker's draws, together with ``number``.
         learner: the policy that learns.
         tags: tag of each learner of the league, by its name; None: there is one learner.
@@ -168,18 +168,19 @@ def check_matchmaker(
     """
     plugin = bind_plugin("league.matchmakers", matchmaker, options)
     for number in range(starts):
-        teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
-        has_several = kind > 0
-        members = [*MEMBERS, *LEAGUE] if has_several else MEMBERS
+        # learner_number 0: the only learner; 1 and 2: one of the two learners in TAGS
+        teams, learner = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
+        has_two = learner > 0
+        members = [*MEMBERS, *COUNTER_MEMBERS] if has_two else MEMBERS
         request = match_request(
             len(teams),
             members=members[: number // len(TEAMS) % (len(members) + 1)],
             teams=teams,
-            payoffs=_random_results(Stream.from_seed(seed).child("payoffs").child(number)),
+            payoffs=_random_match_results(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
-            learner=LEARNER.for_policy(list(TAGS)[kind - 1]) if has_several else LEARNER,
-            tags=TAGS if has_several else None,
+            learner=LEARNER.for_policy(list(TAGS)[learner - 1]) if has_two else LEARNER,
+            tags=TAGS if has_two else None,
         )
         seating = plugin(request)
         pairs = zip(seating.trained, seating.players, strict=True)
@@ -190,7 +191,7 @@ def check_matchmaker(
         require_equal(seating, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
-def _random_results(stream: Stream) -> Payoffs:
+def _random_match_results(stream: Stream) -> Payoffs:
     rows = {}
     for number, member in enumerate(MEMBERS):
         wins, draws, losses = (stream.child(number).integer(draw, 4) for draw in range(3))
@@ -214,9 +215,9 @@ def check_meta_solver(
 ) -> None:
     """Check a meta-solver on meta-games with one to five members per side.
 
-    For a symmetric zero-sum game with payoffs in [-1, 1], the solver must return distributions. For
-    other games, of two or three sides, it must do so too, or raise GameError; it must answer equal
-    requests equally and not change the payoffs.
+    The solver must return distributions. Only for games that are not symmetric zero-sum games with
+    payoffs in [-1, 1], it may raise GameError instead. Equal requests must have equal answers, and
+    the payoffs must not change.
 
     Args:
         solver: the function, or the bound plug-in.
@@ -232,13 +233,13 @@ def check_meta_solver(
     plugin = bind_plugin("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        payoff_stream, top = stream.child("payoffs"), MAX_MEMBERS
+        payoff_stream = stream.child("payoffs")
         if number % 3 == 0:  # one population for both sides; some payoffs are equal
-            size = 1 + stream.integer(0, top)
+            size = 1 + stream.integer(0, MAX_MEMBERS)
             half = np.triu(_random_payoffs(payoff_stream, (size, size)), 1)
             game = of_matrix(half - half.T)
         elif number % 3 == 1:  # two populations; the second pays what the first earns
-            rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
+            rows, columns = (1 + stream.integer(side, MAX_MEMBERS) for side in range(2))
             game = of_matrix(1000 * _random_payoffs(payoff_stream, (rows, columns)))
         else:
             shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
@@ -320,10 +321,10 @@ def check_schedule(
         options: options of the function.
 
     Raises:
-        AssertionError: the schedule answers equal requests differently, or never yes.
+        AssertionError: the schedule answers equal requests differently, or never returns true.
         PluginError: the schedule raised, or returned what a run does not accept.
     """
-    plugin, is_due = bind_plugin("league.schedules", schedule, options), False
+    plugin, any_due = bind_plugin("league.schedules", schedule, options), False
     for number in range(requests):
         stream = Stream.from_seed(seed).child("schedule").child(number)
         every = 1 + stream.integer(0, 9)
@@ -334,24 +335,24 @@ def check_schedule(
             learner=LEARNER.for_policy(list(TAGS)[number % 2]),
             members=SCHEDULE_MEMBERS[: stream.integer(2, len(SCHEDULE_MEMBERS) + 1)],
             tags=TAGS,
-            payoffs=_results(stream.child("payoffs")),
+            payoffs=_random_schedule_results(stream.child("payoffs")),
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
         is_snapshot_due = plugin(request)
         require_equal(
             is_snapshot_due, plugin(request), f"The {plugin} must answer equal requests equally"
         )
-        is_due = is_due or is_snapshot_due
-    assert is_due, f"The {plugin} takes no snapshot in {requests} requests; some must return true."
+        any_due = any_due or is_snapshot_due
+    assert any_due, f"The {plugin} takes no snapshot in {requests} requests; some must return true."
 
 
-def _results(stream: Stream) -> Payoffs:
+def _random_schedule_results(stream: Stream) -> Payoffs:
     rows = {}
     for number, name in enumerate(TAGS):
-        for index, other in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.for_policy, TAGS))):
-            draws = stream.child(number).child(index)
-            wins, losses = draws.integer(0, 60), draws.integer(1, 60)
+        for index, opponent in enumerate((*SCHEDULE_MEMBERS, *map(LEARNER.for_policy, TAGS))):
+            result_stream = stream.child(number).child(index)
+            wins, losses = result_stream.integer(0, 60), result_stream.integer(1, 60)
             if wins + losses:
                 results = Results(games=wins + losses, wins=wins, losses=losses)
-                rows[Row("kuhn_poker", 0, LEARNER.for_policy(name), other)] = results
+                rows[Row("kuhn_poker", 0, LEARNER.for_policy(name), opponent)] = results
     return Payoffs(rows)

@@ -179,18 +179,18 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
                     describe_play(play, rules.roles, seat, past),
                 )
                 num_comparisons += knowledge in pictures
-                what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
+                what = f"{name}: pictures for {rules.roles[seat]} of plays it cannot tell apart"
                 require_equal(pictures.setdefault(knowledge, picture), picture, what)
     return num_comparisons
 
 
 def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
-    seats = tuple(play.due())
+    due_seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
-    if seat in seats:
+    if seat in due_seats:
         observation = play.observe(seat)
-        return seats, seat, own_turns, observation.text, observation.key, play.legal(seat)
+        return due_seats, seat, own_turns, observation.text, observation.key, play.legal(seat)
     ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
     if every_seat:
-        return seats, play.done, seat, own_turns, play.observe(seat).key, ending
-    return None if ending is None else (seats, True, seat, own_turns, ending)
+        return due_seats, play.done, seat, own_turns, play.observe(seat).key, ending
+    return None if ending is None else (due_seats, True, seat, own_turns, ending)

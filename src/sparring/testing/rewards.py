@@ -84,7 +84,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         stream: stream of the random draws.
         turns: number of turns.
     """
-    turn_list, turn_counts = [], [0, 0, 0]
+    records, turn_counts = [], [0, 0, 0]
     for number in range(turns):
         draw = stream.child("turn").child(number)
         seat, event = draw.integer(0, 3), EVENTS[draw.integer(1, len(EVENTS))]
@@ -106,7 +106,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
             segments,
             truncated=draw.uniform(5) < 0.2,
         )
-        turn_list.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
+        records.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
         turn_counts[seat] += 1
     return Episode(
         episode_id=stream.integer(0, 10),
@@ -116,7 +116,7 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         roles=("a", "b", "c"),
         agents=("learner",) * 3,
         trained=tuple(stream.uniform(10 + seat) < 0.5 for seat in range(3)),
-        turns=tuple(turn_list),
+        turns=tuple(records),
         returns=tuple((-1.0, 0.0, 0.5)[stream.integer(20 + seat, 3)] for seat in range(3)),
         forfeited_by=0 if stream.uniform(2) < 0.2 else None,
     )

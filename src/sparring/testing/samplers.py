@@ -36,10 +36,10 @@ def check_sampler(
     """Check a sampler on random conversations of two turns.
 
     The sampler must yield the index of each request once; a reply must end with the first stop id
-    or at the limit. A reply must not depend on order, calls and caches: it must be exactly equal
-    if the sampler is ``invariant``, else ids must be equal and log-probabilities within 1e-5.
-    Scores must match the replies. The sampler must raise ModelError for a conversation that is too
-    long, and draw with new weights after ``publish``.
+    or at the limit. A reply must not depend on the order of requests, their division into calls,
+    or caches: ids must be equal, and log-probabilities within 1e-5, or equal if the sampler is
+    ``invariant``. Scores must match the replies. The sampler must raise ModelError for a
+    conversation that is too long, and use the new weights after ``publish``.
 
     Args:
         make: returns a new sampler, always with the same weights.
@@ -53,28 +53,30 @@ def check_sampler(
         AssertionError: the sampler breaks one of these rules.
     """
     root = Stream.from_seed(seed)
-    first = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
-    sampler, in_order = make(), list(range(len(first)))
-    replies = _replies(sampler, first, in_order, len(first), stop_ids)
+    openings = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
+    sampler, in_order = make(), list(range(len(openings)))
+    replies = _replies(sampler, openings, in_order, len(openings), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
-    second = [_add_turn(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
-    again = _replies(sampler, second, in_order, len(second), stop_ids)
+    follow_ups = [
+        _add_turn(*pair, root, vocabulary) for pair in zip(openings, replies, strict=True)
+    ]
+    later_replies = _replies(sampler, follow_ups, in_order, len(follow_ups), stop_ids)
     shuffled = sorted(in_order, key=lambda index: root.child("order").integer(index, 1 << 30))
     for size in BATCH_SIZES:
         for order in (in_order, shuffled):
-            other, case = (
-                make(),
-                f"in {'another' if order is shuffled else 'the same'} order, {size}",
+            other, order_name = make(), "another" if order is shuffled else "the same"
+            case = f"requests in {order_name} order, {size} per call"
+            _compare(sampler, replies, _replies(other, openings, order, size, stop_ids), case)
+            _compare(
+                sampler, later_replies, _replies(other, follow_ups, order, size, stop_ids), case
             )
-            _compare(sampler, replies, _replies(other, first, order, size, stop_ids), case)
-            _compare(sampler, again, _replies(other, second, order, size, stop_ids), case)
-            fresh = _replies(make(), second, order, size, stop_ids)
-            _compare(sampler, again, fresh, f"by a new sampler, {case}")
-    _check_scores(sampler, first, replies)
+            other_replies = _replies(make(), follow_ups, order, size, stop_ids)
+            _compare(sampler, later_replies, other_replies, f"a new sampler and {case}")
+    _check_scores(sampler, openings, replies)
     _check_length(sampler, stop_ids)
     if weights is not None:
-        _check_publish(sampler, weights, first, replies, stop_ids)
+        _check_publish(sampler, weights, openings, replies, stop_ids)
 
 
 def check_backend(
@@ -87,8 +89,8 @@ def check_backend(
 ) -> None:
     """Check a backend that draws for several samplers in one call, on conversations of two turns.
 
-    Each sampler must reply as it does when called alone: with equal numbers if it is ``invariant``,
-    else with equal ids and log-probabilities within 1e-5.
+    A sampler must reply as in a call of its own: ids must be equal, and log-probabilities within
+    1e-5, or equal if the sampler is ``invariant``.
 
     Args:
         make: returns new samplers of one backend, at least two, always with the same weights.
@@ -100,32 +102,34 @@ def check_backend(
     Raises:
         AssertionError: the backend breaks one of these rules.
     """
-    root, samplers, separate = Stream.from_seed(seed), make(), make()
+    root, samplers, single_samplers = Stream.from_seed(seed), make(), make()
     assert len(samplers) > 1, "Return at least two samplers."
     backends = [backend_of(sampler) for sampler in samplers]
     assert None not in backends and len(set(backends)) == 1, (
         f"The backends are {backends}; samplers of one joint call must share a backend."
     )
-    longest = min(*(sampler.context // 2 for sampler in samplers), 40)
-    first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
+    max_length = min(*(sampler.context // 2 for sampler in samplers), 40)
+    all_requests = [_openings(root, conversations, max_length, vocabulary)] * len(samplers)
     for turn in range(2):
         expected = [
             _replies(sampler, results, range(len(results)), len(results), stop_ids)
-            for sampler, results in zip(separate, first, strict=True)
+            for sampler, results in zip(single_samplers, all_requests, strict=True)
         ]
-        for chosen in (range(len(samplers)), *((index,) for index in range(len(samplers)))):
+        for indices in (range(len(samplers)), *((index,) for index in range(len(samplers)))):
             for joint_samplers in (make(), samplers):
-                chosen_samplers = [joint_samplers[index] for index in chosen]
-                requests = [first[index] for index in chosen]
+                chosen_samplers = [joint_samplers[index] for index in indices]
+                requests = [all_requests[index] for index in indices]
                 all_results = _sample_all(chosen_samplers, requests, stop_ids)
-                for index, results in zip(chosen, all_results, strict=True):
-                    _compare(samplers[index], expected[index], results, "with other samplers")
-        first = [
-            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
-            for both in zip(first, expected, strict=True)
+                for index, results in zip(indices, all_results, strict=True):
+                    _compare(samplers[index], expected[index], results, "other samplers")
+        all_requests = [
+            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*batches, strict=True)]
+            for batches in zip(all_requests, expected, strict=True)
         ]
-    twice = _sample_all([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
-    assert twice[0] == twice[2] and not twice[1], (
+    answers = _sample_all(
+        [samplers[0], samplers[1], samplers[0]], [all_requests[0], [], all_requests[0]], stop_ids
+    )
+    assert answers[0] == answers[2] and not answers[1], (
         "A sampler that gets the same requests in two batches returns different replies."
     )
 
@@ -147,30 +151,32 @@ def check_reply(
     result: SampleResult, params: SamplingParams, vocabulary: int, stop_ids: Ids
 ) -> None:
     """Check the form of one reply."""
-    ids, stopped = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
-    assert 1 <= len(ids) <= params.max_new_tokens, f"A reply has 1 to the limit of ids, not {ids}."
+    ids, has_stop = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
+    assert 1 <= len(ids) <= params.max_new_tokens, (
+        f"A reply has 1 to max_new_tokens ids, not {ids}."
+    )
     assert all(0 <= token < vocabulary for token in ids), f"{ids} has ids that are not tokens."
     assert not set(ids[:-1]) & set(stop_ids), f"{ids} continues after a stop id of {stop_ids}."
-    assert result.truncated is not stopped, (
-        f"The reply {ids} says truncated={result.truncated}; that is whether it lacks a stop id."
+    assert result.truncated is not has_stop, (
+        f"The reply {ids} has truncated={result.truncated}; true means that it lacks a stop id."
     )
-    assert stopped or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
+    assert has_stop or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
     is_valid = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
     assert len(is_valid) == len(ids) and all(is_valid), (
         f"The log-probabilities of {ids} are {result.logprobs}; return a finite one for each id."
     )
 
 
-def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[SampleRequest]:
-    rules = [root.child("rules").integer(counter, vocabulary) for counter in range(longest)]
-    out = []
+def _openings(root: Stream, count: int, length: int, vocabulary: int) -> list[SampleRequest]:
+    prefix = [root.child("rules").integer(counter, vocabulary) for counter in range(length)]
+    requests = []
     for number in range(count):
         draw = root.child("opening").child(number)
         ending = tuple(draw.integer(counter, vocabulary) for counter in range(number % 3))
-        ids = (*rules[: 1 + draw.integer(9, longest - 3)], *ending)
+        ids = (*prefix[: 1 + draw.integer(9, length - 3)], *ending)
         stream = root.child("reply").child(number).key
-        out.append(SampleRequest(ids=ids, stream=stream))
-    return [*out, SampleRequest(ids=out[-1].ids, stream=root.child("equal").key)]
+        requests.append(SampleRequest(ids=ids, stream=stream))
+    return [*requests, SampleRequest(ids=requests[-1].ids, stream=root.child("equal").key)]
 
 
 def _add_turn(
@@ -191,9 +197,9 @@ def _replies(
 ) -> list[SampleResult]:
     results: dict[int, SampleResult] = {}
     for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        batch = [requests[index] for index in chosen]
-        results |= dict(zip(chosen, sample(sampler, batch, PARAMS, stop_ids), strict=True))
+        batch_indices = order[start : start + size]
+        batch = [requests[index] for index in batch_indices]
+        results |= dict(zip(batch_indices, sample(sampler, batch, PARAMS, stop_ids), strict=True))
     return [results[index] for index in range(len(requests))]
 
 
@@ -202,19 +208,19 @@ def _compare(
 ) -> None:
     for reply, other in zip(expected, actual, strict=True):
         assert reply.ids == other.ids, (
-            f"Called {case} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
-            "t of a reply must be draw t of its request's own stream."
+            f"With {case}, a reply is {other.ids}, but {reply.ids} in one call for all. "
+            "Draw t of a reply must be draw t of its request's stream."
         )
         if sampler.invariant:
             assert reply == other, (
-                f"Called {case} in a call, log-probabilities are {other.logprobs}, and "
-                f"{reply.logprobs} all at once. Return invariant=False, or let no product depend "
-                "on the rows beside it."
+                f"With {case}, log-probabilities are {other.logprobs}, but "
+                f"{reply.logprobs} in one call for all. Return invariant=False, or compute each "
+                "row of a batch without the other rows."
             )
         pairs = zip(reply.logprobs, other.logprobs, strict=True)
         assert all(abs(a - b) <= LOGPROB_TOLERANCE for a, b in pairs), (
-            f"Called {case} in a call, log-probabilities are {other.logprobs}, and "
-            f"{reply.logprobs} all at once; they differ by more than 1e-5."
+            f"With {case}, log-probabilities are {other.logprobs}, but "
+            f"{reply.logprobs} in one call for all; the difference is larger than 1e-5."
         )
 
 
@@ -232,14 +238,14 @@ def _check_scores(
 
 
 def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
-    longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
+    too_long_request = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
     try:
-        sample(sampler, [longest], PARAMS, stop_ids)
+        sample(sampler, [too_long_request], PARAMS, stop_ids)
     except ModelError:
         return
     raise AssertionError(
-        f"The sampler says context={sampler.context}, but accepted as many ids with a reply after "
-        "them; raise ModelError."
+        f"The sampler has context={sampler.context}, but accepted a prompt of as many ids, which "
+        "leaves no room for a reply; raise ModelError."
     )
 
 
@@ -261,5 +267,5 @@ def _check_publish(
         )
         actual = _replies(sampler, requests, order, len(requests), stop_ids)
         changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
-        assert factor == 1.0 or all(changed), "publish got other weights, but replies stayed equal."
-    _compare(sampler, expected, actual, "with the first weights published again, all")
+        assert factor == 1.0 or all(changed), "publish got new weights, but replies stayed equal."
+    _compare(sampler, expected, actual, "the first weights published again")

@@ -33,7 +33,7 @@ class ActionProbabilities:
         self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
 
     def at(self, run: ViewedRun, step: int, episode: Episode, number: int) -> Mapping[str, Any]:
-        """Return the probabilities of a turn's legal actions, or in ``why`` why there are none.
+        """Return the probabilities of a turn's legal actions; without any, ``why`` has the reason.
 
         Args:
             run: run of the episode.
@@ -66,7 +66,7 @@ def _reason_unavailable(run: ViewedRun, episode: Episode, turn: Turn) -> str | N
         return "no legal actions are recorded: any text is allowed"
     player = episode.players[turn.seat]
     if player.kind not in MODEL_KINDS:
-        return f"{player} is no policy of the run"
+        return f"{player} is not a policy of the run"
     if not any(part.ids for part in turn.segments if part.kind == "sampled"):
         return "no model wrote the reply: it has no tokens"
     return None if run.checkpoints() else "the run has no checkpoint yet"

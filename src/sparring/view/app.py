@@ -69,7 +69,7 @@ def application(
         Route("/", _app_page),
         Route("/static/{name:path}", _file),
         *(Route(path, _endpoint(function, _json)) for path, function in getters.items()),
-        Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.exported, _page)),
+        Route("/export/{run}/{step}/{episode}.html", _endpoint(pages.export, _page)),
     ]
     if plays is not None:
         routes += _play_routes(plays)

@@ -174,14 +174,14 @@ class EpisodeIndex:
         if removed:
             on_change({stored.run for stored in removed})
         newest = sorted(changed_steps, key=lambda stored: current[stored].episodes[1], reverse=True)
-        to_add = newest[:max_steps]
-        for begin in range(0, len(to_add), PARTS_PER_BATCH):
-            batch = to_add[begin : begin + PARTS_PER_BATCH]
+        new_steps = newest[:max_steps]
+        for begin in range(0, len(new_steps), PARTS_PER_BATCH):
+            batch = new_steps[begin : begin + PARTS_PER_BATCH]
             self._add_all(folders, {stored: current[stored] for stored in batch})
             self.generation += 1
             on_change({stored.run for stored in batch})
         pa.default_memory_pool().release_unused()
-        return len(to_add) == len(newest)
+        return len(new_steps) == len(newest)
 
     def close(self) -> None:
         """Drop the tables; the index cannot be used afterwards."""
@@ -219,18 +219,18 @@ class EpisodeIndex:
                     self.skipped_parts.pop((stored, kind), None)
 
     def _add(self, folders: Mapping[int, Path], steps: Mapping[StoredStep, StepSignature]) -> None:
-        turns, credit = [], []
+        turn_tables, credit_tables = [], []
         for stored, step_signature in steps.items():
             folder = folders[stored.run]
             table = self._load(EpisodeStore(folder / EPISODES), stored, TURN_COLUMNS, EPISODES)
             if table is None:
                 continue
-            turns.append(table)
+            turn_tables.append(table)
             if step_signature.credit is not None:
                 rows = self._load(CreditStore(folder / CREDIT), stored, CREDIT_COLUMNS, CREDIT)
-                credit += [] if rows is None else [rows]
-        if turns:
-            self._insert(pa.concat_tables(turns), _concat_credit(credit))
+                credit_tables += [] if rows is None else [rows]
+        if turn_tables:
+            self._insert(pa.concat_tables(turn_tables), _concat_credit(credit_tables))
         self.signatures.update(steps)
 
     def _load(
@@ -296,9 +296,9 @@ def describe_damage(error: Exception, path: Path) -> str:
     return "it is incomplete or damaged"
 
 
-def _concat_credit(credit: Sequence[pa.Table]) -> pa.Table:
-    if credit:
-        return pa.concat_tables(credit)
+def _concat_credit(tables: Sequence[pa.Table]) -> pa.Table:
+    if tables:
+        return pa.concat_tables(tables)
     schema = CreditStore(Path()).columns.schema
     return _with_run(pa.schema([schema.field(name) for name in CREDIT_COLUMNS]).empty_table(), 0)
 

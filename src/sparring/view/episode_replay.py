@@ -149,8 +149,8 @@ def _quantiles(run: ViewedRun, step: int) -> dict[str, float | None]:
 
 
 def _quantile(values: Any) -> float | None:
-    sizes = np.abs(values[np.isfinite(values)])
-    quantile = float(np.quantile(sizes, QUANTILE)) if len(sizes) else 0.0
+    magnitudes = np.abs(values[np.isfinite(values)])
+    quantile = float(np.quantile(magnitudes, QUANTILE)) if len(magnitudes) else 0.0
     return quantile or None
 
 
@@ -234,8 +234,8 @@ class Decoder:
             name = ref(agent).name or MAIN
         except SparringError:
             name = MAIN
-        only_decoder = next(iter(self._by_policy.values())) if len(self._by_policy) == 1 else None
-        return self._by_policy.get(name, only_decoder)
+        only_tokenizer = next(iter(self._by_policy.values())) if len(self._by_policy) == 1 else None
+        return self._by_policy.get(name, only_tokenizer)
 
 
 def text_of(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str | None:
@@ -253,14 +253,14 @@ def decode_tokens(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[Decod
     """Return the text of each sampled token; empty texts without a tokenizer."""
     if tokenizer is None:
         return [DecodedToken("", True)] * len(ids)
-    stream, decoded = DecodeStream(skip_special_tokens=False), []
-    for index in ids:
+    stream, tokens = DecodeStream(skip_special_tokens=False), []
+    for token_id in ids:
         try:
-            text = stream.step(tokenizer, index)
+            text = stream.step(tokenizer, token_id)
         except Exception:  # raised by the library for an unknown id or invalid bytes
             return [DecodedToken("", True)] * len(ids)
-        decoded.append(DecodedToken(text or "", text is not None))
-    return decoded
+        tokens.append(DecodedToken(text or "", text is not None))
+    return tokens
 
 
 def _tokenizer(config: RunConfig) -> Tokenizer | str:
@@ -289,7 +289,7 @@ def _file(name: str) -> Path | None:
     return Path(cached) if isinstance(cached, str) else None
 
 
-PUBLIC = ("seat", "moment", "attempt")  # fields of a turn that all seats may see
+SHARED = ("seat", "moment", "attempt")  # fields of a turn that all seats may see
 CREDIT_FIELDS = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
 )
@@ -338,7 +338,7 @@ class Replays:
         turns = [
             _turn(index, turn_record, stored, decoder)
             if seat is None or turn_record["seat"] == seat
-            else {"index": index, **{key: turn_record[key] for key in PUBLIC}, "hidden": True}
+            else {"index": index, **{key: turn_record[key] for key in SHARED}, "hidden": True}
             for index, turn_record in enumerate(record["episode"]["turns"])
         ]
         notes = [*decoder.notes, *_tokenizer_notes(turns)]
@@ -396,7 +396,7 @@ def _turn(
     pairs = zip(record["candidates"], turn.candidates, strict=True)
     return {
         "index": index,
-        **{key: record[key] for key in PUBLIC},
+        **{key: record[key] for key in SHARED},
         "hidden": False,
         **reply,
         "candidates": [_reply(*pair, stored.credit, decoder) for pair in pairs],

@@ -1,8 +1,8 @@
 """Access control, body fields and error answers of the viewer's HTTP requests.
 
-Other sites and other users of the machine must not use the viewer. So each request needs the right
-``Host`` (against DNS rebinding) and no ``Origin`` or ``Sec-Fetch-Site`` of another site; data also
-need the token. Cookies are not used, because all ports of a host share them.
+Other sites and other users of the machine must not use the viewer. Each request therefore needs
+the right ``Host`` (against DNS rebinding) and no ``Origin`` or ``Sec-Fetch-Site`` of another site;
+data also need the token. Cookies are not used, because all ports of a host share them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Guard:
         path: str = scope["path"]
         if not self._is_own_host(headers.get(b"host", "")):
             raise RequestError(
-                403, "this Host is not the viewer's; open the address that it printed"
+                403, "this Host is not the viewer's; open the address that was printed"
             )
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{headers[b'host']}":
@@ -154,13 +154,13 @@ def _check_body(method: str, headers: dict[bytes, str]) -> None:
     """Refuse writes that a form of another page could send, and large bodies."""
     length = headers.get(b"content-length", "0")
     if not (length.isascii() and length.isdigit()):
-        raise RequestError(400, "content-length is no number")
+        raise RequestError(400, "content-length is not a number")
     if int(length[:20]) > MAX_BODY:
         raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
     if method in ("GET", "HEAD"):
         return
     if method != "POST":
-        raise RequestError(405, "only GET, HEAD and POST are known")
+        raise RequestError(405, "only GET, HEAD and POST are allowed")
     kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" or OWN_HEADER not in headers:
         raise RequestError(415, "a body is application/json, with the header X-Sparring")

@@ -1,8 +1,8 @@
 """The members of a league with their parents, from a run's checkpoint and configuration.
 
 The record of a member may have a ``tag`` and a ``parent``. Without a recorded parent, the parent is
-the previous snapshot of the policy, and for the first snapshot the policy's start. Former members
-are in ``league.jsonl``, but not in the checkpoint.
+the previous snapshot of the policy; the parent of the first snapshot is the policy's start. Former
+members are in ``league.jsonl``, but not in the checkpoint.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def members_of(
         state: the content of ``state.json``.
     """
     league = state.get("league")
-    recorded = league.get("members") if isinstance(league, Mapping) else None
-    lineages = recorded if isinstance(recorded, Mapping) else {}
+    league_members = league.get("members") if isinstance(league, Mapping) else None
+    lineages = league_members if isinstance(league_members, Mapping) else {}
     return [
         (member, _lineage(record, lineages.get(name)))
         for policy in engine.get("policies", {MAIN: engine}).values()
@@ -166,12 +166,13 @@ def _set_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str,
     """Set the parent of each member: the recorded one, or the previous member."""
     rows_by_name = {row["name"]: row for row in rows}
     for index, row in enumerate(rows):
-        recorded, previous = row["parent"], rows[index - 1] if index else None
-        parent = rows_by_name.get(recorded)
+        recorded_parent, previous = row["parent"], rows[index - 1] if index else None
+        parent = rows_by_name.get(recorded_parent)
         is_older = parent is not None and parent is not row and parent["step"] <= row["step"]
-        if recorded is not None and not is_older:
+        if recorded_parent is not None and not is_older:
             notes.append(
-                f"the recorded parent of {row['name']} is not an earlier member: {recorded:.60}"
+                f"the recorded parent of {row['name']} is not an earlier member: "
+                f"{recorded_parent:.60}"
             )
             row["recorded"] = False
         if not row["recorded"]:
@@ -233,14 +234,14 @@ def snapshots_of_policy(run: ViewedRun, policy: str, notes: list[str]) -> dict[s
     section = league if isinstance(league, Mapping) else {}
     lineages = {str(member): lineage for member, lineage in _recorded_members(run, policy, section)}
     steps = [ref(name).step or 0 for name in lineages]
-    every, step = section.get("every"), run.step or 0
-    if type(every) is not int or every < 1:
+    interval, step = section.get("every"), run.step or 0
+    if type(interval) is not int or interval < 1:
         return lineages
     if _has_fixed_interval(section, policy):
         first = min([*steps, step + 1])
-        early = [str(snapshot(past_step, policy)) for past_step in range(every, first, every)]
+        early = [str(snapshot(past_step, policy)) for past_step in range(interval, first, interval)]
         return {**dict.fromkeys(early, Lineage()), **lineages}
-    if not (run.path / LEAGUE).exists() and step >= every:
+    if not (run.path / LEAGUE).exists() and step >= interval:
         notes.append(f"{policy}: which snapshots have left the league was not recorded")
     return lineages
 

@@ -17,13 +17,7 @@ from sparring.config.plugins.registry import built_in
 from sparring.core.errors import SparringError
 from sparring.core.records import PlayerRef, snapshot
 from sparring.league.matchmakers.meta_strategy import SIDES, meta_strategy
-from sparring.league.meta_game import (
-    APART,
-    TwoSides,
-    answer_payoffs,
-    is_two_sided,
-    member_payoffs,
-)
+from sparring.league.meta_game import APART, TwoSides, answer_payoffs, is_two_sided, member_payoffs
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
 from sparring.view.http_requests import one_line
@@ -68,7 +62,7 @@ class MetaStrategies:
         self._cache: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
     def of(self, run: ViewedRun, solver_name: str = "", environment: str = "") -> dict[str, Any]:
-        """Return the members' weights and payoffs in the newest checkpoint, or in ``why`` a reason.
+        """Return the members' weights and payoffs in the newest checkpoint, or a reason in ``why``.
 
         Args:
             run: run of the league.
@@ -169,18 +163,18 @@ def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
     return {label: weight for label, weight in weights.items() if weight > 0}
 
 
-def labels_of(weights: Mapping[str, float], solver: Solver, chosen: str = "") -> dict[str, float]:
-    """Return the environments whose payoffs are used: the chosen one, otherwise all.
+def labels_of(weights: Mapping[str, float], solver: Solver, only: str = "") -> dict[str, float]:
+    """Return the weights of the environments whose payoffs are used: the chosen one, or all.
 
     A matchmaker solves each environment separately; then only the first one is used.
 
     Args:
         weights: weight of each environment, by label.
         solver: the meta-solver.
-        chosen: a label, or "".
+        only: label of the only environment to use; "": see above.
     """
-    if chosen in weights:
-        return {chosen: 1.0}
+    if only in weights:
+        return {only: 1.0}
     labels = list(weights)[:1] if solver.source == "matchmaker.solver" else list(weights)
     return {label: weights[label] for label in labels}
 
@@ -198,10 +192,10 @@ def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
     members = sorted(members_of(engine, state), key=lambda pair: pair[0].step or 0)
     players = {row.player for row in book.rows if row.player.name}
     if not any(member in players for member, _ in members):
-        merged: dict[PlayerRef, Lineage] = {}
+        lineage_of: dict[PlayerRef, Lineage] = {}
         for member, lineage in members:
-            merged.setdefault(snapshot(member.step or 0), lineage)
-        members = list(merged.items())
+            lineage_of.setdefault(snapshot(member.step or 0), lineage)
+        members = list(lineage_of.items())
     return League(members, book)
 
 
@@ -232,9 +226,9 @@ def solve_league(
             {**row, "sides": [None] * 2} if has_sides else {**row, "weight": None} for row in labels
         ]
         return {"members": unweighted, "why": why}
-    seats = two_seats(league.book, weights) if has_sides else None
+    first_seats = two_seats(league.book, weights) if has_sides else None
     side_weights: list[Row] = [[None] * len(members)] * (2 if has_sides else 1)
-    solver, table, reason = None, None, None
+    solver, payoffs, reason = None, None, None
     try:
         plugin = PluginConfig.model_validate(solver_config)
         if plugin.name not in built_in(SLOT):
@@ -246,23 +240,24 @@ def solve_league(
     except SOLVER_ERRORS as error:
         reason = one_line(error)
     try:
-        if seats is None:
+        if first_seats is None:
             meta_game = member_payoffs(league.book, members, weights)
         else:
-            sides = {label: TwoSides(weights[label], pair) for label, pair in seats.items()}
-            opposed = solver is not None and is_two_sided(solver)
-            meta_game = answer_payoffs(league.book, members, sides, opposed=opposed)
-        table = meta_game.payoffs[0].tolist()
+            sides = {name: TwoSides(weights[name], pair) for name, pair in first_seats.items()}
+            is_opposed = solver is not None and is_two_sided(solver)
+            meta_game = answer_payoffs(league.book, members, sides, opposed=is_opposed)
+        payoffs = meta_game.payoffs[0].tolist()
         if solver is not None:
             side_weights = [side.tolist() for side in solver(meta_game).sides[: len(side_weights)]]
     except SOLVER_ERRORS as error:
         reason = reason or one_line(error)
-    cells = cells_of(league.book, members, weights, seats)
+    cells = cells_of(league.book, members, weights, first_seats)
+    weight_lists = map(list, zip(*side_weights, strict=True))
     rows: Row = [
-        {**row, "sides": pair} if has_sides else {**row, "weight": pair[0]}
-        for row, pair in zip(labels, map(list, zip(*side_weights, strict=True)), strict=True)
+        {**row, "sides": by_side} if has_sides else {**row, "weight": by_side[0]}
+        for row, by_side in zip(labels, weight_lists, strict=True)
     ]
-    return {"members": rows, "why": reason, "payoffs": table, **cells}
+    return {"members": rows, "why": reason, "payoffs": payoffs, **cells}
 
 
 def has_separate_sides(config: Mapping[str, Any]) -> bool:
@@ -302,7 +297,7 @@ def cells_of(
     book: Payoffs,
     members: Sequence[PlayerRef],
     weights: Mapping[str, float],
-    seats: Mapping[str, tuple[int, int]] | None = None,
+    first_seats: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
     """Return episodes and win rates of each pair of members, and the number of pairs without them.
 
@@ -319,7 +314,7 @@ def cells_of(
     cells: dict[tuple[str, int, int], Results] = {}
     for row, results in book.rows.items():
         is_used = row.environment in weights and row.player in index_of and row.opponent in index_of
-        if is_used and (seats is None or row.seat == seats[row.environment][0]):
+        if is_used and (first_seats is None or row.seat == first_seats[row.environment][0]):
             cell = (row.environment, index_of[row.player], index_of[row.opponent])
             cells[cell] = cells.get(cell, Results()) + results
     indices = range(len(members))
@@ -332,7 +327,7 @@ def cells_of(
     if len(weights) == 1:
         (label,) = weights
         rates = [[_win_rate_row(cells.get((label, i, j))) for j in indices] for i in indices]
-    if seats is None:
+    if first_seats is None:
         least_plays = [min(*plays[i][j], *plays[j][i]) for i in indices for j in indices if i < j]
     else:
         least_plays = [min(cell) for row in plays for cell in row]

@@ -21,7 +21,7 @@ from sparring.view.http_requests import RequestError
 from sparring.view.league_members import family
 from sparring.view.league_weights import MetaStrategies
 from sparring.view.position_pictures import Picture, PositionPictures
-from sparring.view.run_files import FigureColumns, axis, thinned
+from sparring.view.run_files import FigureColumns, axis, thinned_indices
 from sparring.view.static_pages import replay_page
 from sparring.view.viewed_run import PEOPLE, ViewedRun
 from sparring.view.watch import RunWatcher
@@ -30,8 +30,8 @@ from sparring.view.worker_process import WorkerProcess
 WITH_REFERENCES = ("nash_conv/", "regret/", "optimal_rate/")  # metrics that have references
 BUSY_SECONDS = 20.0  # time that a search waits for the previous one
 SPARK_POINTS = 60  # points of a small curve
-PRELOADED = 8  # runs whose tokenizers are loaded at the start
-SEARCHES = 16  # size of the cache of searches
+NUM_PRELOADED_RUNS = 8  # runs whose tokenizers are loaded at the start
+MAX_CACHED_SEARCHES = 16  # size of the cache of searches
 MAX_NAMES = 64  # metrics in one request
 QueryParams = Mapping[str, str]
 Answer = dict[str, Any]
@@ -61,7 +61,7 @@ class Pages:
     def preload(self) -> None:
         """Load the tokenizers of a few runs, so that the first replay is quick."""
         self.watch.idle.wait()
-        for run in self.watch.runs[:PRELOADED]:
+        for run in self.watch.runs[:NUM_PRELOADED_RUNS]:
             self.replays.decoder(self._read_run(run))
 
     def runs(self, params: QueryParams) -> Answer:
@@ -215,7 +215,7 @@ class Pages:
                 "indexed": self.watch.indexed(),
                 "left_out": skipped_parts,
             }
-            while len(self._searches) > SEARCHES:
+            while len(self._searches) > MAX_CACHED_SEARCHES:
                 self._searches.popitem(last=False)
         return self._searches[key]
 
@@ -227,10 +227,8 @@ class Pages:
     def group(self, params: QueryParams) -> Answer:
         """Return the episodes of a group, which share an initial state."""
         run = self.watch.run(params["run"])
-        step, group = (
-            int_param(params, "step", 0, 1 << 53),
-            int_param(params, "group", 0, 1 << 62),
-        )
+        step = int_param(params, "step", 0, 1 << 53)
+        group = int_param(params, "group", 0, 1 << 62)
         return self._versioned(
             lambda: {"run": run.number, **siblings(run, step, group, _seat(params))}
         )
@@ -257,17 +255,15 @@ class Pages:
             RequestError: the episode or turn does not exist, or it is another seat's turn.
         """
         run, step, number, seat = self._episode_of(params)
-        episode, turn = (
-            self.replays.find(run, step, number).episode,
-            int_param(params, "turn", 0, 10**6),
-        )
+        episode = self.replays.find(run, step, number).episode
+        turn = int_param(params, "turn", 0, 10**6)
         if turn >= len(episode.turns):
             raise RequestError(404, "there is no such turn")
         if seat not in (None, episode.turns[turn].seat):
             raise RequestError(404, "the turn belongs to another seat")
         return self._versioned(lambda: {**self._probabilities.at(run, step, episode, turn)})
 
-    def exported(self, params: QueryParams) -> bytes:
+    def export(self, params: QueryParams) -> bytes:
         """Return a replay as one HTML file."""
         run, step, number, seat = self._episode_of(params)
         replay = self.replays.show(run, step, number, seat)
@@ -294,18 +290,16 @@ class Pages:
     def _for_run(self, params: QueryParams, respond: Callable[[ViewedRun], Answer]) -> Answer:
         run = self.watch.run(params["run"])
 
-        def locked() -> Answer:
+        def respond_locked() -> Answer:
             with run.lock:
                 return respond(run.refresh())
 
-        return self._versioned(locked)
+        return self._versioned(respond_locked)
 
     def _episode_of(self, params: QueryParams) -> tuple[ViewedRun, int, int, int | None]:
         run = self._read_run(self.watch.run(params["run"]))
-        step, number = (
-            int_param(params, "step", 0, 1 << 53),
-            int_param(params, "episode", 0, 1 << 62),
-        )
+        step = int_param(params, "step", 0, 1 << 53)
+        number = int_param(params, "episode", 0, 1 << 62)
         return run, step, number, _seat(params)
 
     def _read_run(self, run: ViewedRun) -> ViewedRun:
@@ -388,12 +382,12 @@ def _curve(
     steps = np.array(figures.steps)[np.array(curve.lines[first:last], dtype=np.int64)]
     values = np.array(curve.values[first:last])
     positions = axis(x, steps.tolist(), run.timing)
-    kept_indices = thinned(positions, values, points)
+    indices = thinned_indices(positions, values, points)
     return {
-        "step": steps[kept_indices].tolist(),
-        "x": positions[kept_indices].tolist(),
-        "y": values[kept_indices].tolist(),
-        "thinned": len(kept_indices) < len(values),
+        "step": steps[indices].tolist(),
+        "x": positions[indices].tolist(),
+        "y": values[indices].tolist(),
+        "thinned": len(indices) < len(values),
     }
 
 
@@ -403,7 +397,7 @@ def spark(run: ViewedRun, name: str, points: int) -> list[float] | None:
     if curve is None:
         return None
     values = np.array(curve.values)
-    points_of_curve: list[float] = values[thinned(values, values, points)].tolist()
+    points_of_curve: list[float] = values[thinned_indices(values, values, points)].tolist()
     return points_of_curve
 
 

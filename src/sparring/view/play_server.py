@@ -21,7 +21,7 @@ from sparring.view.play_worker import make
 from sparring.view.watch import RunWatcher
 
 ENDED = "The process of this session was ended."
-MAX_SESSIONS = 4  # above it, the least recently used one is dropped
+MAX_SESSIONS = 4  # with more, the least recently used session is dropped
 WAIT_SECONDS = 0.7  # time that a request waits for its answer
 JOB_SECONDS = 600.0  # a job's process is ended if it takes longer
 OPTIONS_SECONDS = 20.0  # time limit of the list of choices
@@ -53,7 +53,7 @@ class PlayServer:
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
         self._end_reason = ""  # why the process was ended on purpose
-        self._to_drop: list[str] = []  # ended sessions that the process still has
+        self._to_drop: list[str] = []  # ended sessions that the process has not dropped yet
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -108,13 +108,13 @@ class PlayServer:
         with self._lock:
             names = [name for name, other in self._sessions.items() if other.key == key]
             name = names[0] if names else secrets.token_urlsafe(12)
-            dropped: list[str] = []
+            to_drop: list[str] = []
             if not names:
                 oldest = sorted(self._sessions, key=lambda name: self._sessions[name].last_use)
                 oldest = oldest[: max(0, len(oldest) - MAX_SESSIONS + 1)]
                 for old_name in oldest:
                     del self._sessions[old_name]
-                dropped, self._to_drop = [*self._to_drop, *oldest], []
+                to_drop, self._to_drop = [*self._to_drop, *oldest], []
             new_session = ServerSession(
                 key, "" if run is None else run.name, last_use=time.monotonic()
             )
@@ -122,7 +122,7 @@ class PlayServer:
         if names:
             return self._view(name, session)
         try:
-            return self._run_job(name, ["begin", name, choices, dropped], "the players to be ready")
+            return self._run_job(name, ["begin", name, choices, to_drop], "the players to be ready")
         except RequestError:
             with self._lock:
                 self._sessions.pop(name, None)
@@ -269,12 +269,12 @@ class PlayServer:
                 self._end_reason or f"{str(error).partition(';')[0].rstrip('.')}.",
                 "",
             )
-            why = f"{ENDED} {cause} Begin a new session."
+            reason = f"{ENDED} {cause} Begin a new session."
             for session in self._sessions.values():
-                session.state = {**session.state, "phase": "failed", "trouble": why}
+                session.state = {**session.state, "phase": "failed", "trouble": reason}
         if pool is not None:
             pool.close(at_once=True)
-        return why
+        return reason
 
 
 @dataclass(slots=True)

@@ -228,20 +228,20 @@ class PlayWorker:
         """Return the environments, and the seats and players of one of them."""
         lobby = self._lobby(run)
         names = list(lobby.environments)
-        chosen = environment if environment is not None else names[0]
-        game = lobby.game(chosen)
+        game_name = environment if environment is not None else names[0]
+        game = lobby.game(game_name)
         return {
             "environments": names,
-            "environment": chosen,
+            "environment": game_name,
             "roles": list(game.roles),
             "against": [
                 {"name": name, "said": label} for name, label in lobby.opponent_choices(game)
             ],
         }
 
-    def on_begin(self, name: str, choices: Answer, dropped: list[str]) -> Answer:
+    def on_begin(self, name: str, choices: Answer, names_to_drop: list[str]) -> Answer:
         """Begin a session, and drop the named other sessions."""
-        for other_name in dropped:
+        for other_name in names_to_drop:
             if (session := self._sessions.pop(other_name, None)) is not None:
                 session.close()
         if name not in self._sessions:
@@ -302,10 +302,8 @@ class PlayWorker:
             try:
                 oracle, note = choose_oracle(game, lobby.oracle(game))
             except HungError:
-                oracle, note = (
-                    None,
-                    f"it takes longer than {ORACLE_SECONDS:g} s to judge a position",
-                )
+                oracle = None
+                note = f"it takes longer than {ORACLE_SECONDS:g} s to judge a position"
             except SparringError as error:
                 oracle, note = None, str(error)
             why = note.removeprefix(f"{game.name}: no regret, as ")
@@ -423,8 +421,8 @@ def judgement(episode: Episode, seat: int) -> Answer:
     """
     turns = [turn for turn in episode.decisions if turn.seat == seat]
     regrets = [value for turn in turns if (value := regret(turn)) is not None]
-    best = sum(
+    num_best = sum(
         turn.verdict is not None and turn.event == "ok" and turn.action in turn.verdict.best
         for turn in turns
     )
-    return {"moves": len(turns), "judged": len(regrets), "best": best, "regret": sum(regrets)}
+    return {"moves": len(turns), "judged": len(regrets), "best": num_best, "regret": sum(regrets)}

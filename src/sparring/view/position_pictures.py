@@ -31,7 +31,7 @@ class PositionPictures:
     def draw(
         self, run: ViewedRun, step: int, number: int, turn: int, seat: int | None, theme: str
     ) -> Picture:
-        """Return a picture of the position before a turn, or in ``why`` why there is none.
+        """Return a picture of the position before a turn; without one, ``why`` has the reason.
 
         Args:
             run: run of the episode.

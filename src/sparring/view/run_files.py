@@ -87,23 +87,23 @@ class JsonLines(ABC):
 
         A missing or irregular file has no lines.
         """
-        current = signature(self.path)
-        if current is None:
+        status = signature(self.path)
+        if status is None:
             return self._offset > 0 and self._restart()
-        if current[0] == self._num_bytes and current[2] == self._inode:
+        if status[0] == self._num_bytes and status[2] == self._inode:
             return False
-        if self._offset and (current[0] < self._num_bytes or current[2] != self._inode):
+        if self._offset and (status[0] < self._num_bytes or status[2] != self._inode):
             self._restart()
         try:
             data, self._inode = read_regular_file(self.path, self._offset)
         except OSError:
             return False
         self._num_bytes = self._offset + len(data)
-        complete = data[: data.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        for text in complete.decode("utf-8", "replace").splitlines():
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete_lines)
+        for text in complete_lines.decode("utf-8", "replace").splitlines():
             self._read(text)
-        return bool(complete)
+        return bool(complete_lines)
 
     def _read(self, text: str) -> None:
         """Parse a line; count it as damaged if it does not belong to a step."""
@@ -211,7 +211,7 @@ def _is_figure(value: Any) -> bool:
     )
 
 
-def thinned(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
+def thinned_indices(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
     """Return the indices of a thinned curve: the smallest and largest value of each bucket.
 
     Args:
@@ -237,7 +237,7 @@ def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
     """Return the positions of steps on an axis.
 
     Args:
-        kind: step; or totals of plays, trained tokens, or seconds of rounds and evaluations.
+        kind: "step", or a total: "plays", "tokens" trained on, or "seconds" of all work.
         steps: numbers of steps.
         timing: timing.jsonl of the run; a missing step has the position of the step before it.
     """
@@ -249,8 +249,8 @@ def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
     else:
         rate = "games_per_second" if kind == "plays" else "tokens_per_second"
         per_step = np.rint(np.nan_to_num(timing.column(rate)) * seconds)
-    total = np.concatenate([[0.0], np.cumsum(per_step)])
-    present = np.array(timing.steps, dtype=np.int64)
-    indices = np.searchsorted(present, np.array(steps, dtype=np.int64), side="right")
-    positions: Numbers = total[indices]
+    totals = np.concatenate([[0.0], np.cumsum(per_step)])
+    timing_steps = np.array(timing.steps, dtype=np.int64)
+    indices = np.searchsorted(timing_steps, np.array(steps, dtype=np.int64), side="right")
+    positions: Numbers = totals[indices]
     return positions

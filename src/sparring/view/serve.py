@@ -17,7 +17,9 @@ from sparring.view.http_requests import is_loopback, new_token
 
 PORT = 7460
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that listen on all interfaces
-MISSING = "sparring view needs packages that are not installed; run pip install 'sparring[view]'."
+NO_PACKAGES = (
+    "sparring view needs packages that are not installed; run pip install 'sparring[view]'."
+)
 
 
 def serve(
@@ -62,7 +64,7 @@ def serve(
                 raise ConfigError(f"There is no folder {root}; name run folders, or their folder.")
         watch = RunWatcher(roots)
     except ImportError as error:
-        raise ConfigError(f"{MISSING} ({error})") from None
+        raise ConfigError(f"{NO_PACKAGES} ({error})") from None
     listener = bind_socket(host, port)
     actual_port = listener.getsockname()[1]
     pages, token = Pages(watch), new_token()

@@ -10,9 +10,9 @@ from sparring.engine.workers.unit_scheduler import RECORDED_WORKERS
 from sparring.ops.statistics import wilson_count
 from sparring.report.ratings import PairResults, standings_of
 from sparring.report.worker_status import (
-    ACCOUNT,
     FAULTS,
-    account_of,
+    STATES,
+    count_by_state,
     learner_idle,
     workers_sentence,
 )
@@ -120,9 +120,9 @@ def workers(run: ViewedRun) -> dict[str, Any]:
 
 
 def _episode_counts(run: ViewedRun) -> list[dict[str, Any]]:
-    newest = {name: run.metrics.newest(name) for name in ACCOUNT}
-    account = account_of({name: pair and pair[1] for name, pair in newest.items()})
-    return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]
+    newest = {name: run.metrics.newest(name) for name in STATES}
+    counts = count_by_state({name: pair and pair[1] for name, pair in newest.items()})
+    return [{"text": STATES[name], "number": number} for name, number in counts.items()]
 
 
 def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
@@ -161,15 +161,15 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
 
 def _num_workers(run: ViewedRun, lines: Lines) -> int:
     scale = run.config.get("scale")
-    configured = scale.get("workers") if isinstance(scale, Mapping) else None
+    num_configured = scale.get("workers") if isinstance(scale, Mapping) else None
     num_workers = max((int(line["workers"]) for line in lines), default=0)
-    return max(configured if type(configured) is int else 0, num_workers, 1)
+    return max(num_configured if type(num_configured) is int else 0, num_workers, 1)
 
 
 def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
     """Return the share of workers that were ready, at least the share that played."""
-    busy, ready_share = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
-    return ready_share if busy is None or ready_share is None else max(busy, ready_share)
+    played, ready_share = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
+    return ready_share if played is None or ready_share is None else max(played, ready_share)
 
 
 def _share(value: Any) -> float | None:

@@ -1,7 +1,7 @@
 """The page of the viewer with links to its JavaScript modules, and a replay as one HTML file.
 
-Without these links a browser would find each module only in the imports of the one before. The
-links are computed from the imports, so that it loads all modules at once.
+Without these links a browser would find each module only in the imports of the previous module.
+The links are computed from the imports, so that a browser loads all modules at once.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def modules(view: str) -> tuple[str, ...]:
         OSError: a file of the page is missing.
     """
     view_modules = views()
-    next_level = [AHEAD, MAIN, view_modules.get(view, view_modules[FIRST_VIEW])]
-    names = dict.fromkeys(next_level)
-    while next_level:
-        next_level = [name for module in next_level for name in _IMPORT.findall(_text(module))]
-        next_level = [name for name in dict.fromkeys(next_level) if name not in names]
-        names.update(dict.fromkeys(next_level))
+    new_names = [AHEAD, MAIN, view_modules.get(view, view_modules[FIRST_VIEW])]
+    names = dict.fromkeys(new_names)
+    while new_names:
+        new_names = [name for module in new_names for name in _IMPORT.findall(_text(module))]
+        new_names = [name for name in dict.fromkeys(new_names) if name not in names]
+        names.update(dict.fromkeys(new_names))
     return tuple(names)
 
 

@@ -30,7 +30,7 @@ from sparring.view.run_files import (
     signature,
 )
 
-FRESH = 60.0  # a run counts as training for so many seconds after its last metrics
+RECENT = 60.0  # a run counts as training until this many seconds after its last metrics
 NUM_LATEST = 20  # newest steps whose median rate is shown
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED_FOLDER)
 BY_PEOPLE = f"{PLAYED_FOLDER}/episodes"
@@ -77,14 +77,14 @@ class ViewedRun:
         """Read new data; the caller holds ``lock``."""
         for lines in (self.metrics, self.timing, self.health):
             lines.update()
-        current = signature(self.path / CONFIG)
-        if current != self._config or current is None:
-            self._config = current
+        file_signature = signature(self.path / CONFIG)
+        if file_signature != self._config or file_signature is None:
+            self._config = file_signature
             self._read_config()
-        current = signature(self.path / PROVENANCE)
-        if current != self._provenance:
-            self._provenance = current
-            self.starts = [] if current is None else self._read_starts()
+        file_signature = signature(self.path / PROVENANCE)
+        if file_signature != self._provenance:
+            self._provenance = file_signature
+            self.starts = [] if file_signature is None else self._read_starts()
         return self
 
     def _read_starts(self) -> list[dict[str, Any]]:
@@ -139,9 +139,9 @@ class ViewedRun:
             holder = int(read_regular_file(self.path / HOLDER, 0)[0])
             os.kill(holder, 0)
         except ProcessLookupError:
-            current = signature(self.path / METRICS)
+            metrics = signature(self.path / METRICS)
             is_short = self.steps is None or self.step is None or self.step < self.steps
-            return current is not None and time.time() - current[1] / 1e9 < FRESH and is_short
+            return metrics is not None and time.time() - metrics[1] / 1e9 < RECENT and is_short
         except PermissionError:
             return True
         except (OSError, ValueError, OverflowError):
@@ -162,8 +162,8 @@ class ViewedRun:
         for lines in (self.metrics, self.timing, self.health):
             if lines.damaged:
                 notes.append(f"{lines.path.name}: {lines.damaged} damaged lines are left out")
-        outside = [name for name in SUBFOLDERS if not is_inside(self.path, self.path / name)]
-        notes += [f"{name} is a link out of the run folder and is not read" for name in outside]
+        links = [name for name in SUBFOLDERS if not is_inside(self.path, self.path / name)]
+        notes += [f"{name} is a link out of the run folder and is not read" for name in links]
         return notes
 
     def owns(self, name: str) -> bool:
@@ -189,7 +189,7 @@ class ViewedRun:
         newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
         rollout = self.config.get("rollout", {})
         per_step = rollout.get("games_per_step") if isinstance(rollout, dict) else None
-        current = signature(self.path / METRICS)
+        metrics_signature = signature(self.path / METRICS)
         return {
             "run": self.number,
             "name": self.name,
@@ -207,7 +207,7 @@ class ViewedRun:
             "seconds_left": seconds_left,
             "started": _text(self.starts[0].get("date")) if self.starts else None,
             "seconds": self._seconds(),
-            "written": None if current is None else current[1] / 1e9,
+            "written": None if metrics_signature is None else metrics_signature[1] / 1e9,
             "environments": _environments(self.config),
             "newest": {
                 name: {"step": point[0], "value": point[1]}

@@ -27,7 +27,7 @@ from sparring.view.viewed_run import (
 
 CHECK_EVERY = 0.5  # seconds between two checks of known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
-USE_SECONDS = 10.0  # the index is updated for so many seconds after each use
+USE_SECONDS = 10.0  # the index is updated until this many seconds after a use
 INDEX_WAIT = 0.3  # seconds that a use waits for the update of the index
 OF_PEOPLE = "-people"
 LIVE_PARTS = 1  # stored steps that are indexed at once while a run is training
@@ -47,11 +47,11 @@ class RunWatcher:
         self.index = EpisodeIndex()
         self.version = 1
         self._lock = threading.Lock()
-        self._checked = self._searched = -SEARCH_EVERY
-        self._due: set[int] = set()  # runs whose stored steps must be checked
-        self._current: set[int] = set()  # runs whose stored steps are being indexed
-        self._wake = threading.Event()
-        self._ending = threading.Event()
+        self._last_check = self._last_search = -SEARCH_EVERY
+        self._unchecked_runs: set[int] = set()  # runs whose stored steps must be checked
+        self._runs_being_indexed: set[int] = set()  # runs whose stored steps are being indexed
+        self._wake_event = threading.Event()
+        self._stop_event = threading.Event()
         self._last_use = -USE_SECONDS
         self._thread = threading.Thread(target=self._build_index, name="index", daemon=True)
         self.idle = threading.Event()  # set while the index is complete
@@ -64,8 +64,8 @@ class RunWatcher:
 
     def close(self) -> None:
         """End the thread that builds the index, after its current parts."""
-        self._ending.set()
-        self._wake.set()
+        self._stop_event.set()
+        self._wake_event.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         self.index.close()
@@ -74,21 +74,21 @@ class RunWatcher:
         """Look for changes in the run folders, at most every ``CHECK_EVERY`` seconds."""
         with self._lock:
             now = time.monotonic()
-            if now - self._checked < CHECK_EVERY:
+            if now - self._last_check < CHECK_EVERY:
                 return
-            self._checked = now
-            if now - self._searched >= SEARCH_EVERY:
-                self._searched = now
+            self._last_check = now
+            if now - self._last_search >= SEARCH_EVERY:
+                self._last_search = now
                 self._search()
             for run in self.runs:
                 changes = run.changes()
                 if changes:
                     self._bump_version({run.number})
                 if changes & {EPISODES, CREDIT, BY_PEOPLE}:
-                    self._due.add(run.number)
-            if self._due:
+                    self._unchecked_runs.add(run.number)
+            if self._unchecked_runs:
                 self.idle.clear()
-                self._wake.set()
+                self._wake_event.set()
 
     def _search(self) -> None:
         paths = {run.path for run in self.runs}
@@ -108,42 +108,42 @@ class RunWatcher:
 
     def _build_index(self) -> None:
         is_built = False  # whether the first full index is built
-        while not self._ending.is_set():
-            self._wake.wait(timeout=1.0)
-            self._wake.clear()
+        while not self._stop_event.is_set():
+            self._wake_event.wait(timeout=1.0)
+            self._wake_event.clear()
             with self._lock:
-                pending = set(self._due) if self._is_in_use() or not is_built else set()
-                self._due -= pending
-                self._current = pending
-            if not pending:
+                due = set(self._unchecked_runs) if self._is_in_use() or not is_built else set()
+                self._unchecked_runs -= due
+                self._runs_being_indexed = due
+            if not due:
                 continue
-            is_live = is_built and any(self.runs[number].state == "training" for number in pending)
-            begin = time.thread_time()
-            if not self._update(pending, LIVE_PARTS if is_live else None):
+            is_live = is_built and any(self.runs[number].state == "training" for number in due)
+            start_time = time.thread_time()
+            if not self._update(due, LIVE_PARTS if is_live else None):
                 with self._lock:
-                    self._due |= pending
-                    self._wake.set()
+                    self._unchecked_runs |= due
+                    self._wake_event.set()
             is_built = True
             if is_live:
-                self._ending.wait((time.thread_time() - begin) / LIVE_SHARE)
+                self._stop_event.wait((time.thread_time() - start_time) / LIVE_SHARE)
 
-    def _update(self, pending: set[int], limit: int | None) -> bool:
+    def _update(self, runs: set[int], limit: int | None) -> bool:
         """Index stored steps of runs; return whether all are indexed."""
-        folders, is_done = self.folders(pending), True
+        folders, is_done = self.folders(runs), True
         with suppress(OSError):  # a folder has just been deleted; the next check handles it
             is_done = self.index.update(folders, self._on_indexed, limit)
         with self._lock:
-            self._current = set()
-            if is_done and not self._due:
+            self._runs_being_indexed = set()
+            if is_done and not self._unchecked_runs:
                 self.idle.set()
-            self._bump_version(pending)
+            self._bump_version(runs)
         return is_done
 
     def indexing(self, run: int) -> str | None:
         """Return "now" or "later" if stored steps of a run are not indexed yet, else None."""
-        if run in self._current:
+        if run in self._runs_being_indexed:
             return "now"
-        return "later" if run in self._due else None
+        return "later" if run in self._unchecked_runs else None
 
     def folders(self, runs: Iterable[int]) -> dict[int, Path]:
         """Return the folders of runs and of people's episodes, by their numbers in the index."""
@@ -157,8 +157,8 @@ class RunWatcher:
     def note_use(self) -> None:
         """Record a use of the index, and wait a moment for its update."""
         self._last_use = time.monotonic()
-        if self._due:
-            self._wake.set()
+        if self._unchecked_runs:
+            self._wake_event.set()
             self.idle.wait(INDEX_WAIT)
 
     def _on_indexed(self, runs: set[int]) -> None:

@@ -51,13 +51,13 @@ def train_with_faults(
     for line in read_lines(path / TIMING):
         counts.update({name: int(line.get(name, 0)) for name in COUNT_NAMES})
     return FaultyRun(
-        accounts=tuple(account_of(line) for line in read_lines(path / METRICS)),
+        accounts=tuple(count_by_state(line) for line in read_lines(path / METRICS)),
         done=fleets[0].counts(),
         counted=dict(counts),
     )
 
 
-def account_of(metrics: Any) -> EpisodeBudget:
+def count_by_state(metrics: Any) -> EpisodeBudget:
     return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})
 
 

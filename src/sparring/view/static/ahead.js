@@ -1,18 +1,18 @@
-/** What a view asks for first: asked at once, while the modules of the view are on their way. */
+/** The first request of a view, sent at once, while the modules of the view are loading. */
 
 import { get, takeToken } from "./api.js";
 import { addressOf } from "./pictures.js";
 import { state } from "./router.js";
 
 const OF_RUNS = ["runs", "curves", "replay", "league", "workers"]; // begin with the table of runs
-let held = null; // the request, and its answer to come
+let request = null; // key of the request, and the promise of its answer
 
 function keyOf(path, values = {}) {
-  const given = Object.entries(values).filter(([, value]) => value);
-  return JSON.stringify([path, given]);
+  const nonEmpty = Object.entries(values).filter(([, value]) => value);
+  return JSON.stringify([path, nonEmpty]);
 }
 
-function firstOf(now) {
+function firstRequestOf(now) {
   const view = now.view ?? "runs";
   if (view === "replay" && now.episode)
     return [addressOf({ ...now, run: now.run ?? 0 }), { seat: now.seat }];
@@ -20,24 +20,24 @@ function firstOf(now) {
 }
 
 function ask() {
-  const first = firstOf(state());
-  if (!first) return;
-  const answer = get(...first);
-  answer.catch(() => {}); // the view that takes it says what is wrong
-  held = { key: keyOf(...first), answer };
+  const firstRequest = firstRequestOf(state());
+  if (!firstRequest) return;
+  const answer = get(...firstRequest);
+  answer.catch(() => {}); // the view that takes the answer shows the error
+  request = { key: keyOf(...firstRequest), answer };
 }
 
-/** Return the answer to a request if it was asked ahead, once; null if it was not. */
+/** Return the answer to a request that was sent ahead, only once; null if it was not sent. */
 export function takeAhead(path, values) {
-  if (held?.key !== keyOf(path, values)) return null;
-  const { answer } = held;
-  held = null;
+  if (request?.key !== keyOf(path, values)) return null;
+  const { answer } = request;
+  request = null;
   return answer;
 }
 
-/** Forget an answer that nobody took: it would be old. */
+/** Drop an answer that nobody took, because it is outdated. */
 export function forgetAhead() {
-  held = null;
+  request = null;
 }
 
 takeToken();

@@ -1,8 +1,8 @@
-/** Asking the server: with the token, one word for each failure. */
+/** Requests to the server, with the token; each failure becomes a message. */
 
 const KEY = "sparring-token";
 
-/** An answer that is no data, in words fit to show. */
+/** An error of a request, with a message that can be shown. */
 export class Refusal extends Error {
   constructor(status, message) {
     super(message);
@@ -10,27 +10,27 @@ export class Refusal extends Error {
   }
 }
 
-let given = false; // whether the address held the token: no other page knows it
+let hasToken = false; // whether the address held the token, which no other page knows
 
 /** Return whether this page was opened by an address that holds the token. */
 export function cameWithToken() {
-  return given;
+  return hasToken;
 }
 
-/** Take the token from the address, keep it for this tab, and leave the address clean. */
+/** Take the token from the address, store it for this tab, and remove it from the address. */
 export function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return;
-  given = true;
+  hasToken = true;
   sessionStorage.setItem(KEY, token);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-async function ask(path, signal, sent = {}) {
+async function ask(path, signal, extra = {}) {
   const token = sessionStorage.getItem(KEY);
-  const headers = { ...sent.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { ...extra.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   try {
-    const options = { ...sent, headers, signal, cache: "no-store", credentials: "omit" };
+    const options = { ...extra, headers, signal, cache: "no-store", credentials: "omit" };
     return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -38,28 +38,28 @@ async function ask(path, signal, sent = {}) {
   }
 }
 
-async function refused(response) {
-  let said = "";
+async function refusalOf(response) {
+  let message = "";
   try {
-    said = (await response.json()).error ?? "";
+    message = (await response.json()).error ?? "";
   } catch {
-    said = response.statusText;
+    message = response.statusText;
   }
   if (response.status === 401)
-    said = "Open the address that `sparring view` printed: it holds the token.";
-  return new Refusal(response.status, said || `error ${response.status}`);
+    message = "Open the address that `sparring view` printed: it holds the token.";
+  return new Refusal(response.status, message || `error ${response.status}`);
 }
 
 function query(values) {
-  const found = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) {
-    if (value !== null && value !== undefined && value !== "") found.set(key, String(value));
+    if (value !== null && value !== undefined && value !== "") params.set(key, String(value));
   }
-  return found.size ? `?${found}` : "";
+  return params.size ? `?${params}` : "";
 }
 
 /**
- * Get JSON. Returns null for "nothing new".
+ * Get JSON; return null if the server has nothing new.
  * @param {string} path begins with /api/
  * @param {Object} values of the query; empty ones are left out
  * @param {AbortSignal} [signal]
@@ -67,7 +67,7 @@ function query(values) {
 export async function get(path, values = {}, signal = undefined) {
   const response = await ask(path + query(values), signal);
   if (response.status === 304) return null;
-  if (!response.ok) throw await refused(response);
+  if (!response.ok) throw await refusalOf(response);
   return response.json();
 }
 
@@ -78,15 +78,15 @@ export async function get(path, values = {}, signal = undefined) {
  */
 export async function post(path, values) {
   const headers = { "Content-Type": "application/json", "X-Sparring": "1" };
-  const sent = { method: "POST", headers, body: JSON.stringify(values) };
-  const response = await ask(path, undefined, sent);
-  if (!response.ok) throw await refused(response);
+  const request = { method: "POST", headers, body: JSON.stringify(values) };
+  const response = await ask(path, undefined, request);
+  if (!response.ok) throw await refusalOf(response);
   return response.json();
 }
 
 /** Get a file as a blob: a board, an export. */
 export async function blob(path, values = {}, signal = undefined) {
   const response = await ask(path + query(values), signal);
-  if (!response.ok) throw await refused(response);
+  if (!response.ok) throw await refusalOf(response);
   return response.blob();
 }

@@ -4,7 +4,6 @@ import { button, el, passage, plain, word } from "./dom.js";
 import { number, signed } from "./format.js";
 import { diverging, tokenRow } from "./tokens.js";
 
-// this seat may still learn of the turn from its next prompts
 const OTHERS = "another seat's turn: the turns of this seat show what it learnt";
 const BACK = 40; // turns before the current one that are drawn
 
@@ -17,9 +16,9 @@ function segmentText(segment, decoded) {
   return el("div", { class: `segment ${segment.kind}` }, head, text);
 }
 
-/** Return the exact prompt and reply of a turn; drawn when it is opened. */
+/** Return the exact prompt and reply of a turn, which are drawn when the box is opened. */
 function exact(turn, { decoded, conversation }) {
-  const all = conversation(turn).flatMap((one) => one.segments);
+  const all = conversation(turn).flatMap((other) => other.segments);
   const total = all.reduce((sum, segment) => sum + segment.length, 0);
   const box = el(
     "details",
@@ -51,14 +50,14 @@ function facts(turn) {
   return el("span", { class: "facts" }, spaced);
 }
 
-/** Return the tokens of a reply, and its text by itself where the tokens do not spell it. */
+/** Return the tokens of a reply; also its text if the tokens do not spell it. */
 function reply(turn, options) {
   const runs = turn.segments.filter((segment) => segment.kind === "sampled" && segment.tokens);
   const text = turn.reply ?? "";
   if (!runs.length || options.colouring === "none") return passage(text, "reply");
   const rows = runs.map((segment) => tokenRow(segment.tokens, options));
-  const spelled = runs.flatMap((segment) => segment.tokens.map((token) => token.text)).join("");
-  if (options.decoded && spelled.includes(text.trim())) return el("div", { class: "reply" }, rows);
+  const spelling = runs.flatMap((segment) => segment.tokens.map((token) => token.text)).join("");
+  if (options.decoded && spelling.includes(text.trim())) return el("div", { class: "reply" }, rows);
   return el("div", { class: "reply" }, passage(text), el("div", { class: "ids" }, rows));
 }
 
@@ -74,8 +73,8 @@ function candidates(turn, options) {
       facts(candidate),
     );
   };
-  const many = turn.candidates.length;
-  const title = `${many} other repl${many === 1 ? "y" : "ies"} to this prompt`;
+  const total = turn.candidates.length;
+  const title = `${total} other repl${total === 1 ? "y" : "ies"} to this prompt`;
   return el(
     "details",
     { class: "candidates", open: true },
@@ -105,7 +104,7 @@ function promptOf(turn, open) {
 function titleOf(turn, { current, role, choose }) {
   const event = EVENTS[turn.event];
   const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, text);
-  const named = turn.action !== null && turn.action !== undefined;
+  const hasAction = turn.action !== null && turn.action !== undefined;
   return el(
     "h3",
     {},
@@ -114,7 +113,7 @@ function titleOf(turn, { current, role, choose }) {
       "aria-current": current ? "step" : null,
     }),
     word(role, { class: "role" }),
-    named ? el("span", { class: "move" }, "→ ", word(turn.action)) : null,
+    hasAction ? el("span", { class: "move" }, "→ ", word(turn.action)) : null,
     event ? tag(event, "bad") : null,
     turn.attempt ? tag(`attempt ${turn.attempt + 1}`) : null,
     turn.conversation ? tag(`conversation ${turn.conversation + 1}`) : null,
@@ -141,12 +140,13 @@ export function card(turn, options) {
   return node;
 }
 
-/** Return the seats with a column: up to three all, else the one to move and two more. */
+/** Return the seats with a column: at most three, the seat that acts among them. */
 function columnsOf(seats, turn, compared) {
   if (seats.length <= 3) return seats.map((seat) => seat.seat);
-  const wanted = [turn?.seat ?? 0, compared ?? (turn?.seat === 0 ? 1 : 0)];
-  for (const { seat } of seats) if (wanted.length < 3 && !wanted.includes(seat)) wanted.push(seat);
-  return [...new Set(wanted)].slice(0, 3).sort((left, right) => left - right);
+  const columns = [turn?.seat ?? 0, compared ?? (turn?.seat === 0 ? 1 : 0)];
+  for (const { seat } of seats)
+    if (columns.length < 3 && !columns.includes(seat)) columns.push(seat);
+  return [...new Set(columns)].slice(0, 3).sort((left, right) => left - right);
 }
 
 function columnHead(seat, column, compare) {
@@ -174,14 +174,14 @@ function columnHead(seat, column, compare) {
 function rows(turns) {
   let row = 1;
   let moment = null;
-  let taken = new Set();
+  let seatsInRow = new Set();
   return turns.map((turn) => {
-    if (turn.moment !== moment || taken.has(turn.seat)) {
+    if (turn.moment !== moment || seatsInRow.has(turn.seat)) {
       row += 1;
-      taken = new Set();
+      seatsInRow = new Set();
     }
     moment = turn.moment;
-    taken.add(turn.seat);
+    seatsInRow.add(turn.seat);
     return [turn, row];
   });
 }
@@ -193,25 +193,25 @@ function rows(turns) {
  */
 export function seatColumns(answer, options) {
   const { seats, turns } = answer;
-  const now = turns[options.turn];
-  const shown = columnsOf(seats, now, options.compared);
-  const grid = el("div", { class: "seats", vars: { "--columns": shown.length } });
-  for (const seat of seats.filter((one) => shown.includes(one.seat)))
-    grid.append(columnHead(seat, shown.indexOf(seat.seat) + 1, null));
-  const upTo = turns.slice(0, options.turn + 1);
-  const from = Math.max(0, upTo.length - BACK);
+  const currentTurn = turns[options.turn];
+  const columns = columnsOf(seats, currentTurn, options.compared);
+  const grid = el("div", { class: "seats", vars: { "--columns": columns.length } });
+  for (const seat of seats.filter((seat) => columns.includes(seat.seat)))
+    grid.append(columnHead(seat, columns.indexOf(seat.seat) + 1, null));
+  const pastTurns = turns.slice(0, options.turn + 1);
+  const first = Math.max(0, pastTurns.length - BACK);
   const conversation = (turn) =>
-    upTo.filter(
-      (one) =>
-        !one.hidden &&
-        one.seat === turn.seat &&
-        one.conversation === turn.conversation &&
-        one.index <= turn.index,
+    pastTurns.filter(
+      (other) =>
+        !other.hidden &&
+        other.seat === turn.seat &&
+        other.conversation === turn.conversation &&
+        other.index <= turn.index,
     );
-  for (const [turn, row] of rows(upTo.slice(from))) {
-    const at = shown.indexOf(turn.seat);
+  for (const [turn, row] of rows(pastTurns.slice(first))) {
+    const column = columns.indexOf(turn.seat);
     const role = seats.find((seat) => seat.seat === turn.seat)?.role ?? `seat ${turn.seat}`;
-    if (at < 0) {
+    if (column < 0) {
       const open = button(
         `turn ${turn.index + 1}: ${plain(role)}`,
         () => options.compare(turn.seat),
@@ -228,18 +228,18 @@ export function seatColumns(answer, options) {
       );
       continue;
     }
-    const one = card(turn, {
+    const node = card(turn, {
       ...options,
       conversation,
       role,
       current: turn.index === options.turn,
     });
-    one.style.setProperty("--col", at + 1);
-    one.style.setProperty("--row", row);
-    grid.append(one);
+    node.style.setProperty("--col", column + 1);
+    node.style.setProperty("--row", row);
+    grid.append(node);
   }
-  const earlier = from
-    ? el("p", { class: "dim" }, `${from} earlier turns are not drawn; the timeline goes to them.`)
+  const earlier = first
+    ? el("p", { class: "dim" }, `${first} earlier turns are not drawn; the timeline goes to them.`)
     : null;
   return el("div", {}, earlier, grid);
 }

@@ -2,8 +2,8 @@
  * Curves. All are drawn through `draw`, by uPlot.
  *
  * A series is {name, x, y, values, colour, faint, dash, reference}, a band {x, low, high, colour},
- * an event {x, text, level}. Where y is smoothed, values are as they were measured. A reference is
- * a line across the chart: what random or best play has.
+ * an event {x, text, level}. If y is smoothed, values are the measured ones. A reference is a line
+ * across the chart: the value of random or best play.
  */
 
 import { el, plain, word } from "./dom.js";
@@ -68,7 +68,7 @@ function curvesOf(chart) {
   return chart.series.filter((line) => !line.faint && !line.reference && line.x.length);
 }
 
-/** Return a measured value, and the smoothed one that is drawn where there is one. */
+/** Return a measured value as text, with the smoothed value if there is one. */
 function valueText(value, smoothed) {
   return smoothed === null ? number(value) : `${number(value)} (smoothed ${number(smoothed)})`;
 }
@@ -79,7 +79,7 @@ function lastOf({ y, values }) {
   return values ? valueText(last(values), last(y)) : valueText(last(y), null);
 }
 
-/** Return the last value of each line, those that lie across the chart, and its note. */
+/** Return the last value of each line, the reference values, and the chart's note. */
 function atRest(chart) {
   const curves = curvesOf(chart);
   const last = curves
@@ -101,7 +101,7 @@ function atRest(chart) {
   return [...last, ...across, el("span", { class: "dim" }, chart.note ?? "")];
 }
 
-/** Write what lies under the cursor below the chart. */
+/** Write the values under the cursor below the chart. */
 function readout(line, now) {
   return (plot) => {
     const { chart, names } = now;
@@ -113,9 +113,9 @@ function readout(line, now) {
     const x = plot.data[0][index];
     const parts = [`${chart.xLabel} ${number(x)}`];
     names.forEach(({ name, colour, values }, at) => {
-      const drawn = plot.data[at + 1][index];
-      if (!name || drawn === null || drawn === undefined) return;
-      const text = values ? valueText(values[index], drawn) : valueText(drawn, null);
+      const value = plot.data[at + 1][index];
+      if (!name || value === null || value === undefined) return;
+      const text = values ? valueText(values[index], value) : valueText(value, null);
       parts.push(el("span", { class: "read", vars: { "--c": colour } }, word(name), ` ${text}`));
     });
     const reach = plot.posToVal(8, "x") - plot.posToVal(0, "x");
@@ -156,8 +156,8 @@ function lines(chart) {
     const name = line.faint || line.reference ? "" : line.name;
     names.push({ name, colour: line.colour, values });
     const stroke = line.faint ? fade(line.colour, 0.28) : line.colour;
-    const few = line.x.length <= FEW && !line.reference;
-    const points = { show: few, size: 5, fill: line.colour };
+    const hasDots = line.x.length <= FEW && !line.reference;
+    const points = { show: hasDots, size: 5, fill: line.colour };
     const width = line.faint || line.reference ? 1 : 1.8;
     series.push({ stroke, width, dash: line.dash, spanGaps: true, points });
   }
@@ -200,7 +200,7 @@ function optionsOf(box, line, now) {
   };
 }
 
-/** Return what has to be equal for new points to go into a plot that is there. */
+/** Return a key; an existing plot can take new points only if the key is equal. */
 function shape(chart) {
   const lines = chart.series.map(({ name, colour, faint }) => [name, colour, Boolean(faint)]);
   return JSON.stringify([lines, chart.bands?.length ?? 0, Boolean(chart.log), chart.xLabel]);
@@ -229,16 +229,16 @@ function drawPlot(box, line, chart) {
   };
 }
 
-/** Draw once; returns a handle that can renew the points, or null for a chart without points. */
+/** Draw a chart once; return a handle that can renew its points, or null without points. */
 function place(element, chart) {
-  const shown = curvesOf(chart);
-  const last = shown.map((line) => `${plain(line.name)}: ${lastOf(line)}`);
+  const curves = curvesOf(chart);
+  const last = curves.map((line) => `${plain(line.name)}: ${lastOf(line)}`);
   const values = last.slice(0, 12).join("; ");
-  const said = `${plain(chart.title)} over ${chart.xLabel}. Last values: ${values}.`;
-  const box = el("div", { class: "plot", role: "img", "aria-label": said });
+  const label = `${plain(chart.title)} over ${chart.xLabel}. Last values: ${values}.`;
+  const box = el("div", { class: "plot", role: "img", "aria-label": label });
   const line = el("p", { class: "readout" }, atRest(chart));
   element.replaceChildren(box, line);
-  if (!shown.length) {
+  if (!curves.length) {
     box.replaceChildren(el("p", { class: "missing" }, "no points yet"));
     return null;
   }
@@ -246,24 +246,24 @@ function place(element, chart) {
 }
 
 /**
- * Draw a chart into an element, and say its last values in words for those who cannot see it.
+ * Draw a chart into an element, with its last values in words for people who cannot see it.
  * @param {Element} element emptied first
  * @param {{title: string, note: string, xLabel: string, series: Array, bands: Array,
  *   events: Array, log: boolean, fromZero: boolean, yLabel: string, height: number}} chart
- * @returns {{update: function, close: function}} takes a chart with newer points; takes it away
+ * @returns {{update: function, close: function}} update draws a chart with newer points
  */
 export function draw(element, chart) {
   let handle = place(element, chart);
-  let drawn = shape(chart);
+  let currentShape = shape(chart);
   return {
     update(next) {
-      if (handle && shape(next) === drawn) {
+      if (handle && shape(next) === currentShape) {
         handle.renew(next);
         return;
       }
       handle?.close();
       handle = place(element, next);
-      drawn = shape(next);
+      currentShape = shape(next);
     },
     close() {
       handle?.close();

@@ -16,14 +16,14 @@ class Curves {
   constructor(root, { get, setKeys }) {
     this.get = get;
     this.runs = null;
-    this.known = [];
-    this.asked = "";
-    this.shown = new Map();
-    this.held = new Map();
+    this.sections = [];
+    this.loadedRuns = "";
+    this.cards = new Map();
+    this.pointsOfRuns = new Map();
     this.points = store(get);
-    this.references = new Map(); // of each run, by figure: what random and best play have
-    const named = { placeholder: "find a figure …", "aria-label": "find a figure" };
-    this.search = el("input", { type: "search", ...named });
+    this.references = new Map(); // by run, then by figure: the values of random and best play
+    const attributes = { placeholder: "find a figure …", "aria-label": "find a figure" };
+    this.search = el("input", { type: "search", ...attributes });
     this.search.addEventListener("input", () => this.paintFigures(this.settings()));
     this.details = []; // of the runs shown
     this.summary = el("div", {});
@@ -51,9 +51,9 @@ class Curves {
     change({ x: AXES[(at + 1) % AXES.length] }, true);
   }
 
-  paintFigures(set) {
-    this.figures.replaceChildren(...figures(this.known, set, this.search.value));
-    listFigures(this.list, this.known, set);
+  paintFigures(choice) {
+    this.figures.replaceChildren(...figures(this.sections, choice, this.search.value));
+    listFigures(this.list, this.sections, choice);
   }
 
   async loadRuns() {
@@ -61,104 +61,104 @@ class Curves {
     this.runs = answer.runs;
   }
 
-  async loadNames(set) {
-    const key = set.runs.join(",");
-    if (key === this.asked) return;
-    this.asked = key;
-    this.details = await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`)));
+  async loadNames(choice) {
+    const key = choice.runs.join(",");
+    if (key === this.loadedRuns) return;
+    this.loadedRuns = key;
+    this.details = await Promise.all(choice.runs.map((run) => this.get(`/api/runs/${run}`)));
     this.details.forEach(learn);
-    this.known = sections(this.details);
+    this.sections = sections(this.details);
   }
 
   /** Begin the page of one run with its summary. */
-  paintSummary(set) {
-    const run = set.runs.length === 1 && this.runs.find((one) => one.run === set.runs[0]);
+  paintSummary(choice) {
+    const run = choice.runs.length === 1 && this.runs.find((item) => item.run === choice.runs[0]);
     const [details] = this.details;
     if (run && details?.run !== run.run) return;
-    const known = this.references.get(run?.run) ?? {};
-    this.summary.replaceChildren(run ? summary(run, details, known) : "");
+    const references = this.references.get(run?.run) ?? {};
+    this.summary.replaceChildren(run ? summary(run, details, references) : "");
   }
 
-  /** Ask once for each run what random and best play have; charts are drawn anew when it comes. */
-  async loadReferences(set) {
-    const unknown = set.runs.filter((run) => !this.references.has(run));
-    for (const run of unknown) this.references.set(run, {});
+  /** Request the values of random and best play once per run; then draw the charts anew. */
+  async loadReferences(choice) {
+    const newRuns = choice.runs.filter((run) => !this.references.has(run));
+    for (const run of newRuns) this.references.set(run, {});
     await Promise.all(
-      unknown.map(async (run) => {
+      newRuns.map(async (run) => {
         const answer = await this.get(`/api/runs/${run}/references`).catch(() => null);
         if (answer) this.references.set(run, answer.figures);
       }),
     );
-    if (!unknown.length || !this.charts.isConnected) return;
+    if (!newRuns.length || !this.charts.isConnected) return;
     this.draw(this.settings());
     this.paintSummary(this.settings());
   }
 
-  /** Return what is known of a figure in the runs shown, each value of a label once. */
-  referencesOf(name, set) {
-    const known = set.runs.flatMap((run) => this.references.get(run)?.[name] ?? []);
-    const byText = new Map(known.map((one) => [`${one.label} ${number(one.value)}`, one]));
+  /** Return the reference values of a figure in the runs shown, without duplicates. */
+  referencesOf(name, choice) {
+    const references = choice.runs.flatMap((run) => this.references.get(run)?.[name] ?? []);
+    const byText = new Map(references.map((item) => [`${item.label} ${number(item.value)}`, item]));
     return [...byText.values()];
   }
 
-  /** Draw the charts; those that are there already get their new points. */
-  draw(set) {
-    const all = groups(this.runs, set);
-    for (const [name, { card, handle }] of this.shown) {
-      if (set.names.includes(name)) continue;
+  /** Draw the charts; existing charts get their new points. */
+  draw(choice) {
+    const all = groups(this.runs, choice);
+    for (const [name, { card, handle }] of this.cards) {
+      if (choice.names.includes(name)) continue;
       handle.close();
       card.remove();
-      this.shown.delete(name);
+      this.cards.delete(name);
     }
-    for (const name of set.names) {
-      const chart = chartOf(name, all, this.held, set, this.referencesOf(name, set));
-      if (this.shown.has(name)) this.shown.get(name).handle.update(chart);
+    for (const name of choice.names) {
+      const chart = chartOf(name, all, this.pointsOfRuns, choice, this.referencesOf(name, choice));
+      if (this.cards.has(name)) this.cards.get(name).handle.update(chart);
       else {
         const box = el("div", { class: "chart" });
-        const good = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
-        const title = el("h2", {}, word(name), good);
+        const note = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
+        const title = el("h2", {}, word(name), note);
         const card = el("section", { class: "card", "data-metric": name }, title, box);
         this.charts.append(card);
-        this.shown.set(name, { card, handle: draw(box, chart) });
+        this.cards.set(name, { card, handle: draw(box, chart) });
       }
-      this.shown.get(name).card.firstChild.title = plain(meaning(name), 300);
+      this.cards.get(name).card.firstChild.title = plain(meaning(name), 300);
     }
   }
 
-  async refresh(set, only = null) {
-    this.held = await this.points.update(set.runs, set.names, set.x, only);
-    this.draw(set);
-    this.events.replaceChildren(events(this.runs, this.held));
+  async refresh(choice, only = null) {
+    this.pointsOfRuns = await this.points.update(choice.runs, choice.names, choice.x, only);
+    this.draw(choice);
+    this.events.replaceChildren(events(this.runs, this.pointsOfRuns));
   }
 
   async show() {
     if (!this.runs?.length) await this.loadRuns();
     this.summary.replaceChildren(this.runs.length ? "" : noRuns());
     if (!this.runs.length) return;
-    const set = this.settings();
-    this.tools.replaceChildren(...toolsOf(this.search, set));
-    this.legend.replaceChildren(legend(this.runs, set));
-    const points = this.refresh(set);
-    await this.loadNames(set);
-    this.paintFigures(set);
-    this.paintSummary(set);
+    const choice = this.settings();
+    this.tools.replaceChildren(...toolsOf(this.search, choice));
+    this.legend.replaceChildren(legend(this.runs, choice));
+    const points = this.refresh(choice);
+    await this.loadNames(choice);
+    this.paintFigures(choice);
+    this.paintSummary(choice);
     await points;
-    this.loadReferences(set);
-    this.differences.replaceChildren(await differences(this.get, this.runs, set.runs));
+    this.loadReferences(choice);
+    this.differences.replaceChildren(await differences(this.get, this.runs, choice.runs));
   }
 
   async changed({ runs }) {
     if (!this.runs.length) await this.show();
     if (!runs?.length || !this.runs.length) return;
-    const before = this.runs.length;
+    const numRuns = this.runs.length;
     await this.loadRuns();
-    const set = this.settings();
-    if (this.runs.length !== before) this.legend.replaceChildren(legend(this.runs, set));
-    await this.refresh(set, runs);
-    this.asked = "";
-    await this.loadNames(set);
-    this.paintFigures(set);
-    this.paintSummary(set);
+    const choice = this.settings();
+    if (this.runs.length !== numRuns) this.legend.replaceChildren(legend(this.runs, choice));
+    await this.refresh(choice, runs);
+    this.loadedRuns = "";
+    await this.loadNames(choice);
+    this.paintFigures(choice);
+    this.paintSummary(choice);
   }
 
   async themed() {
@@ -168,8 +168,8 @@ class Curves {
   }
 
   close() {
-    for (const { handle } of this.shown.values()) handle.close();
-    this.shown.clear();
+    for (const { handle } of this.cards.values()) handle.close();
+    this.cards.clear();
   }
 }
 

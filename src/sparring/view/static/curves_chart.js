@@ -1,4 +1,4 @@
-/** What a chart of several runs holds: its settings, its groups of seeds, its lines and bands. */
+/** The content of a chart of several runs: settings, groups of seeds, lines and bands. */
 
 import { paint } from "./charts.js";
 import { beginsAtZero } from "./metric_names.js";
@@ -10,18 +10,19 @@ const SPARSE = 20; // points up to which a curve is never smoothed
 
 /** Kinds of x. */
 export const AXES = ["step", "plays", "tokens", "seconds"];
-/** What an axis is called where that differs from its kind. */
+/** Displayed names of axes that differ from their kinds. */
 export const AXIS_NAMES = { plays: "episodes" };
 
 /** Return the settings that the query holds. */
 export function settings(now, runs) {
-  const asked = picked(now.runs ?? now.run).filter((run) => runs.some((one) => one.run === run));
-  const chosen = asked.length ? asked : runs.slice(0, 6).map((run) => run.run);
+  const isKnown = (number) => runs.some((run) => run.run === number);
+  const requested = picked(now.runs ?? now.run).filter(isKnown);
+  const runNumbers = requested.length ? requested : runs.slice(0, 6).map((run) => run.run);
   const keys = [
-    ...new Set(runs.filter((run) => chosen.includes(run.run)).flatMap((run) => run.key ?? [])),
+    ...new Set(runs.filter((run) => runNumbers.includes(run.run)).flatMap((run) => run.key ?? [])),
   ];
   return {
-    runs: chosen,
+    runs: runNumbers,
     names: now.metrics ? now.metrics.split(",") : keys.slice(0, SHOWN),
     x: AXES.includes(now.x) ? now.x : "step",
     smooth: Math.min(0.99, Math.max(0, Number(now.smooth) || 0)),
@@ -31,19 +32,19 @@ export function settings(now, runs) {
 }
 
 /** Return the runs in groups: by configuration without the seed, or each by itself. */
-export function groups(runs, set) {
-  const chosen = runs.filter((run) => set.runs.includes(run.run));
-  if (!set.grouped) return chosen.map((run) => ({ name: run.name, members: [run] }));
-  const found = new Map();
-  for (const run of chosen) {
+export function groups(runs, choice) {
+  const chosenRuns = runs.filter((run) => choice.runs.includes(run.run));
+  if (!choice.grouped) return chosenRuns.map((run) => ({ name: run.name, members: [run] }));
+  const byFamily = new Map();
+  for (const run of chosenRuns) {
     const key = run.family ?? `run ${run.run}`;
-    if (!found.has(key)) found.set(key, { name: run.recipe ?? run.name, members: [] });
-    found.get(key).members.push(run);
+    if (!byFamily.has(key)) byFamily.set(key, { name: run.recipe ?? run.name, members: [] });
+    byFamily.get(key).members.push(run);
   }
-  return [...found.values()];
+  return [...byFamily.values()];
 }
 
-/** Return the line across a chart of each value that is known, from its first x to its last. */
+/** Return a line across the chart for each reference value, from the first x to the last. */
 function across(references, series) {
   const xs = series.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
   if (!xs.length) return [];
@@ -60,17 +61,17 @@ function across(references, series) {
 }
 
 /**
- * Return the chart of one figure. Three seeds and more are a mean and a band, fewer are lines.
+ * Return the chart of one figure: a mean and a band for three seeds or more, else lines.
  *
- * A line that is smoothed keeps its measured values beside those that are drawn.
+ * A smoothed line also has its measured values.
  */
-export function chartOf(name, all, points, set, references = []) {
+export function chartOf(name, all, points, choice, references = []) {
   const chart = {
     title: name,
-    xLabel: AXIS_NAMES[set.x] ?? set.x,
+    xLabel: AXIS_NAMES[choice.x] ?? choice.x,
     yLabel: name.split("/")[0],
     fromZero: beginsAtZero(name),
-    log: set.log,
+    log: choice.log,
     series: [],
     bands: [],
     events: [],
@@ -82,8 +83,8 @@ export function chartOf(name, all, points, set, references = []) {
     const members = group.members.filter((run) => points.get(run.run)?.series[name]?.x.length);
     const curves = members.map((run) => ({ run, ...points.get(run.run).series[name] }));
     const sparse = curves.some(({ x }) => x.length <= SPARSE);
-    const weight = sparse ? 0 : set.smooth;
-    if (set.smooth && sparse) notes.push(`not smoothed: ${SPARSE} points or fewer`);
+    const weight = sparse ? 0 : choice.smooth;
+    if (choice.smooth && sparse) notes.push(`not smoothed: ${SPARSE} points or fewer`);
     if (curves.length >= 3) {
       const band = interval(curves.map(({ x, y }) => ({ x, y: smooth(y, weight) })));
       const values = weight ? interval(curves).mean : null;

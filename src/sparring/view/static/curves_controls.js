@@ -1,4 +1,4 @@
-/** What is chosen above the curves: axis, smoothing, runs, figures. */
+/** The controls above the curves: axis, smoothing, runs, figures. */
 
 import { paint } from "./charts.js";
 import { AXES, AXIS_NAMES, groups } from "./curves_chart.js";
@@ -9,9 +9,9 @@ import { address, change } from "./router.js";
 
 const FOUND = 60; // names listed by a search
 
-function axisChoice(set) {
+function axisChoice(choice) {
   const options = AXES.map((name) =>
-    el("option", { value: name, selected: name === set.x }, AXIS_NAMES[name] ?? name),
+    el("option", { value: name, selected: name === choice.x }, AXIS_NAMES[name] ?? name),
   );
   return el(
     "label",
@@ -21,33 +21,33 @@ function axisChoice(set) {
   );
 }
 
-function smoothing(set) {
-  const shown = el("output", {}, set.smooth.toFixed(2));
+function smoothing(choice) {
+  const output = el("output", {}, choice.smooth.toFixed(2));
   const input = el("input", {
     type: "range",
     min: 0,
     max: 0.99,
     step: 0.01,
-    value: set.smooth,
+    value: choice.smooth,
     "aria-label": "smoothing",
   });
-  input.addEventListener("input", () => (shown.textContent = Number(input.value).toFixed(2)));
+  input.addEventListener("input", () => (output.textContent = Number(input.value).toFixed(2)));
   input.addEventListener("change", () => change({ smooth: input.value }, true));
-  return el("label", {}, "smoothing ", input, " ", shown);
+  return el("label", {}, "smoothing ", input, " ", output);
 }
 
-function toggle(label, key, on) {
+function toggle(label, key, checked) {
   const box = el("input", {
     type: "checkbox",
     on: { change: (e) => change({ [key]: e.target.checked ? "1" : "" }, true) },
   });
-  box.checked = on;
+  box.checked = checked;
   return el("label", {}, box, ` ${label}`);
 }
 
 /** Return the runs, each with the colour of its line. */
-export function legend(runs, set) {
-  const all = groups(runs, set);
+export function legend(runs, choice) {
+  const all = groups(runs, choice);
   const colourOf = (run) =>
     paint(
       Math.max(
@@ -55,9 +55,10 @@ export function legend(runs, set) {
         all.findIndex((group) => group.members.includes(run)),
       ),
     ).colour;
-  const one = (run) => {
-    const on = set.runs.includes(run.run);
-    const next = on ? set.runs.filter((number) => number !== run.run) : [...set.runs, run.run];
+  const item = (run) => {
+    const on = choice.runs.includes(run.run);
+    const others = choice.runs.filter((number) => number !== run.run);
+    const next = on ? others : [...choice.runs, run.run];
     const box = el("input", {
       type: "checkbox",
       on: { change: () => change({ runs: next.join(",") }, true) },
@@ -69,51 +70,51 @@ export function legend(runs, set) {
     });
     return el("label", { class: on ? "on" : "" }, box, mark, word(run.name));
   };
-  return el("div", { class: "legend", role: "group", "aria-label": "runs" }, runs.map(one));
+  return el("div", { class: "legend", role: "group", "aria-label": "runs" }, runs.map(item));
 }
 
 /** Return the row of tools. */
-export function toolsOf(search, set) {
+export function toolsOf(search, choice) {
   return [
     search,
-    axisChoice(set),
-    smoothing(set),
-    toggle("log y", "log", set.log),
-    toggle("seeds as mean and band", "group", set.grouped),
-    el("a", { class: "action", href: address({ view: "replay", run: set.runs[0] }) }, "Replays"),
+    axisChoice(choice),
+    smoothing(choice),
+    toggle("log y", "log", choice.log),
+    toggle("seeds as mean and band", "group", choice.grouped),
+    el("a", { class: "action", href: address({ view: "replay", run: choice.runs[0] }) }, "Replays"),
   ];
 }
 
-function choiceOf(name, set) {
-  const on = set.names.includes(name);
-  const next = on ? set.names.filter((other) => other !== name) : [...set.names, name];
+function choiceOf(name, choice) {
+  const on = choice.names.includes(name);
+  const next = on ? choice.names.filter((other) => other !== name) : [...choice.names, name];
   const choose = () => change({ metrics: next.join(",") }, true);
   const title = meaning(name) && plain(meaning(name), 200);
   return button(word(name), choose, { "aria-pressed": String(on), class: "pick", title });
 }
 
-/** Return buttons of the figures that match a search, or of those whose charts are drawn. */
-export function figures(known, set, search) {
+/** Return buttons of the figures that match a search; without a search, of the drawn figures. */
+export function figures(figureSections, choice, search) {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const all = known.flatMap(([, names]) => names);
-  const some = all.filter((name) => words.every((part) => name.toLowerCase().includes(part)));
-  const found = words.length ? some : set.names;
-  const rest = found.length > FOUND ? `and ${found.length - FOUND} more, ` : "";
-  const said = words.length ? rest + count(some.length, "name") : "";
+  const all = figureSections.flatMap(([, names]) => names);
+  const matches = all.filter((name) => words.every((part) => name.toLowerCase().includes(part)));
+  const results = words.length ? matches : choice.names;
+  const rest = results.length > FOUND ? `and ${results.length - FOUND} more, ` : "";
+  const remark = words.length ? rest + count(matches.length, "name") : "";
   return [
-    ...found.slice(0, FOUND).map((name) => choiceOf(name, set)),
-    el("span", { class: "dim" }, said),
+    ...results.slice(0, FOUND).map((name) => choiceOf(name, choice)),
+    el("span", { class: "dim" }, remark),
   ];
 }
 
 /** Fill the list of all figures, section by section; it stays open or closed. */
-export function listFigures(list, known, set) {
-  const all = known.flatMap(([, names]) => names);
-  const rows = known
+export function listFigures(list, figureSections, choice) {
+  const all = figureSections.flatMap(([, names]) => names);
+  const rows = figureSections
     .filter(([, names]) => names.length)
     .map(([section, names]) => [
       el("h3", {}, section, el("span", { class: "dim" }, ` ${names.length}`)),
-      el("div", { class: "presets" }, names.map((name) => choiceOf(name, set))),
+      el("div", { class: "presets" }, names.map((name) => choiceOf(name, choice))),
     ]);
   list.replaceChildren(el("summary", {}, `all ${count(all.length, "figure")}`), ...rows.flat());
 }

@@ -1,4 +1,4 @@
-/** Below the curves: what health said, and in what the runs differ. */
+/** The tables below the curves: health events, and differences between configurations. */
 
 import { el, grid, passage, word } from "./dom.js";
 import { number } from "./format.js";
@@ -6,9 +6,9 @@ import { number } from "./format.js";
 /** Return the table of health events of the runs shown. */
 export function events(runs, points) {
   const rows = [];
-  for (const [run, { events: found }] of points) {
-    const name = runs.find((one) => one.run === run)?.name;
-    for (const event of found) rows.push({ name, ...event });
+  for (const [run, { events: runEvents }] of points) {
+    const name = runs.find((other) => other.run === run)?.name;
+    for (const event of runEvents) rows.push({ name, ...event });
   }
   const body = rows.map(({ name, step, metric, message, value, stops }) =>
     el(
@@ -28,11 +28,11 @@ export function events(runs, points) {
 }
 
 /** Return the table of configuration that differs, or nothing for a single run. */
-export async function differences(get, runs, chosen) {
-  if (chosen.length < 2) return el("section", {});
-  const { rows } = await get("/api/differences", { runs: chosen.join(",") });
-  const names = chosen.map((run) =>
-    el("th", { scope: "col" }, word(runs.find((one) => one.run === run)?.name)),
+export async function differences(get, runs, numbers) {
+  if (numbers.length < 2) return el("section", {});
+  const { rows } = await get("/api/differences", { runs: numbers.join(",") });
+  const names = numbers.map((run) =>
+    el("th", { scope: "col" }, word(runs.find((other) => other.run === run)?.name)),
   );
   const cell = (value) =>
     el(

@@ -1,4 +1,4 @@
-/** Elements and text. Text goes in by text nodes only; what cannot be seen is shown as a chip. */
+/** Elements and text. Text becomes text nodes only; invisible characters are shown as chips. */
 
 const SVG = "http://www.w3.org/2000/svg";
 const REFUSED = /^(on|style$|srcdoc$)/i;
@@ -62,7 +62,7 @@ export function withKey(label, key) {
   return [label, " ", el("kbd", {}, key)];
 }
 
-/** Say in one sentence why there is nothing to see, and give the line that changes it. */
+/** Return a sentence on why there is nothing to see, and a command that changes it. */
 export function empty(sentence, line) {
   const code = line && el("p", {}, el("code", {}, line));
   return el("div", { class: "note empty" }, el("p", {}, pieces(sentence)), code || null);
@@ -72,7 +72,7 @@ function codePoint(character) {
   return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** Return nodes of a text: its characters, and a chip for each that cannot be seen. */
+/** Return the nodes of a text, with a chip for each invisible character. */
 export function pieces(string) {
   const nodes = [];
   let from = 0;
@@ -89,7 +89,7 @@ export function pieces(string) {
   return nodes;
 }
 
-/** Return a text for a title or a label: one line, what cannot be seen as [U+202E]. */
+/** Return a text as one line for a title or label, with [U+202E] for an invisible character. */
 export function plain(value, length = 80) {
   const string = String(value ?? "").slice(0, length + 1);
   const short = string.length > length ? `${string.slice(0, length)}…` : string;

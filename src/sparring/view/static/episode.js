@@ -1,8 +1,8 @@
-/** One play on the screen: asks the server for it, and steps through it. */
+/** The screen of one episode: loads the episode and steps through its turns. */
 
 import { blob } from "./api.js";
 import { button, el, withKey } from "./dom.js";
-import { found } from "./finder.js";
+import { lastResults } from "./finder.js";
 import { DIGITS } from "./keys.js";
 import { addressOf, Pictures, runOf } from "./pictures.js";
 import { board, legalMoves } from "./position.js";
@@ -11,7 +11,7 @@ import { pair, siblings } from "./siblings.js";
 import { stage } from "./stage.js";
 import { COLOURINGS } from "./tokens.js";
 
-// where the seats scroll by themselves: see replay.css
+// pages on which the seats scroll separately: see replay.css
 const wide = matchMedia("(min-width: 901px) and (min-height: 560px)");
 
 function save(file, name) {
@@ -23,12 +23,12 @@ function save(file, name) {
 /** Return the turn that the address names (from 1), else the last. */
 function turnOf(now, answer) {
   const last = answer.turns.length - 1;
-  const asked = now.turn ? Number.parseInt(now.turn, 10) - 1 : last;
-  return Math.max(0, Math.min(last, Number.isNaN(asked) ? last : asked));
+  const requested = now.turn ? Number.parseInt(now.turn, 10) - 1 : last;
+  return Math.max(0, Math.min(last, Number.isNaN(requested) ? last : requested));
 }
 
 function toFinder() {
-  const { episode, step, people, turn, seat, beside, siblings: shown, ...rest } = state();
+  const { episode, step, people, turn, seat, beside, siblings: unused, ...rest } = state();
   go(rest);
 }
 
@@ -77,9 +77,9 @@ class Episode {
     this.key = "";
     this.answer = null;
     this.compared = null;
-    this.drawn = 0;
+    this.numRequests = 0;
     this.pictures = new Pictures();
-    this.beheld = null; // those of the turn that is shown
+    this.turnPictures = null; // pictures of the turn that is shown
     this.place = el("div", {});
     this.more = el("div", { class: "more-plays" });
     root.replaceChildren(this.place, this.more);
@@ -89,12 +89,12 @@ class Episode {
   async show(now) {
     const key = [now.run, now.people, now.step, now.episode, now.seat].join("/");
     const first = key !== this.key;
-    this.drawn += 1;
-    const asked = this.drawn;
+    this.numRequests += 1;
+    const request = this.numRequests;
     if (first) {
       const path = addressOf({ ...now, run: now.run ?? 0 });
       const answer = await this.get(path, { seat: now.seat });
-      if (asked !== this.drawn) return;
+      if (request !== this.numRequests) return;
       this.answer = answer;
       this.key = key;
     }
@@ -102,18 +102,19 @@ class Episode {
     document.title = `${this.answer.game} episode ${this.answer.episode} · Sparring`;
     const coming = turn ? this.pictures.around(this.answer, turn.index) : [];
     if (first) {
-      this.beheld = null; // a process of its own makes pictures: text is shown before
+      this.turnPictures = null; // a process of its own makes pictures: text is shown before
       this.paint(now);
     }
-    this.beheld = await coming;
-    if (asked !== this.drawn) return;
-    if (first) this.place.querySelector(".board-box")?.replaceChildren(board(turn, this.beheld));
+    this.turnPictures = await coming;
+    if (request !== this.numRequests) return;
+    const box = first && this.place.querySelector(".board-box");
+    if (first) box?.replaceChildren(board(turn, this.turnPictures));
     else this.paint(now);
     if (turn) this.policy(turn);
-    await this.beneath(now, key);
+    await this.showSiblings(now, key);
   }
 
-  /** Ask how likely the policy says each move; it is shown when it comes, as a model is loaded. */
+  /** Load the policy's probability of each move, and show it later, as a model must be loaded. */
   async policy(turn) {
     if (!this.answer.policy || turn.hidden || turn.policy !== undefined) return;
     const paint = () => this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
@@ -125,12 +126,12 @@ class Episode {
   }
 
   paint(now) {
-    const within = document.activeElement?.closest?.(".timeline, .steps");
+    const hasFocus = document.activeElement?.closest?.(".timeline, .steps");
     const view = {
       turn: turnOf(now, this.answer),
       colouring: COLOURINGS.includes(now.colour) ? now.colour : COLOURINGS[0],
       compared: this.compared,
-      pictures: this.beheld,
+      pictures: this.turnPictures,
       tools: this.tools(),
       colour,
       choose: (index) => this.choose(index),
@@ -145,12 +146,12 @@ class Episode {
       this.place.querySelector(".turn.current")?.scrollIntoView({ block: "nearest" });
     }
     const cell = this.place.querySelector(".timeline [aria-current]");
-    if (within) cell?.focus({ preventScroll: true });
+    if (hasFocus) cell?.focus({ preventScroll: true });
     cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   tools() {
-    const { siblings: many } = this.answer;
+    const { siblings: size } = this.answer;
     const family = { title: "episodes with the same initial state" };
     return el(
       "div",
@@ -158,16 +159,16 @@ class Episode {
       button(withKey("Find", "/"), toFinder, { title: "find an episode" }),
       button(withKey("Previous episode", "K"), () => this.walk(-1)),
       button(withKey("Next episode", "J"), () => this.walk(1)),
-      many > 1 ? button(withKey(`Same deal (${many})`, "S"), toggleSiblings, family) : null,
+      size > 1 ? button(withKey(`Same deal (${size})`, "S"), toggleSiblings, family) : null,
       button(withKey("Save", "E"), () => this.export(), { title: "as one HTML file" }),
     );
   }
 
-  /** Show the siblings, and the one beside this play, if they are asked for. */
-  async beneath(now, key) {
-    const asked = [now.siblings, now.beside, key].join();
-    if (asked === this.shown) return;
-    this.shown = asked;
+  /** Show the siblings, and one of them beside this episode, if the address names them. */
+  async showSiblings(now, key) {
+    const shownKey = [now.siblings, now.beside, key].join();
+    if (shownKey === this.shownKey) return;
+    this.shownKey = shownKey;
     this.more.replaceChildren();
     if (!now.siblings) return;
     const { run, people, step, group, seat, episode } = this.answer;
@@ -182,27 +183,27 @@ class Episode {
   }
 
   choose(index) {
-    const to = Math.max(0, Math.min(this.answer.turns.length - 1, index));
-    change({ turn: to + 1 }, true);
+    const target = Math.max(0, Math.min(this.answer.turns.length - 1, index));
+    change({ turn: target + 1 }, true);
   }
 
   move(by) {
     this.choose(turnOf(state(), this.answer) + by);
   }
 
-  /** Show what a seat sees; asked again, all seats. */
+  /** Show what a seat sees; called again for this seat, show all seats. */
   seat(number) {
-    if (!this.answer.seats.some((one) => one.seat === number)) return;
+    if (!this.answer.seats.some((other) => other.seat === number)) return;
     change({ seat: this.answer.seat === number ? "" : number });
   }
 
-  /** Go to the play before or after: in the list that was found, else in the step. */
+  /** Go to the episode before or after: in the finder's last list, else in the step. */
   walk(by) {
     const same = ["run", "people", "step", "episode"];
     const { next, previous } = this.answer;
-    const here = (row) => same.every((name) => row[name] === this.answer[name]);
-    const at = found.rows.findIndex(here);
-    const to = at < 0 ? null : found.rows[at + by];
+    const isThis = (row) => same.every((name) => row[name] === this.answer[name]);
+    const at = lastResults.rows.findIndex(isThis);
+    const to = at < 0 ? null : lastResults.rows[at + by];
     const number = by > 0 ? next : previous;
     if (to) visit(placeOf(to));
     else if (number !== null && number !== undefined) visit({ episode: number });

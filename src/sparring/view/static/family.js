@@ -1,4 +1,4 @@
-/** The family tree of a league: a lane for each policy, its members by step, who came from whom. */
+/** The family tree of a league: a lane per policy, its members by step, lines from parents. */
 
 import { paint } from "./charts.js";
 import { el, grid, missing, plain, svg, word } from "./dom.js";
@@ -8,7 +8,7 @@ import { address } from "./router.js";
 const WIDTH = 900;
 const LEFT = 110;
 const RIGHT = 40;
-const BESIDE = 16; // of what is trained now, so that a snapshot of the same step is seen
+const BESIDE = 16; // shift of the current weights, so that a snapshot of their step is visible
 const LANE = 56;
 const TOP = 18;
 const STATES = {
@@ -22,12 +22,12 @@ const TABLE = 400; // rows of the table
 
 /** Return round numbers between two values. */
 function ticks(low, high, about = 4) {
-  const raw = (high - low) / about;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= raw);
-  const found = [];
-  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
-  return found.map((value) => Number(value.toPrecision(12)));
+  const rawStep = (high - low) / about;
+  const power = 10 ** Math.floor(Math.log10(rawStep));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= rawStep);
+  const values = [];
+  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; k += 1) values.push(k * step);
+  return values.map((value) => Number(value.toPrecision(12)));
 }
 
 /** Return a member in a sentence. */
@@ -42,11 +42,12 @@ function playsOf(run, member) {
 }
 
 function shape({ state }, x, y, colour) {
-  const own = { class: `member ${state}`, stroke: colour, fill: state === "kept" ? colour : null };
-  if (state === "start") return svg("rect", { ...own, x: x - 5, y: y - 5, width: 10, height: 10 });
+  const fill = state === "kept" ? colour : null;
+  const look = { class: `member ${state}`, stroke: colour, fill };
+  if (state === "start") return svg("rect", { ...look, x: x - 5, y: y - 5, width: 10, height: 10 });
   if (state === "now")
-    return svg("path", { ...own, d: `M${x - 6} ${y - 6}L${x + 6} ${y}L${x - 6} ${y + 6}Z` });
-  return svg("circle", { ...own, cx: x, cy: y, r: state === "kept" ? 6 : 4 });
+    return svg("path", { ...look, d: `M${x - 6} ${y - 6}L${x + 6} ${y}L${x - 6} ${y + 6}Z` });
+  return svg("circle", { ...look, cx: x, cy: y, r: state === "kept" ? 6 : 4 });
 }
 
 /** Return the line from a parent to a member: straight to a neighbour, else an arc. */
@@ -59,7 +60,7 @@ function edge([x, y], [toX, toY], next) {
 }
 
 function colours(members) {
-  const tags = [...new Set(members.map((one) => one.tag).filter(Boolean))].sort();
+  const tags = [...new Set(members.map((member) => member.tag).filter(Boolean))].sort();
   const of = new Map(tags.map((tag, index) => [tag, paint(index + 1).colour]));
   return { tags, of: (tag) => of.get(tag) ?? paint(0).colour };
 }
@@ -73,42 +74,43 @@ function axis(last, atX, bottom) {
 
 function legend(members, painted) {
   const states = Object.keys(STATES).filter((state) => members.some((m) => m.state === state));
-  const shown = states.map((state) => {
+  const items = states.map((state) => {
     const box = { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" };
     const mark = shape({ state }, 8, 8, painted.of(null));
-    const many = members.filter((one) => one.state === state).length;
-    return el("span", {}, svg("svg", box, mark), ` ${STATES[state]} (${number(many)})`);
+    const total = members.filter((member) => member.state === state).length;
+    return el("span", {}, svg("svg", box, mark), ` ${STATES[state]} (${number(total)})`);
   });
   const tags = painted.tags.map((tag) =>
     el("span", {}, el("span", { class: "swatch", vars: { "--c": painted.of(tag) } }), word(tag)),
   );
-  return el("p", { class: "tree-legend dim" }, shown, tags);
+  return el("p", { class: "tree-legend dim" }, items, tags);
 }
 
 function tableOf(run, members) {
   const titles = ["Member", "Policy", "Step", "Parent", "Tag", "State"];
-  const rows = members.slice(-TABLE).map((one) => {
-    const how = one.parent && !one.recorded ? el("span", { class: "dim" }, " (by step)") : null;
+  const rows = members.slice(-TABLE).map((member) => {
+    const isGuess = member.parent && !member.recorded;
+    const note = isGuess ? el("span", { class: "dim" }, " (by step)") : null;
     return el(
       "tr",
       {},
-      el("th", { scope: "row" }, el("a", { href: playsOf(run, one) }, word(one.name))),
-      el("td", {}, word(one.policy)),
-      el("td", { class: "number" }, number(one.step)),
-      el("td", {}, one.parent ? word(one.parent) : "–", how),
-      el("td", {}, word(one.tag ?? "–")),
-      el("td", {}, STATES[one.state]),
+      el("th", { scope: "row" }, el("a", { href: playsOf(run, member) }, word(member.name))),
+      el("td", {}, word(member.policy)),
+      el("td", { class: "number" }, number(member.step)),
+      el("td", {}, member.parent ? word(member.parent) : "–", note),
+      el("td", {}, word(member.tag ?? "–")),
+      el("td", {}, STATES[member.state]),
     );
   });
-  const said = `The ${rows.length < members.length ? "newest" : "same"} as a table`;
-  return el("details", {}, el("summary", {}, said), grid(titles, rows));
+  const title = `The ${rows.length < members.length ? "newest" : "same"} as a table`;
+  return el("details", {}, el("summary", {}, title), grid(titles, rows));
 }
 
 /** The tree of one run; arrow keys go through its members. */
 export class Tree {
   constructor() {
     this.node = el("section", { class: "tree" });
-    this.said = el("p", { role: "status", class: "dim tree-said" });
+    this.description = el("p", { role: "status", class: "dim tree-said" });
     this.links = new Map();
     this.members = [];
     this.at = null;
@@ -125,33 +127,34 @@ export class Tree {
 
   /** Draw the answer of /family. */
   show({ run, members, notes }) {
-    const within = this.node.contains(document.activeElement);
+    const hasFocus = this.node.contains(document.activeElement);
     this.members = members;
     const painted = colours(members);
     const snapshots = members.filter(({ state }) => !["start", "now"].includes(state));
-    const none = missing("snapshots", "none are taken; league.every says how often");
+    const noSnapshots = missing("snapshots", "none are taken; league.every says how often");
     this.node.replaceChildren(
       el("h2", {}, "Family tree"),
       ...notes.map((note) => el("p", { class: "note" }, word(note))),
-      snapshots.length ? "" : none,
+      snapshots.length ? "" : noSnapshots,
       el("div", { class: "scroll" }, this.draw(run, members, painted)),
-      this.said,
+      this.description,
       legend(members, painted),
       tableOf(run, members),
     );
-    const kept = members.find(({ name }) => name === this.at);
-    this.choose(kept ?? members.findLast(({ state }) => state === "now") ?? members[0], within);
+    const current = members.find(({ name }) => name === this.at);
+    const newest = members.findLast(({ state }) => state === "now") ?? members[0];
+    this.choose(current ?? newest, hasFocus);
   }
 
   draw(run, members, painted) {
-    const policies = [...new Set(members.map((one) => one.policy))];
+    const policies = [...new Set(members.map((member) => member.policy))];
     const bottom = TOP + policies.length * LANE;
-    const last = Math.max(1, ...members.map((one) => one.step));
+    const last = Math.max(1, ...members.map((member) => member.step));
     const atX = (step) => LEFT + (step / last) * (WIDTH - LEFT - RIGHT);
     const atY = (policy) => TOP + (policies.indexOf(policy) + 0.5) * LANE;
-    const aside = ({ state }) => (state === "now" ? BESIDE : 0);
-    const at = (one) => [atX(one.step) + aside(one), atY(one.policy)];
-    const place = new Map(members.map((one) => [one.name, at(one)]));
+    const shift = ({ state }) => (state === "now" ? BESIDE : 0);
+    const at = (member) => [atX(member.step) + shift(member), atY(member.policy)];
+    const place = new Map(members.map((member) => [member.name, at(member)]));
     const root = svg("svg", {
       viewBox: `0 0 ${WIDTH} ${bottom + 34}`,
       width: WIDTH,
@@ -163,25 +166,26 @@ export class Tree {
     root.append(svg("text", { x: WIDTH - RIGHT, y: bottom + 30, "text-anchor": "end" }, "step"));
     for (const name of policies)
       root.append(svg("text", { x: 4, y: atY(name) + 4 }, plain(name, 14)));
-    members.forEach((one, index) => {
-      if (!place.has(one.parent)) return;
-      const next = members[index - 1]?.name === one.parent;
-      const d = edge(place.get(one.parent), place.get(one.name), next);
-      const kind = one.recorded ? "recorded" : "by-step";
-      root.append(svg("path", { d, class: `edge ${kind} ${one.state}` }));
+    members.forEach((member, index) => {
+      if (!place.has(member.parent)) return;
+      const next = members[index - 1]?.name === member.parent;
+      const d = edge(place.get(member.parent), place.get(member.name), next);
+      const kind = member.recorded ? "recorded" : "by-step";
+      root.append(svg("path", { d, class: `edge ${kind} ${member.state}` }));
     });
-    this.links = new Map(members.map((one) => [one.name, this.link(run, one, place, painted)]));
+    const link = (member) => [member.name, this.link(run, member, place, painted)];
+    this.links = new Map(members.map(link));
     root.append(...this.links.values());
     return root;
   }
 
   link(run, member, place, painted) {
     const [x, y] = place.get(member.name);
-    const said = sentence(member);
+    const description = sentence(member);
     const link = svg(
       "a",
-      { href: playsOf(run, member), "aria-label": said, tabindex: -1 },
-      svg("title", {}, said),
+      { href: playsOf(run, member), "aria-label": description, tabindex: -1 },
+      svg("title", {}, description),
       shape(member, x, y, painted.of(member.tag)),
     );
     const tell = () => this.tell(member);
@@ -191,7 +195,7 @@ export class Tree {
   }
 
   tell(member) {
-    this.said.replaceChildren(word(sentence(member)));
+    this.description.replaceChildren(word(sentence(member)));
   }
 
   choose(member, focus = false) {

@@ -1,4 +1,4 @@
-/** The finder: plays by what happened in them. */
+/** The finder, which lists episodes by what happened in them. */
 
 import { button, el, empty, plain, word } from "./dom.js";
 import { count, number, signed } from "./format.js";
@@ -8,8 +8,8 @@ import { noRuns } from "./run_choice.js";
 
 const PAGE = 50;
 
-/** The rows found last: J and K on the screen of a play go through this list. */
-export const found = { rows: [] };
+/** The rows of the last list; J and K on the screen of an episode go through this list. */
+export const lastResults = { rows: [] };
 
 // parameter, label, and for a list of choices where they come from
 const FIELDS = [
@@ -48,18 +48,19 @@ const PRESETS = [
 
 /** Return the parameters of the query that are the finder's: those that begin with "f.". */
 function filters(now) {
-  const own = Object.entries(now).filter(([key]) => key.startsWith("f."));
-  return Object.fromEntries(own.map(([key, value]) => [key.slice(2), value]));
+  const entries = Object.entries(now).filter(([key]) => key.startsWith("f."));
+  return Object.fromEntries(entries.map(([key, value]) => [key.slice(2), value]));
 }
 
 function withFilters(now, values) {
-  const kept = Object.entries(now).filter(([key]) => !key.startsWith("f."));
-  const own = Object.entries(values).map(([key, value]) => [`f.${key}`, value]);
-  return { ...Object.fromEntries([...kept, ...own]), view: "replay" };
+  const otherEntries = Object.entries(now).filter(([key]) => !key.startsWith("f."));
+  const newEntries = Object.entries(values).map(([key, value]) => [`f.${key}`, value]);
+  return { ...Object.fromEntries([...otherEntries, ...newEntries]), view: "replay" };
 }
 
 function choices(kind, facets, name) {
-  if (Array.isArray(kind)) return kind.map((one) => (Array.isArray(one) ? one : [one, one]));
+  const pairOf = (option) => (Array.isArray(option) ? option : [option, option]);
+  if (Array.isArray(kind)) return kind.map(pairOf);
   return (facets?.[name] ?? []).map(([value, times]) => [
     String(value),
     `${value} (${number(times)})`,
@@ -70,9 +71,9 @@ function field([name, label, kind, title], values, facets, set) {
   const value = values[name] ?? "";
   if (kind === "facet" || Array.isArray(kind)) {
     const all = choices(kind, facets, name);
-    if (value && !all.some(([one]) => one === value)) all.push([value, value]);
-    const options = [["", "any"], ...all].map(([one, text]) =>
-      el("option", { value: one, selected: one === value }, plain(text, 40)),
+    if (value && !all.some(([option]) => option === value)) all.push([value, value]);
+    const options = [["", "any"], ...all].map(([option, text]) =>
+      el("option", { value: option, selected: option === value }, plain(text, 40)),
     );
     return el(
       "label",
@@ -102,20 +103,20 @@ function pages(answer, set) {
     disabled: offset === 0,
   });
   const next = button("next →", () => set({ offset: upTo }, true), { disabled: upTo >= total });
-  const said = total
+  const text = total
     ? `${number(offset + 1)}–${number(upTo)} of ${count(total, "episode")}`
     : "no episode";
   return el(
     "div",
     { class: "tools" },
     back,
-    el("span", { role: "status", class: "found-count" }, said),
+    el("span", { role: "status", class: "found-count" }, text),
     next,
   );
 }
 
 function remarks(answer) {
-  const { indexed, searched, left_out: left } = answer;
+  const { indexed, searched, left_out: skipped } = answer;
   const lines = [];
   if (indexed && indexed.parts < indexed.of)
     lines.push(`indexed ${indexed.parts} of ${indexed.of} files so far; more episodes follow`);
@@ -123,8 +124,8 @@ function remarks(answer) {
     lines.push(
       `the search ran out of time after ${searched.parts} of ${searched.of} files, newest first`,
     );
-  for (const { part, why } of (left ?? []).slice(0, 5)) lines.push(`left out: ${part}: ${why}`);
-  if (left?.length > 5) lines.push(`and ${left.length - 5} more files were left out`);
+  for (const { part, why } of (skipped ?? []).slice(0, 5)) lines.push(`left out: ${part}: ${why}`);
+  if (skipped?.length > 5) lines.push(`and ${skipped.length - 5} more files were left out`);
   return lines.map((line) => el("p", { class: "note warn" }, word(line)));
 }
 
@@ -140,20 +141,21 @@ function runChoice(runs, now) {
 }
 
 function presets(now) {
-  const here = address(withFilters(now, filters(now)));
+  const current = address(withFilters(now, filters(now)));
   const links = PRESETS.map(([label, preset]) => {
     const href = address(withFilters(now, preset));
-    return el("a", { href, class: "pick", "aria-current": href === here ? "true" : null }, label);
+    const isCurrent = href === current ? "true" : null;
+    return el("a", { href, class: "pick", "aria-current": isCurrent }, label);
   });
   return el("div", { class: "presets" }, links);
 }
 
-/** Change filters; the list begins at its first page again, unless the page is what changes. */
+/** Change filters, and go to the first page unless `keepOffset` is true. */
 function set(values, keepOffset = false) {
   const now = state();
-  const own = { ...filters(now), ...values };
-  if (!keepOffset) delete own.offset;
-  go(withFilters(now, own));
+  const newFilters = { ...filters(now), ...values };
+  if (!keepOffset) delete newFilters.offset;
+  go(withFilters(now, newFilters));
 }
 
 function linkOf(now, row) {
@@ -166,8 +168,8 @@ class Finder {
   constructor(root, { get, setKeys }) {
     this.get = get;
     this.runs = null;
-    const named = "words in prompts and replies";
-    const words = { placeholder: `${named} …`, "aria-label": named, class: "wide" };
+    const label = "words in prompts and replies";
+    const words = { placeholder: `${label} …`, "aria-label": label, class: "wide" };
     this.text = el("input", { type: "search", ...words });
     this.text.addEventListener("change", () => set({ text: this.text.value.trim() }));
     this.first = el("div", { class: "tools" });
@@ -185,23 +187,23 @@ class Finder {
 
   async show(now) {
     this.runs ??= (await this.get("/api/runs")).runs;
-    const asked = { order: "desc", ...filters(now), run: now.run, limit: PAGE };
+    const params = { order: "desc", ...filters(now), run: now.run, limit: PAGE };
     let answer;
     try {
-      answer = await this.get("/api/episodes", asked);
+      answer = await this.get("/api/episodes", params);
     } catch (error) {
       if (error.status !== 400) throw error;
       this.paintForm(now, {});
-      const said = el("p", { class: "note bad", role: "alert" }, word(error.message));
-      this.body.replaceChildren(said);
+      const message = el("p", { class: "note bad", role: "alert" }, word(error.message));
+      this.body.replaceChildren(message);
       return;
     }
-    found.rows = answer.rows;
+    lastResults.rows = answer.rows;
     this.paintForm(now, answer);
     this.paint(now, answer);
   }
 
-  /** A list that is live shows new plays on its first page alone. */
+  /** Show new episodes, only on the first page of the list. */
   async changed() {
     if (filters(state()).offset) return;
     this.runs = null;
@@ -212,9 +214,9 @@ class Finder {
     const values = filters(now);
     const { activeElement: active } = document;
     if (this.form.contains(active) && active.tagName === "SELECT" && answer.facets) {
-      if (this.shown === address(now)) return; // a list that is open would close
+      if (this.formAddress === address(now)) return; // a list that is open would close
     }
-    this.shown = address(now);
+    this.formAddress = address(now);
     if (active !== this.text) {
       this.text.value = values.text ?? "";
       this.first.replaceChildren(runChoice(this.runs, now), this.text, presets(now));

@@ -1,9 +1,9 @@
-/** The table of plays that were found. */
+/** The table of the finder's episodes. */
 
 import { button, el, word } from "./dom.js";
 import { number, signed } from "./format.js";
 
-/** What the columns mean whose names do not say it. */
+/** Meanings of columns whose names do not explain themselves. */
 export const MEANINGS = {
   advantage: "the largest advantage of a turn, of either sign: how much training changes a reply",
   regret: "largest loss of a turn by the oracle: best value minus the value played; 0 is best",
@@ -31,18 +31,18 @@ const EMPTY = ["advantage", "regret", "logprob"]; // not recorded in every run
 
 /** Return the columns that have a value in a row. */
 export function columnsOf(rows) {
-  const known = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined);
-  return COLUMNS.filter(([name]) => !EMPTY.includes(name) || known(name));
+  const hasValue = (name) => rows.some((row) => row[name] !== null && row[name] !== undefined);
+  return COLUMNS.filter(([name]) => !EMPTY.includes(name) || hasValue(name));
 }
 
 /** Return the cells of an episode. */
 export function cells(row, columns, runs, link) {
-  const has = (wanted) => columns.some(([name]) => name === wanted);
+  const has = (column) => columns.some(([name]) => name === column);
   const seats = row.roles.map((role, seat) =>
     el("div", {}, word(role), el("span", { class: "dim" }, ": ", word(row.agents[seat]))),
   );
   const digits = (value, kind = "") => el("td", { class: `number ${kind}` }, number(value, 3));
-  const lost = row.wrong
+  const attributes = row.wrong
     ? { class: "number bad", title: "advantage and oracle disagree" }
     : { class: "number" };
   return [
@@ -67,7 +67,7 @@ export function cells(row, columns, runs, link) {
     digits(row.tokens),
     digits(row.illegal, row.illegal ? "bad" : ""),
     has("advantage") && digits(row.advantage),
-    has("regret") && el("td", lost, row.wrong ? "≠ " : "", number(row.regret, 3)),
+    has("regret") && el("td", attributes, row.wrong ? "≠ " : "", number(row.regret, 3)),
     has("logprob") && digits(row.logprob),
   ].filter(Boolean);
 }
@@ -76,20 +76,20 @@ export function cells(row, columns, runs, link) {
 export function header(values, columns, runs, set) {
   const sorted = values.sort ?? "step";
   const order = values.order ?? "desc";
-  const one = ([name, label]) => {
+  const headCell = ([name, label]) => {
     if (!name || name === "game") return el("th", { scope: "col" }, label);
-    const on = name === sorted;
-    const turn = () => set({ sort: name, order: on && order === "desc" ? "asc" : "" });
-    const aria = on ? (order === "asc" ? "ascending" : "descending") : null;
+    const isSorted = name === sorted;
+    const turn = () => set({ sort: name, order: isSorted && order === "desc" ? "asc" : "" });
+    const aria = isSorted ? (order === "asc" ? "ascending" : "descending") : null;
     return el(
       "th",
       { scope: "col", class: "number", "aria-sort": aria, title: MEANINGS[name] },
-      button([label, on ? (order === "asc" ? " ▲" : " ▼") : ""], turn, { class: "plain" }),
+      button([label, isSorted ? (order === "asc" ? " ▲" : " ▼") : ""], turn, { class: "plain" }),
     );
   };
   return el(
     "thead",
     {},
-    el("tr", {}, runs.length > 1 ? el("th", { scope: "col" }, "run") : null, columns.map(one)),
+    el("tr", {}, runs.length > 1 ? el("th", { scope: "col" }, "run") : null, columns.map(headCell)),
   );
 }

@@ -1,4 +1,4 @@
-/** One table of keys: those of the page and those of the view that is shown. */
+/** The table of keys: keys of the page, and keys of the view that is shown. */
 
 import { button, el } from "./dom.js";
 
@@ -47,31 +47,31 @@ export function help() {
   dialog.showModal();
 }
 
-function typing(target) {
+function isTextField(target) {
   if (target.isContentEditable || target.matches?.("textarea, select")) return true;
   return Boolean(target.matches?.("input:not([type=checkbox]):not([type=radio])"));
 }
 
-function pressed(event) {
+function onKeydown(event) {
   if (document.querySelector("dialog:modal")) {
     if (event.key === "?") help(); // other keys are the dialog's: the browser closes it on Escape
     return;
   }
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) {
-    if (event.key === "Escape" && typing(event.target)) event.target.blur();
+  if (event.ctrlKey || event.metaKey || event.altKey || isTextField(event.target)) {
+    if (event.key === "Escape" && isTextField(event.target)) event.target.blur();
     return;
   }
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const asked = current.prefix ? `${current.prefix} ${name}` : name;
+  const keys = current.prefix ? `${current.prefix} ${name}` : name;
   current.prefix = "";
-  const found = [...current.keys, ...PAGE].find(([key]) => key.split(", ").includes(asked));
-  if (found) {
+  const match = [...current.keys, ...PAGE].find(([key]) => key.split(", ").includes(keys));
+  if (match) {
     event.preventDefault();
-    found[2](name);
+    match[2](name);
   } else if (name === "g") current.prefix = "g";
 }
 
 /** Listen to the keyboard. */
 export function listen() {
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", onKeydown);
 }

@@ -1,4 +1,4 @@
-/** What workers did over the steps: a lane each, or one for all where only totals are recorded. */
+/** Lanes of workers over the steps: one per worker, or one for all if only totals are recorded. */
 
 import { el, grid, svg } from "./dom.js";
 import { number } from "./format.js";
@@ -8,29 +8,29 @@ const HEIGHT = 22;
 const MOST = 240; // bars of a lane; more steps share one
 const HATCH = "lanes-hatch";
 
-/** Return the mean of what is recorded between two places; null for nothing. */
+/** Return the mean of the recorded values between two indices; null without values. */
 function mean(values, from, to) {
-  const known = values.slice(from, to).filter((value) => value !== null && value !== undefined);
-  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+  const recorded = values.slice(from, to).filter((value) => value !== null && value !== undefined);
+  return recorded.length ? recorded.reduce((sum, value) => sum + value, 0) / recorded.length : null;
 }
 
-/** Return shares by bar: playing from below, waiting above it, not there on top. */
+/** Return the shares of each bar: [end of playing, end of waiting]; the rest is absent. */
 function bars(lane, steps) {
   const each = Math.ceil(steps.length / MOST);
-  const found = [];
+  const parts = [];
   for (let from = 0; from < steps.length; from += each) {
     const playing = mean(lane.playing, from, from + each);
     const ready = mean(lane.ready, from, from + each);
-    found.push(playing === null || ready === null ? null : [playing, Math.max(ready, playing)]);
+    parts.push(playing === null || ready === null ? null : [playing, Math.max(ready, playing)]);
   }
-  return { each, found };
+  return { each, parts };
 }
 
-function boxes(found, width, low, high) {
-  return found
-    .map((one, index) => {
-      if (!one) return "";
-      const [from, to] = [low(one), high(one)].map((share) => (1 - share) * HEIGHT);
+function boxes(parts, width, low, high) {
+  return parts
+    .map((part, index) => {
+      if (!part) return "";
+      const [from, to] = [low(part), high(part)].map((share) => (1 - share) * HEIGHT);
       const [x, end] = [index * width, (index + 1) * width];
       if (to >= from) return "";
       return `M${x.toFixed(2)} ${from.toFixed(2)}V${to.toFixed(2)}H${end.toFixed(2)}V${from}Z`;
@@ -47,14 +47,16 @@ function shares(lane) {
 
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
 
-function total(lost) {
-  return lost.reduce((sum, [, times]) => sum + times, 0);
+function total(losses) {
+  return losses.reduce((sum, [, times]) => sum + times, 0);
 }
 
 function strip(lane, steps, name) {
-  const [playing, waiting, away] = shares(lane).map(percent);
-  const when = lane.lost.slice(-8).map(([step]) => step);
-  const lost = when.length ? `; lost ${total(lane.lost)} times, lately in steps ${when}` : "";
+  const [playing, waiting, absent] = shares(lane).map(percent);
+  const lossSteps = lane.lost.slice(-8).map(([step]) => step);
+  const lossText = lossSteps.length
+    ? `; lost ${total(lane.lost)} times, lately in steps ${lossSteps}`
+    : "";
   const root = svg("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     width: WIDTH,
@@ -62,21 +64,21 @@ function strip(lane, steps, name) {
     class: "lane",
     role: "img",
     preserveAspectRatio: "none",
-    "aria-label": `${name}: plays ${playing}, waits ${waiting}, absent ${away}${lost}`,
+    "aria-label": `${name}: plays ${playing}, waits ${waiting}, absent ${absent}${lossText}`,
   });
-  const { each, found } = bars(lane, steps);
-  const width = WIDTH / Math.max(found.length, 1);
-  const drawn = [
-    ["plays", (one) => [0, one[0]]],
-    ["waits", (one) => [one[0], one[1]]],
-    ["away", (one) => [one[1], 1]],
+  const { each, parts } = bars(lane, steps);
+  const width = WIDTH / Math.max(parts.length, 1);
+  const layers = [
+    ["plays", (part) => [0, part[0]]],
+    ["waits", (part) => [part[0], part[1]]],
+    ["away", (part) => [part[1], 1]],
   ];
-  for (const [kind, ends] of drawn) {
+  for (const [kind, ends] of layers) {
     const d = boxes(
-      found,
+      parts,
       width,
-      (one) => ends(one)[0],
-      (one) => ends(one)[1],
+      (part) => ends(part)[0],
+      (part) => ends(part)[1],
     );
     const fill = kind === "waits" ? `url(#${HATCH})` : null;
     root.append(svg("path", { d, class: kind, fill }));
@@ -92,18 +94,18 @@ function strip(lane, steps, name) {
 
 function row(lane, steps, name) {
   const digits = (text, kind = "") => el("td", { class: `number ${kind}` }, text);
-  const lost = total(lane.lost);
+  const numLost = total(lane.lost);
   return el(
     "tr",
     {},
     el("th", { scope: "row" }, name),
     el("td", { class: "lane-cell" }, strip(lane, steps, name)),
     shares(lane).map((share) => digits(percent(share))),
-    digits(number(lost), lost ? "bad" : ""),
+    digits(number(numLost), numLost ? "bad" : ""),
   );
 }
 
-/** Return what holds the hatching that lanes are filled with. */
+/** Return the element that defines the hatching of lanes. */
 function hatching() {
   const line = svg("path", { d: "M0 6L6 0", class: "hatch-line" });
   const box = { id: HATCH, width: 6, height: 6, patternUnits: "userSpaceOnUse" };
@@ -113,24 +115,24 @@ function hatching() {
 }
 
 function key() {
-  const one = (kind, text) => {
+  const item = (kind, text) => {
     const box = { viewBox: "0 0 16 12", width: 16, height: 12, "aria-hidden": "true" };
     const fill = kind === "waits" ? `url(#${HATCH})` : null;
     const d = kind === "death" ? "M4 2l8 8M12 2l-8 8" : "M0 0H16V12H0Z";
     return el("span", {}, svg("svg", box, svg("path", { d, class: kind, fill })), ` ${text}`);
   };
   const all = [
-    one("plays", "plays"),
-    one("waits", "waits"),
-    one("away", "absent: starting or lost"),
-    one("death", "lost in this step"),
+    item("plays", "plays"),
+    item("waits", "waits"),
+    item("away", "absent: starting or lost"),
+    item("death", "lost in this step"),
   ];
   return el("p", { class: "lane-key dim" }, all);
 }
 
 function remark({ lanes, wanted, step }) {
-  const many = Math.ceil(step.length / MOST);
-  const each = many > 1 ? `, ${many} steps to a bar` : "";
+  const stepsPerBar = Math.ceil(step.length / MOST);
+  const each = stepsPerBar > 1 ? `, ${stepsPerBar} steps to a bar` : "";
   const from = `Steps ${step[0]} to ${step.at(-1)}${each}. A bar is the share of a step's time.`;
   if (!lanes.length)
     return `${from} Of each worker by itself nothing is recorded: one lane is of all ${wanted}.`;

@@ -1,4 +1,4 @@
-/** The league of a run: ratings with intervals, who beats whom, exploitability over time. */
+/** The league of a run: ratings with intervals, results of pairs, exploitability over time. */
 
 import { draw, paint } from "./charts.js";
 import { el, empty, grid, missing, plain, svg, word } from "./dom.js";
@@ -33,51 +33,51 @@ function dot({ win_rate: rate, low, high }) {
   return root;
 }
 
-/** Return how many plays more would make an interval narrow, in words; "" where that is unknown. */
-function playsMore(one, half) {
-  if (one.plays_more === null || one.plays_more === undefined) return "";
-  if (one.plays_more === 0) return `within ±${half}`;
-  return `about ${count(one.plays_more, "more episode")} for ±${half}`;
+/** Return how many more episodes a narrow interval needs, in words; "" if unknown. */
+function playsMore(result, half) {
+  if (result.plays_more === null || result.plays_more === undefined) return "";
+  if (result.plays_more === 0) return `within ±${half}`;
+  return `about ${count(result.plays_more, "more episode")} for ±${half}`;
 }
 
 /** Return a cell of the payoffs in a sentence. */
-function told(one, { half, fades }) {
-  const met = `${plain(one.player)} against ${plain(one.opponent)}`;
-  const plays = one.exact ? ", exact" : ` in ${count(one.games, "episode")}`;
-  const mean = `mean return ${signed(one.mean_return)}${plays}`;
-  if (one.win_rate === null) return `${met}: ${mean}; nothing was decided.`;
-  const rate = `win rate ${probability(one.win_rate)}`;
-  if (one.exact) return `${met}: ${mean}; ${rate}.`;
-  const ends = `95 % interval ${probability(one.low)} to ${probability(one.high)}`;
+function cellText(result, { half, fades }) {
+  const pair = `${plain(result.player)} against ${plain(result.opponent)}`;
+  const plays = result.exact ? ", exact" : ` in ${count(result.games, "episode")}`;
+  const mean = `mean return ${signed(result.mean_return)}${plays}`;
+  if (result.win_rate === null) return `${pair}: ${mean}; nothing was decided.`;
+  const rate = `win rate ${probability(result.win_rate)}`;
+  if (result.exact) return `${pair}: ${mean}; ${rate}.`;
+  const ends = `95 % interval ${probability(result.low)} to ${probability(result.high)}`;
   const more = fades
     ? "older episodes count less (league.payoff_decay), so more episodes hardly narrow it"
-    : playsMore(one, half);
-  return `${met}: ${mean}; ${rate}, ${ends}, ${more}.`;
+    : playsMore(result, half);
+  return `${pair}: ${mean}; ${rate}, ${ends}, ${more}.`;
 }
 
-function standingRow(run, one, half) {
-  const sure = one.exact || one.low > 0.5 || one.high < 0.5;
-  const games = address({
+function standingRow(run, result, half) {
+  const isClear = result.exact || result.low > 0.5 || result.high < 0.5;
+  const href = address({
     view: "replay",
     run,
-    "f.player": one.opponent,
-    "f.game": one.environment,
+    "f.player": result.opponent,
+    "f.game": result.environment,
   });
   return el(
     "tr",
     {},
-    el("th", { scope: "row" }, word(one.player)),
-    el("td", {}, el("a", { href: games }, word(one.opponent))),
-    el("td", { class: "number" }, one.exact ? "exact" : number(one.games)),
-    el("td", { class: "number" }, signed(one.mean_return)),
-    el("td", { class: "number" }, probability(one.win_rate)),
-    el("td", {}, dot(one)),
+    el("th", { scope: "row" }, word(result.player)),
+    el("td", {}, el("a", { href }, word(result.opponent))),
+    el("td", { class: "number" }, result.exact ? "exact" : number(result.games)),
+    el("td", { class: "number" }, signed(result.mean_return)),
+    el("td", { class: "number" }, probability(result.win_rate)),
+    el("td", {}, dot(result)),
     el(
       "td",
       { class: "dim remark" },
       [
-        one.win_rate === null ? "nothing was decided" : sure ? "" : "no difference shown",
-        one.plays_more ? playsMore(one, half) : "",
+        result.win_rate === null ? "nothing was decided" : isClear ? "" : "no difference shown",
+        result.plays_more ? playsMore(result, half) : "",
       ]
         .filter(Boolean)
         .join("; "),
@@ -87,7 +87,7 @@ function standingRow(run, one, half) {
 
 function standings(run, environment, rows, league) {
   const numbers = ["Episodes", "Mean return", "Win rate", "95 % interval, line at one half"];
-  const cells = rows.map((one) => standingRow(run, one, league.half));
+  const cells = rows.map((result) => standingRow(run, result, league.half));
   const table = grid(["Player", "Against", ...numbers, "Remark"], cells);
   const heat = payoffs(run, environment, rows, league);
   return el("section", {}, el("h2", {}, word(environment)), table, heat);
@@ -95,21 +95,22 @@ function standings(run, environment, rows, league) {
 
 /** Return the mean returns as a heat map, where there are several players and opponents. */
 function payoffs(run, environment, rows, league) {
-  const players = [...new Set(rows.map((one) => one.player))];
-  const met = new Set(rows.map((one) => one.opponent));
-  const opponents = [...new Set([...players, ...met])].filter((name) => met.has(name));
+  const players = [...new Set(rows.map((result) => result.player))];
+  const opponentSet = new Set(rows.map((result) => result.opponent));
+  const names = [...new Set([...players, ...opponentSet])];
+  const opponents = names.filter((name) => opponentSet.has(name));
   if (players.length < 2) return null;
-  const said = el("p", { role: "status", class: "dim cell-said" });
-  const scale = Math.max(...rows.map((one) => Math.abs(one.mean_return ?? 0)));
+  const description = el("p", { role: "status", class: "dim cell-said" });
+  const scale = Math.max(...rows.map((result) => Math.abs(result.mean_return ?? 0)));
   const cell = (player, opponent) => {
-    const one = rows.find((row) => row.player === player && row.opponent === opponent);
-    if (!one) return el("td", { class: "number dim" }, "–");
+    const result = rows.find((row) => row.player === player && row.opponent === opponent);
+    if (!result) return el("td", { class: "number dim" }, "–");
     const href = address({ view: "replay", run, "f.player": opponent, "f.game": environment });
-    const sentence = told(one, league);
-    const tell = () => said.replaceChildren(word(sentence));
+    const sentence = cellText(result, league);
+    const tell = () => description.replaceChildren(word(sentence));
     const on = { focus: tell, pointerenter: tell };
-    const link = el("a", { href, title: sentence, on }, signed(one.mean_return));
-    return el("td", { class: `number ${diverging(one.mean_return, scale)}` }, link);
+    const link = el("a", { href, title: sentence, on }, signed(result.mean_return));
+    return el("td", { class: `number ${diverging(result.mean_return, scale)}` }, link);
   };
   const titles = ["Player", ...opponents.map((name) => el("th", { scope: "col" }, word(name)))];
   const body = players.map((player) =>
@@ -121,7 +122,7 @@ function payoffs(run, environment, rows, league) {
     ),
   );
   const title = "Mean return of each row's player against each column's";
-  return el("div", {}, el("h3", {}, title), grid(titles, body, { class: "heat" }), said);
+  return el("div", {}, el("h3", {}, title), grid(titles, body, { class: "heat" }), description);
 }
 
 /** Open the view. */
@@ -129,40 +130,42 @@ export function open(root, { get, setKeys }) {
   const choice = runChoice(get);
   const body = el("div", {});
   const curves = el("div", { class: "charts" });
-  const said = el("p", { class: "dim answer-said" });
-  const held = { shown: [], run: null };
+  const answerNote = el("p", { class: "dim answer-said" });
+  const view = { handles: [], run: null };
   const tree = new Tree();
   const meta = el("section", { class: "meta-strategy" });
-  root.replaceChildren(el("h1", {}, "League"), choice.node, body, meta, tree.node, said, curves);
+  const parts = [body, meta, tree.node, answerNote, curves];
+  root.replaceChildren(el("h1", {}, "League"), choice.node, ...parts);
   setKeys(tree.keys());
 
-  /** Show the weights of members; the page goes on where there are none. */
+  /** Show the weights of members, or why there are none. */
   async function weigh(run, now) {
     const values = { solver: now.solver, environment: now.of };
     const answer = await get(`/api/runs/${run}/meta`, values).catch((error) => error);
-    const at = [...meta.querySelectorAll("select")].indexOf(document.activeElement);
+    const focusIndex = [...meta.querySelectorAll("select")].indexOf(document.activeElement);
     if (answer instanceof Error) meta.replaceChildren(missing("meta-strategy", answer.message));
     else meta.replaceChildren(...metaStrategy(answer, now));
-    if (at >= 0) meta.querySelectorAll("select")[at]?.focus({ preventScroll: true });
+    const select = meta.querySelectorAll("select")[focusIndex];
+    if (focusIndex >= 0) select?.focus({ preventScroll: true });
   }
 
   async function exploitability(run, { exploitability: names = [], answer }) {
-    held.shown.forEach((handle) => handle.close());
-    held.shown = [];
+    view.handles.forEach((handle) => handle.close());
+    view.handles = [];
     curves.replaceChildren();
-    said.replaceChildren();
+    answerNote.replaceChildren();
     if (!names.length) return;
-    said.replaceChildren("Exploitability over time is that of ", word(answer), ".");
+    answerNote.replaceChildren("Exploitability over time is that of ", word(answer), ".");
     const { series, events } = await get(`/api/runs/${run}/series`, { names: names.join(",") });
     const labels = { xLabel: "step", yLabel: "nash_conv", fromZero: true };
-    for (const name of names.filter((one) => series[one])) {
+    for (const name of names.filter((result) => series[result])) {
       const box = el("div", { class: "chart" });
       curves.append(el("section", { class: "card" }, el("h2", {}, word(name)), box));
       const line = { name, x: series[name].x, y: series[name].y, ...paint(0) };
       const marks = events
         .filter((event) => event.metric === name)
         .map(({ x, message }) => ({ x, text: message, level: "warn" }));
-      held.shown.push(draw(box, { ...labels, title: name, series: [line], events: marks }));
+      view.handles.push(draw(box, { ...labels, title: name, series: [line], events: marks }));
     }
   }
 
@@ -172,7 +175,7 @@ export function open(root, { get, setKeys }) {
       body.replaceChildren(noRuns());
       return;
     }
-    held.run = run;
+    view.run = run;
     const league = await get(`/api/runs/${run}/league`);
     if (league.none) {
       for (const node of [body, meta, tree.node]) node.replaceChildren();
@@ -180,12 +183,12 @@ export function open(root, { get, setKeys }) {
       await exploitability(run, {});
       return;
     }
-    const environments = [...new Set(league.standings.map((one) => one.environment))];
+    const environments = [...new Set(league.standings.map((result) => result.environment))];
     const tables = environments.map((name) =>
       standings(
         run,
         name,
-        league.standings.filter((one) => one.environment === name),
+        league.standings.filter((result) => result.environment === name),
         league,
       ),
     );
@@ -204,16 +207,16 @@ export function open(root, { get, setKeys }) {
       ...notes,
       ...(tables.length ? tables : [none]),
     );
-    const weighed = weigh(run, now);
+    const weighing = weigh(run, now);
     tree.show(await get(`/api/runs/${run}/family`));
     await exploitability(run, league);
-    await weighed;
+    await weighing;
   }
 
   return {
     show,
-    changed: ({ runs }) => (runs?.includes(held.run) ? show(state()) : null),
+    changed: ({ runs }) => (runs?.includes(view.run) ? show(state()) : null),
     themed: () => show(state()),
-    close: () => held.shown.forEach((handle) => handle.close()),
+    close: () => view.handles.forEach((handle) => handle.close()),
   };
 }

@@ -1,48 +1,48 @@
-/** One poll a second, none while the page is hidden. */
+/** Polls the server once a second, and not while the page is hidden. */
 
 import { get } from "./api.js";
 
 const EVERY = 1000; // milliseconds
-const known = { version: null, timer: null, failures: 0 };
+const polling = { version: null, timer: null, failures: 0 };
 
-/** Note the version of an answer: the oldest one held is what polls start from. */
+/** Note the version of an answer; polls start from the oldest version. */
 export function noteVersion(version) {
   if (typeof version !== "number") return;
-  if (known.version === null || version < known.version) known.version = version;
+  if (polling.version === null || version < polling.version) polling.version = version;
 }
 
 /**
- * Poll for ever.
+ * Poll until the page is closed.
  * @param {function} changed takes the answer of /api/changes
- * @param {function} said takes a sentence for the status line; "" where all is well
+ * @param {function} tell takes a sentence for the status line; "" where all is well
  */
-export function watch(changed, said) {
-  const later = () => {
-    clearTimeout(known.timer);
-    known.timer = setTimeout(poll, EVERY * Math.min(10, 1 + known.failures));
+export function watch(changed, tell) {
+  const pollLater = () => {
+    clearTimeout(polling.timer);
+    polling.timer = setTimeout(poll, EVERY * Math.min(10, 1 + polling.failures));
   };
   async function poll() {
     if (document.hidden) return;
-    if (known.version === null) {
-      later();
+    if (polling.version === null) {
+      pollLater();
       return;
     }
     try {
-      const answer = await get("/api/changes", { since: known.version });
-      if (known.failures) said("");
-      known.failures = 0;
+      const answer = await get("/api/changes", { since: polling.version });
+      if (polling.failures) tell("");
+      polling.failures = 0;
       if (answer) {
-        known.version = answer.version;
+        polling.version = answer.version;
         await changed(answer);
       }
     } catch (error) {
-      known.failures += 1;
-      said(error.message);
+      polling.failures += 1;
+      tell(error.message);
     }
-    later();
+    pollLater();
   }
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) poll();
   });
-  later();
+  pollLater();
 }

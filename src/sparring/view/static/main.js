@@ -1,4 +1,4 @@
-/** The page: which view is shown, its theme, its keys, and what is new. */
+/** The page: its current view, theme, keys and updates. */
 
 import { forgetAhead, takeAhead } from "./ahead.js";
 import { get, Refusal, takeToken } from "./api.js";
@@ -15,45 +15,45 @@ const VIEWS = {
   workers: { title: "Workers", load: () => import("./workers.js") },
   play: { title: "Play", load: () => import("./play.js") },
 };
-const page = { name: null, view: null, asked: 0, loads: 0 };
+const page = { name: null, view: null, requests: 0, loads: 0 };
 const root = document.querySelector("#view");
 
 /** Count what was drawn: tests and benchmarks wait for this number. */
-function drawn() {
+function countDrawing() {
   page.loads += 1;
   document.documentElement.dataset.loaded = String(page.loads);
 }
 
 function sayFailure(error) {
   if (!(error instanceof Refusal)) console.error(error);
-  const again = button("Try again", () => show(true));
+  const retryButton = button("Try again", () => show(true));
   root.replaceChildren(
-    el("div", { class: "failure", role: "alert" }, el("p", {}, error.message), again),
+    el("div", { class: "failure", role: "alert" }, el("p", {}, error.message), retryButton),
   );
 }
 
 function navigation(now) {
-  const kept = { run: now.run, runs: now.runs };
+  const runParams = { run: now.run, runs: now.runs };
   const links = Object.entries(VIEWS).map(([name, { title }]) => {
     const current = name === page.name ? "page" : null;
     return el(
       "a",
-      { href: address({ view: name, ...kept }), "data-view": name, "aria-current": current },
+      { href: address({ view: name, ...runParams }), "data-view": name, "aria-current": current },
       title,
     );
   });
   document.querySelector("nav").replaceChildren(...links);
 }
 
-function named({ view }) {
+function viewOf({ view }) {
   return Object.hasOwn(VIEWS, view ?? "") ? view : "runs";
 }
 
 async function show(anew = false) {
   const now = state();
-  const name = named(now);
-  page.asked += 1;
-  const asked = page.asked;
+  const name = viewOf(now);
+  page.requests += 1;
+  const request = page.requests;
   try {
     if (name !== page.name || anew || !page.view) {
       page.view?.close?.();
@@ -61,26 +61,26 @@ async function show(anew = false) {
       page.name = name;
       navigation(now);
       const module = await VIEWS[name].load();
-      if (asked !== page.asked) return;
+      if (request !== page.requests) return;
       root.replaceChildren();
-      page.view = module.open(root, { get: fetched, setKeys, status });
+      page.view = module.open(root, { get: fetchForView, setKeys, status });
       document.title = `${VIEWS[name].title} · Sparring`;
     }
     navigation(now);
     await page.view.show(now);
     forgetAhead();
-    if (asked === page.asked) drawn();
+    if (request === page.requests) countDrawing();
   } catch (error) {
-    if (asked !== page.asked) return;
+    if (request !== page.requests) return;
     page.view?.close?.();
     page.view = null;
     sayFailure(error);
-    drawn();
+    countDrawing();
   }
 }
 
-/** Get data for a view; the poll starts from the version that it was read at. */
-async function fetched(path, values, signal) {
+/** Get data for a view; polls start from the version of the data. */
+async function fetchForView(path, values, signal) {
   const answer = await (takeAhead(path, values) ?? get(path, values, signal));
   noteVersion(answer?.version);
   return answer;
@@ -94,7 +94,7 @@ async function changed(answer) {
   const { indexing } = answer;
   status(indexing ? `indexed ${indexing.parts} of ${indexing.of} parts` : "");
   await page.view?.changed?.(answer);
-  drawn();
+  countDrawing();
 }
 
 function switchTheme() {

@@ -1,4 +1,4 @@
-/** What members earn against each other: a table with one stop of the Tab key, and arrow keys. */
+/** The members' payoffs against each other: a table with one Tab stop, and arrow keys. */
 
 import { el, grid, plain } from "./dom.js";
 import { count, number, probability, signed } from "./format.js";
@@ -10,34 +10,35 @@ const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowD
 function sentence({ members, payoffs, counts, exact, rates, apart }, row, column) {
   const names = [row, column].map((at) => plain(members[at].name));
   const places = apart ? [" in the first side", " in the second"] : ["", ""];
-  const [own, other] = names.map((name, at) => `${name}${places[at]}`);
-  if (row === column && !apart) return `${own}: no member plays against itself.`;
-  const known = exact[row][column];
-  if (!counts[row][column] && !known) {
-    return `${own} against ${other}: no episodes; the payoff counts as 0.`;
+  const [first, other] = names.map((name, at) => `${name}${places[at]}`);
+  if (row === column && !apart) return `${first}: no member plays against itself.`;
+  const isExact = exact[row][column];
+  if (!counts[row][column] && !isExact) {
+    return `${first} against ${other}: no episodes; the payoff counts as 0.`;
   }
   const mean = `mean payoff ${signed(payoffs[row][column])}`;
-  const basis = known ? ", exact" : ` in ${count(counts[row][column], "episode")}`;
-  const plays = `${own} against ${other}: ${mean}${basis}`;
+  const basis = isExact ? ", exact" : ` in ${count(counts[row][column], "episode")}`;
+  const plays = `${first} against ${other}: ${mean}${basis}`;
   const rate = rates?.[row][column];
   if (!rate) return `${plays}.`;
-  const [won, low, high] = rate.map(probability);
-  if (known) return `${plays}; win rate ${won}.`;
-  return `${plays}; win rate ${won}, 95 % interval ${low} to ${high}.`;
+  const [winRate, low, high] = rate.map(probability);
+  if (isExact) return `${plays}; win rate ${winRate}.`;
+  return `${plays}; win rate ${winRate}, 95 % interval ${low} to ${high}.`;
 }
 
 function cell(answer, scale, row, column, tell) {
-  const said = sentence(answer, row, column);
-  const played = answer.exact[row][column] ? "exact" : answer.counts[row][column];
-  const own = { title: said, "aria-label": said, tabindex: row || column ? -1 : 0 };
-  const on = { focus: () => tell(said), pointerenter: () => tell(said) };
-  const given = { ...own, on, data: { row, column } };
-  if (row === column && !answer.apart) return el("td", { ...given, class: "number dim" }, "–");
-  if (!played) return el("td", { ...given, class: "number dim unplayed" }, "none");
+  const text = sentence(answer, row, column);
+  const episodes = answer.exact[row][column] ? "exact" : answer.counts[row][column];
+  const attributes = { title: text, "aria-label": text, tabindex: row || column ? -1 : 0 };
+  const on = { focus: () => tell(text), pointerenter: () => tell(text) };
+  const cellAttributes = { ...attributes, on, data: { row, column } };
+  if (row === column && !answer.apart)
+    return el("td", { ...cellAttributes, class: "number dim" }, "–");
+  if (!episodes) return el("td", { ...cellAttributes, class: "number dim unplayed" }, "none");
   const payoff = answer.payoffs[row][column];
-  const basis = played === "exact" ? played : number(played);
+  const basis = episodes === "exact" ? episodes : number(episodes);
   const kind = `number ${diverging(payoff, scale)}`;
-  return el("td", { ...given, class: kind }, signed(payoff), el("small", {}, basis));
+  return el("td", { ...cellAttributes, class: kind }, signed(payoff), el("small", {}, basis));
 }
 
 /** Go to another cell by an arrow key. */
@@ -46,29 +47,29 @@ function walk(event) {
   const { row, column } = event.target.dataset;
   if (!step || row === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
   const [down, right] = [Number(row) + step[0], Number(column) + step[1]];
-  const to = event.currentTarget.querySelector(`[data-row="${down}"][data-column="${right}"]`);
+  const target = event.currentTarget.querySelector(`[data-row="${down}"][data-column="${right}"]`);
   event.stopPropagation(); // the keys of the page have other uses for arrows
   event.preventDefault();
-  if (!to) return;
+  if (!target) return;
   event.target.tabIndex = -1;
-  to.tabIndex = 0;
-  to.focus();
+  target.tabIndex = 0;
+  target.focus();
 }
 
-/** Return the payoffs of the row against the column, with a line for the cell that is looked at. */
+/** Return the payoffs of rows against columns, with a line on the selected cell. */
 export function heat(answer) {
   const { members, payoffs, apart } = answer;
-  const said = el("p", { role: "status", class: "dim cell-said" });
-  const tell = (text) => said.replaceChildren(text);
+  const description = el("p", { role: "status", class: "dim cell-said" });
+  const tell = (text) => description.replaceChildren(text);
   const scale = Math.max(...payoffs.flat().map(Math.abs));
-  const title = (one, at) =>
-    el("th", { scope: "col", class: "number", title: plain(one.name) }, String(at + 1));
+  const title = (member, at) =>
+    el("th", { scope: "col", class: "number", title: plain(member.name) }, String(at + 1));
   const titles = ["row against column", ...members.map(title)];
-  const rows = members.map((one, row) =>
+  const rows = members.map((member, row) =>
     el(
       "tr",
       {},
-      el("th", { scope: "row", title: plain(one.name) }, String(row + 1)),
+      el("th", { scope: "row", title: plain(member.name) }, String(row + 1)),
       members.map((_, column) => cell(answer, scale, row, column, tell)),
     ),
   );
@@ -77,5 +78,5 @@ export function heat(answer) {
   const what = `${who}; below it the number of episodes, or that it is exact.`;
   const attributes = { class: "heat meta-heat", on: { keydown: walk } };
   const scroll = grid(titles, rows, attributes);
-  return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
+  return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, description);
 }

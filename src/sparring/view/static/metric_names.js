@@ -1,4 +1,4 @@
-/** Names of figures: what they mean, which way is good, and the section that they stand in. */
+/** Figures by name: their meaning, their good direction, and their section. */
 
 const SECTIONS = ["Skill", "Replies", "Learning", "Time"];
 // kinds of figures: what stands before the first "/" of a name
@@ -31,13 +31,13 @@ const MEANINGS = [
   [/^return\//, "mean payoff of an episode in this seat, in the environment's units"],
 ];
 
-const learnt = {}; // meanings from the glossary of `sparring explain`, by name
+const glossary = {}; // meanings from the glossary of `sparring explain`, by name
 
 const kindOf = (name) => name.split("/")[0];
 
 /** Learn the meanings that the server gives with the names of a run's figures. */
 export function learn({ meanings = {} }) {
-  Object.assign(learnt, meanings);
+  Object.assign(glossary, meanings);
 }
 
 /** Return "lower" or "higher", the end of a figure that is good; null where neither is. */
@@ -51,9 +51,9 @@ export function better(name) {
 
 /** Return what a figure means and which way is good, for a title; null where neither is known. */
 export function meaning(name) {
-  const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1] ?? learnt[name];
-  const good = better(name);
-  return [words, good && `${good} is better`].filter(Boolean).join("; ") || null;
+  const words = MEANINGS.find(([pattern]) => pattern.test(name))?.[1] ?? glossary[name];
+  const direction = better(name);
+  return [words, direction && `${direction} is better`].filter(Boolean).join("; ") || null;
 }
 
 /** Return whether a chart of a figure begins at 0: the value of best play. */

@@ -1,8 +1,8 @@
-/** Pictures of boards: fetched with the token, shown from memory. */
+/** Pictures of boards, fetched with the token and shown from memory. */
 
 import { get } from "./api.js";
 
-const KEPT = 60; // pictures kept
+const MAX_PICTURES = 60; // pictures in memory
 
 /** Return the run in an address: its number, or that of the plays of people against it. */
 export function runOf({ run, people }) {
@@ -15,13 +15,13 @@ export function addressOf({ run, people, step, episode }) {
 }
 
 /** Return an address at which an <img> finds a picture; nothing in it can run there. */
-function shownFrom(svg) {
+function addressOfSvg(svg) {
   return URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
 }
 
 /** The pictures seen last, as addresses that an <img> can show. */
 export class Pictures {
-  #held = new Map();
+  #cache = new Map();
 
   /**
    * Return the picture of the position before a turn, or null where there is none.
@@ -33,30 +33,32 @@ export class Pictures {
     const theme = document.documentElement.dataset.theme;
     const path = `${addressOf(answer)}/board/${index}`;
     const key = `${path} ${answer.seat} ${theme}`;
-    if (!this.#held.has(key)) {
-      const found = await get(path, { seat: answer.seat, theme }).catch(() => null);
-      this.#keep(key, found && { ...found, address: found.svg && shownFrom(found.svg) });
+    if (!this.#cache.has(key)) {
+      const answerPicture = await get(path, { seat: answer.seat, theme }).catch(() => null);
+      const address = answerPicture?.svg && addressOfSvg(answerPicture.svg);
+      this.#store(key, answerPicture && { ...answerPicture, address });
     }
-    return this.#held.get(key);
+    return this.#cache.get(key);
   }
 
   /** Return the picture before a turn, and the one at the end where the turn is the last. */
   async around(answer, index) {
-    const ends = index === answer.turns.length - 1;
-    return Promise.all([this.at(answer, index), ends ? this.at(answer, index + 1) : null]);
+    const isLast = index === answer.turns.length - 1;
+    return Promise.all([this.at(answer, index), isLast ? this.at(answer, index + 1) : null]);
   }
 
-  #keep(key, picture) {
-    this.#held.set(key, picture);
-    if (this.#held.size <= KEPT) return;
-    const [oldest, gone] = this.#held.entries().next().value;
-    if (gone?.address) URL.revokeObjectURL(gone.address);
-    this.#held.delete(oldest);
+  #store(key, picture) {
+    this.#cache.set(key, picture);
+    if (this.#cache.size <= MAX_PICTURES) return;
+    const [oldest, removed] = this.#cache.entries().next().value;
+    if (removed?.address) URL.revokeObjectURL(removed.address);
+    this.#cache.delete(oldest);
   }
 
-  /** Forget all. */
+  /** Release all pictures. */
   close() {
-    for (const one of this.#held.values()) if (one?.address) URL.revokeObjectURL(one.address);
-    this.#held.clear();
+    for (const picture of this.#cache.values())
+      if (picture?.address) URL.revokeObjectURL(picture.address);
+    this.#cache.clear();
   }
 }

@@ -1,4 +1,4 @@
-/** A person plays: choices, the play as the seat sees it, hints, the end, the next one. */
+/** A person plays: choices, the episode as the seat sees it, hints, the end, the next episode. */
 
 import { cameWithToken, post } from "./api.js";
 import { el, plain } from "./dom.js";
@@ -8,7 +8,7 @@ import { Board, table } from "./play_table.js";
 import { go } from "./router.js";
 
 const ASK_EVERY = 400; // milliseconds between questions while others think
-const CHOSEN = ["run", "environment", "seat", "against", "seed"];
+const CHOICE_NAMES = ["run", "environment", "seat", "against", "seed"];
 
 /** Return a text that no other session has. */
 function newKey() {
@@ -48,7 +48,7 @@ class Play {
       }
     } else if (now.begin && cameWithToken()) {
       // a link of another page begins nothing: it fills in the choices
-      await this.begin(Object.fromEntries(CHOSEN.map((name) => [name, now[name]])));
+      await this.begin(Object.fromEntries(CHOICE_NAMES.map((name) => [name, now[name]])));
       return;
     }
     await this.choose();
@@ -60,43 +60,43 @@ class Play {
     this.state = this.options = null;
     this.live.textContent = "Loading the choices …";
     this.setKeys([["Enter", "begin", () => this.body.querySelector(".begin")?.click()]]);
-    const begin = (chosen) => this.attempt(() => this.begin(chosen));
+    const begin = (selection) => this.attempt(() => this.begin(selection));
     await choices(this.body, this.now, this.get, begin);
     this.live.textContent = this.note ?? "";
     this.note = null;
   }
 
-  async begin(chosen) {
+  async begin(selection) {
     const number = (text) => (text === undefined || text === "" ? null : Number(text));
-    const asked = {
+    const request = {
       key: newKey(),
-      run: number(chosen.run),
-      environment: chosen.environment || null,
-      seat: number(chosen.seat) ?? 0,
-      against: chosen.against || null,
-      seed: number(chosen.seed),
+      run: number(selection.run),
+      environment: selection.environment || null,
+      seat: number(selection.seat) ?? 0,
+      against: selection.against || null,
+      seed: number(selection.seed),
     };
     let state;
     try {
-      state = await post("/play", asked);
+      state = await post("/play", request);
     } catch (error) {
       this.note = error.message;
-      this.now = { ...this.now, ...chosen };
+      this.now = { ...this.now, ...selection };
       await this.choose();
       return;
     }
     if (this.closed) return;
-    this.asked = chosen;
+    this.selection = selection;
     this.options = null;
     await this.take(state);
-    go({ view: "play", ...this.kept(chosen), id: state.id }, true);
+    go({ view: "play", ...this.addressValues(selection), id: state.id }, true);
   }
 
-  kept(chosen) {
-    return Object.fromEntries(CHOSEN.slice(0, 4).map((name) => [name, chosen[name]]));
+  addressValues(selection) {
+    return Object.fromEntries(CHOICE_NAMES.slice(0, 4).map((name) => [name, selection[name]]));
   }
 
-  /** Do something; what is refused is said, and nothing is lost. */
+  /** Do something; an error is shown, and the page stays as it is. */
   async attempt(act) {
     if (this.busy) return;
     this.busy = true;
@@ -112,12 +112,12 @@ class Play {
   send(what, values = {}) {
     return this.attempt(async () => {
       const { id, play } = this.state;
-      const found = await post(`/play/${encodeURIComponent(id)}/${what}`, { play, ...values });
-      if (this.state?.id === id) await this.take(found);
+      const answer = await post(`/play/${encodeURIComponent(id)}/${what}`, { play, ...values });
+      if (this.state?.id === id) await this.take(answer);
     });
   }
 
-  /** Show the choices; a play in which others still think is left, so that nothing waits for it. */
+  /** Show the choices; first leave an episode that still waits for other players. */
   async anew() {
     const { id, waits } = this.state;
     try {
@@ -125,7 +125,8 @@ class Play {
     } catch (error) {
       this.note = error.message;
     }
-    if (this.state?.id === id) go({ view: "play", ...this.kept(this.asked ?? this.now) });
+    const values = this.addressValues(this.selection ?? this.now);
+    if (this.state?.id === id) go({ view: "play", ...values });
   }
 
   say(reply) {
@@ -148,16 +149,16 @@ class Play {
     if (rules.open) rules.scrollIntoView({ block: "nearest" });
   }
 
-  /** Take what the server says of the play, and draw it. */
+  /** Take a state of the episode from the server, and draw it. */
   async take(state) {
     clearTimeout(this.timer);
-    const before = this.state;
+    const previous = this.state;
     this.state = state;
-    const heard = state.phase === "yours" ? plain(state.told, 400) : ""; // read aloud only
-    const sentence = `${standing(state)} ${heard}`;
+    const prompt = state.phase === "yours" ? plain(state.told, 400) : ""; // read aloud only
+    const sentence = `${standing(state)} ${prompt}`;
     if (this.live.textContent !== sentence)
-      this.live.replaceChildren(`${standing(state)} `, el("span", { class: "unseen" }, heard));
-    this.draw(before);
+      this.live.replaceChildren(`${standing(state)} `, el("span", { class: "unseen" }, prompt));
+    this.draw(previous);
     if (state.waits) this.timer = setTimeout(() => this.poll(), ASK_EVERY);
     else if (state.end) this.judge();
     if (state.end && !this.options) this.offer();
@@ -167,11 +168,11 @@ class Play {
   async judge() {
     const { id, play, end } = this.state;
     const which = `${id} ${play}`;
-    if (end.judgement || end.why || this.judged === which) return;
-    this.judged = which;
+    if (end.judgement || end.why || this.judgedPlay === which) return;
+    this.judgedPlay = which;
     try {
-      const found = await post(`/play/${encodeURIComponent(id)}/judge`, { play });
-      if (this.state?.id === id && this.state.play === play) await this.take(found);
+      const answer = await post(`/play/${encodeURIComponent(id)}/judge`, { play });
+      if (this.state?.id === id && this.state.play === play) await this.take(answer);
     } catch (error) {
       this.live.textContent = error.message;
     }
@@ -179,12 +180,12 @@ class Play {
 
   /** Ask who may play next. */
   async offer() {
-    const { run } = this.asked ?? this.now;
+    const { run } = this.selection ?? this.now;
     const { id, environment } = this.state;
     try {
-      const found = await this.get("/play", { run, environment });
+      const answer = await this.get("/play", { run, environment });
       if (this.state?.id !== id) return;
-      this.options = found;
+      this.options = answer;
       if (this.state.end) this.draw(this.state);
     } catch {
       // the next play is offered as this one was; the lists come with the end of the next
@@ -194,8 +195,8 @@ class Play {
   async poll() {
     const { id } = this.state;
     try {
-      const found = await this.get(`/play/${encodeURIComponent(id)}`);
-      if (this.state?.id === id) await this.take(found);
+      const answer = await this.get(`/play/${encodeURIComponent(id)}`);
+      if (this.state?.id === id) await this.take(answer);
     } catch (error) {
       if (this.state?.id !== id) return;
       this.live.textContent = error.message;
@@ -203,40 +204,42 @@ class Play {
     }
   }
 
-  draw(before) {
+  draw(previous) {
     const { state } = this;
-    const typed = this.body.querySelector(".say")?.value ?? "";
+    const text = this.body.querySelector(".say")?.value ?? "";
     const open = this.body.querySelector("details.rules")?.open;
     const first = state.play === 1 && state.turn === 0 && !state.end;
-    const same = before?.id === state.id && before.play === state.play;
-    const moved = !same || before.turn !== state.turn;
-    const begun = moved && state.play === 1 && state.turn === 1; // the rules make room
+    const isSamePlay = previous?.id === state.id && previous.play === state.play;
+    const hasMoved = !isSamePlay || previous.turn !== state.turn;
+    const isSecondTurn = hasMoved && state.play === 1 && state.turn === 1; // the rules make room
     const parts = table(state, {
       board: this.board,
-      rules: begun ? false : (open ?? first),
-      typed: moved ? "" : typed,
+      rules: isSecondTurn ? false : (open ?? first),
+      typed: hasMoved ? "" : text,
       say: (reply) => this.say(reply),
       hint: () => this.hint(),
       toggle: () => this.rules(),
       anew: () => this.anew(),
     });
     if (state.end) {
-      const old = (name) => this.body.querySelector(`.ending select[name=${name}]`)?.value;
-      const chosen = { seat: old("seat") ?? state.seat, against: old("against") ?? state.against };
+      const valueOf = (name) => this.body.querySelector(`.ending select[name=${name}]`)?.value;
+      const against = valueOf("against") ?? state.against;
+      const selection = { seat: valueOf("seat") ?? state.seat, against };
       const next = (seat, against) => this.next(seat, against);
-      parts.push(showDown(state, { board: this.board, options: this.options, chosen, next }));
+      const { board, options } = this;
+      parts.push(showDown(state, { board, options, chosen: selection, next }));
     }
     this.body.replaceChildren(...parts);
     this.body.dataset.phase = state.phase;
     this.body.dataset.turn = `${state.play ?? 0}.${state.turn ?? 0}`;
     this.keys();
-    this.focus(moved || !before?.end === Boolean(state.end));
+    this.focus(hasMoved || !previous?.end === Boolean(state.end));
   }
 
-  focus(moved) {
+  focus(hasMoved) {
     const first = this.body.querySelector(this.state.end ? ".next" : ".say:enabled");
-    const wanted = first ?? this.body.querySelector(".told-now");
-    wanted?.focus({ preventScroll: !moved });
+    const target = first ?? this.body.querySelector(".told-now");
+    target?.focus({ preventScroll: !hasMoved });
   }
 
   keys() {

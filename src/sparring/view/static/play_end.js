@@ -15,12 +15,12 @@ function row(turn, state, place, has) {
   const mark = wrong
     ? el("span", { class: "tag bad" }, turn.event === "illegal" ? "illegal" : "unparsable")
     : null;
-  const instead = wrong && turn.action ? [" played for it: ", word(turn.action)] : null;
+  const replacement = wrong && turn.action ? [" played for it: ", word(turn.action)] : null;
   const best = turn.oracle ? turn.oracle.best.map((action) => word(action, { class: "one" })) : "–";
   const cells = [
     el("td", { class: "number" }, String(place + 1)),
     el("th", { scope: "row" }, word(state.roles[turn.seat]), turn.yours ? " (you)" : ""),
-    el("td", {}, word(turn.reply, { class: "said" }), " ", mark, instead),
+    el("td", {}, word(turn.reply, { class: "said" }), " ", mark, replacement),
     has.oracle ? el("td", {}, best) : null,
     has.oracle ? regretCell(turn) : null,
     has.thought ? el("td", { class: "dim" }, word(turn.thought)) : null,
@@ -48,17 +48,17 @@ function moves(state) {
     has.thought ? "policy" : null,
     "prompt",
   ];
-  const shown = titles.filter((title) => title !== null);
-  const drawn = turns.map((turn, place) => row(turn, state, place, has));
-  return grid(shown, drawn, { class: "moves show-down" });
+  const columns = titles.filter((title) => title !== null);
+  const rows = turns.map((turn, place) => row(turn, state, place, has));
+  return grid(columns, rows, { class: "moves show-down" });
 }
 
-function judged({ judgement, why }) {
+function judgementNote({ judgement, why }) {
   if (why) return el("p", { class: "note" }, word(why));
   if (!judgement) return el("p", { class: "note", role: "status" }, "The oracle is judging …");
-  const { best, judged: of, regret, oracle } = judgement;
+  const { best, judged: numJudged, regret, oracle } = judgement;
   const text =
-    `Oracle ${plain(oracle)}: ${best} best of your ${count(of, "move")}; ` +
+    `Oracle ${plain(oracle)}: ${best} best of your ${count(numJudged, "move")}; ` +
     `you gave away ${number(regret, 3)} in all.`;
   return el("p", { class: "judged" }, text);
 }
@@ -102,7 +102,7 @@ function nextPlay(state, { options, chosen, next }) {
  * @param {{board: Board, options: Object, chosen: Object, next: function}} wanted the picture, the
  *   choices of the next episode, the current choice, and the function that begins it
  */
-export function showDown(state, wanted) {
+export function showDown(state, options) {
   const { end } = state;
   return el(
     "section",
@@ -112,10 +112,10 @@ export function showDown(state, wanted) {
     end.cut
       ? el("p", { class: "note" }, "It was truncated: a limit of turns or of the context ended it.")
       : null,
-    judged(end),
-    lastPosition(state, wanted.board),
+    judgementNote(end),
+    lastPosition(state, options.board),
     moves(state),
-    nextPlay(state, wanted),
+    nextPlay(state, options),
     storedNote(state),
     el("p", { class: "dim" }, `The deal is --seed ${end.seed}.`),
   );

@@ -3,40 +3,40 @@
 import { button, el, passage, plain, withKey, word } from "./dom.js";
 import { number } from "./format.js";
 
-const SHOWN = 60; // legal actions that get a button
+const MAX_BUTTONS = 60; // legal actions that get a button
 
 /** The picture of the position, shown from memory. */
 export class Board {
-  #at = null;
-  #drawn = null;
+  #address = null;
+  #svg = null;
 
-  /** Return the picture of a state, or null where nothing draws it. */
+  /** Return the picture of a state, or null if there is none. */
   of({ picture }) {
     if (!picture) return null;
     const svg = picture[document.documentElement.dataset.theme] ?? picture.light;
-    if (svg !== this.#drawn) {
+    if (svg !== this.#svg) {
       this.close();
-      this.#drawn = svg;
-      this.#at = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+      this.#svg = svg;
+      this.#address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
     }
-    return el("img", { class: "board", src: this.#at, alt: plain(picture.said, 600) });
+    return el("img", { class: "board", src: this.#address, alt: plain(picture.said, 600) });
   }
 
-  /** Forget it. */
+  /** Release the picture. */
   close() {
-    if (this.#at) URL.revokeObjectURL(this.#at);
-    this.#at = this.#drawn = null;
+    if (this.#address) URL.revokeObjectURL(this.#address);
+    this.#address = this.#svg = null;
   }
 }
 
 function heading(state, { hint, anew, toggle }) {
-  const who = (state.players ?? []).map((said, seat) =>
+  const sitters = (state.players ?? []).map((player, seat) =>
     el(
       "span",
       { class: `sitter ${seat === state.seat ? "you" : ""}` },
       word(state.roles[seat]),
       ": ",
-      seat === state.seat ? el("b", {}, "you") : word(said),
+      seat === state.seat ? el("b", {}, "you") : word(player),
     ),
   );
   return el(
@@ -49,7 +49,7 @@ function heading(state, { hint, anew, toggle }) {
       state.play ? el("span", { class: "dim" }, ` episode ${state.play}`) : null,
       state.run ? el("span", { class: "dim" }, " · ", word(state.run)) : null,
     ),
-    who,
+    sitters,
     el("span", { class: "grow" }),
     button(withKey("Rules", "R"), toggle),
     button(withKey("Hint", "H"), hint, { disabled: state.phase !== "yours" }),
@@ -67,52 +67,52 @@ function rulesOf(state, open) {
   );
 }
 
-/** Return what the oracle says of each action, by action. */
+/** Return the oracle's opinion of each action, by action. */
 function opinions(hint) {
-  const found = new Map();
-  if (!hint?.actions) return found;
+  const byAction = new Map();
+  if (!hint?.actions) return byAction;
   const top = Math.max(...hint.values);
   hint.actions.forEach((action, place) =>
-    found.set(action, {
+    byAction.set(action, {
       value: hint.values[place],
       best: hint.best.includes(action),
       loss: top - hint.values[place],
     }),
   );
-  return found;
+  return byAction;
 }
 
-function actionButton(action, place, said, say, off) {
+function actionButton(action, place, opinion, say, isDisabled) {
   const digit = place < 9 ? el("kbd", { "aria-hidden": "true" }, String(place + 1)) : null;
-  const label = said
-    ? `${plain(action)}, worth ${number(said.value, 3)}${said.best ? ", best" : ""}`
+  const label = opinion
+    ? `${plain(action)}, worth ${number(opinion.value, 3)}${opinion.best ? ", best" : ""}`
     : plain(action);
-  const value = said
-    ? el("span", { class: `worth ${said.best ? "best" : "lost"}` }, number(said.value, 3))
+  const value = opinion
+    ? el("span", { class: `worth ${opinion.best ? "best" : "lost"}` }, number(opinion.value, 3))
     : null;
   return button(
-    [digit, " ", word(action), said?.best ? " ★" : "", " ", value],
+    [digit, " ", word(action), opinion?.best ? " ★" : "", " ", value],
     () => say(action),
-    { class: `act ${said?.best ? "good" : ""}`, disabled: off, "aria-label": label },
+    { class: `act ${opinion?.best ? "good" : ""}`, disabled: isDisabled, "aria-label": label },
   );
 }
 
 function hintNote(hint) {
   if (!hint) return null;
   if (hint.why) return el("p", { class: "note" }, word(hint.why));
-  const exact = hint.certainty < 1 ? `, certainty ${number(hint.certainty, 3)}` : "";
-  const near = hint.bound ? `, values within ${number(hint.bound, 2)}` : "";
+  const certaintyText = hint.certainty < 1 ? `, certainty ${number(hint.certainty, 3)}` : "";
+  const boundText = hint.bound ? `, values within ${number(hint.bound, 2)}` : "";
   const text = `oracle ${plain(hint.oracle)}: what each action is worth to you; ★ is best`;
-  return el("p", { class: "note" }, `${text}${exact}${near}`);
+  return el("p", { class: "note" }, `${text}${certaintyText}${boundText}`);
 }
 
 function textBox(state, { say, typed }) {
-  const off = state.phase !== "yours";
+  const isDisabled = state.phase !== "yours";
   const box = el("textarea", {
     class: "say",
     rows: state.legal ? 1 : 4,
     maxlength: 8000,
-    disabled: off,
+    disabled: isDisabled,
     "aria-label": state.legal ? "type an action" : "your reply",
     placeholder: state.legal ? "or type an action" : "your reply, in any words",
   });
@@ -122,18 +122,21 @@ function textBox(state, { say, typed }) {
     event.preventDefault();
     say(box.value);
   });
-  const send = button("Send (Enter)", () => say(box.value), { disabled: off });
+  const send = button("Send (Enter)", () => say(box.value), { disabled: isDisabled });
   return el("div", { class: "typing" }, box, send);
 }
 
 function doing(state, options) {
-  const off = state.phase !== "yours";
-  const said = opinions(state.hint);
+  const isDisabled = state.phase !== "yours";
+  const opinionOf = opinions(state.hint);
   const legal = state.legal ?? [];
   const buttons = legal
-    .slice(0, SHOWN)
-    .map((action, place) => actionButton(action, place, said.get(action), options.say, off));
-  const more = legal.length > SHOWN ? `and ${legal.length - SHOWN} more; type one` : null;
+    .slice(0, MAX_BUTTONS)
+    .map((action, place) =>
+      actionButton(action, place, opinionOf.get(action), options.say, isDisabled),
+    );
+  const numMore = legal.length - MAX_BUTTONS;
+  const more = numMore > 0 ? `and ${numMore} more; type one` : null;
   const typing = !state.legal || legal.length > 9;
   return el(
     "section",

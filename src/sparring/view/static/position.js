@@ -129,17 +129,17 @@ const MEANINGS = {
 /** Return what a turn was worth: return, reward, baseline, advantage. */
 export function credits(turn, seat) {
   const { credit, playout, score } = turn;
-  const known = (value) => (value === null || value === undefined ? null : number(value, 3));
+  const format = (value) => (value === null || value === undefined ? null : number(value, 3));
   const rewards = Object.entries(turn.rewards ?? {});
   const all = [
     ["return", signed(seat?.return)],
     ...rewards.map(([name, value]) => [`reward: ${name}`, signed(value)]),
     ["baseline", credit && number(credit.baseline, 3)],
     ["advantage", credit && signed(credit.advantage)],
-    ["value", known(credit?.value)],
-    ["value target", known(credit?.value_target)],
-    ["playout", known(playout)],
-    ["score", known(score)],
+    ["value", format(credit?.value)],
+    ["value target", format(credit?.value_target)],
+    ["playout", format(playout)],
+    ["score", format(score)],
     ["weights", `${turn.weights_version} updates`],
   ];
   const facts = all.filter(([, value]) => value !== null && value !== undefined);

@@ -6,24 +6,24 @@ import { openFinder } from "./finder.js";
 
 /** Open the view. */
 export function open(root, context) {
-  const held = { kind: null, view: null };
+  const current = { kind: null, view: null };
 
   async function show(now) {
     const kind = now.episode ? "episode" : "finder";
-    if (kind !== held.kind) {
-      held.view?.close?.();
+    if (kind !== current.kind) {
+      current.view?.close?.();
       const place = el("div", {});
       root.replaceChildren(place);
-      held.kind = kind;
-      held.view = kind === "episode" ? openEpisode(place, context) : openFinder(place, context);
+      current.kind = kind;
+      current.view = kind === "episode" ? openEpisode(place, context) : openFinder(place, context);
     }
-    await held.view.show(now);
+    await current.view.show(now);
   }
 
   return {
     show,
-    changed: (answer) => held.view?.changed?.(answer),
-    themed: () => held.view?.themed?.(),
-    close: () => held.view?.close?.(),
+    changed: (answer) => current.view?.changed?.(answer),
+    themed: () => current.view?.themed?.(),
+    close: () => current.view?.close?.(),
   };
 }

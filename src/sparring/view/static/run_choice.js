@@ -5,8 +5,8 @@ import { change } from "./router.js";
 
 /** Say how to get a first run. */
 export function noRuns() {
-  const where = "its folder must be inside one given to `sparring view` (default: runs)";
-  const sentence = `No runs here yet. Start one in another terminal; ${where}.`;
+  const advice = "its folder must be inside one given to `sparring view` (default: runs)";
+  const sentence = `No runs here yet. Start one in another terminal; ${advice}.`;
   return empty(sentence, "sparring train kuhn-tiny");
 }
 
@@ -18,10 +18,10 @@ export function runChoice(get) {
     async update(now) {
       const { runs } = await get("/api/runs");
       if (!runs.length) return null;
-      const asked = Number(now.run ?? runs[0].run);
-      const run = runs.some((one) => one.run === asked) ? asked : runs[0].run;
-      const options = runs.map((one) =>
-        el("option", { value: one.run, selected: one.run === run }, plain(one.name, 40)),
+      const requested = Number(now.run ?? runs[0].run);
+      const run = runs.some((other) => other.run === requested) ? requested : runs[0].run;
+      const options = runs.map((other) =>
+        el("option", { value: other.run, selected: other.run === run }, plain(other.name, 40)),
       );
       const select = el(
         "select",

@@ -44,8 +44,8 @@ function matches(run, words) {
     .every((part) => all.includes(part));
 }
 
-function columnsOf(runs, chosen) {
-  if (chosen) return chosen.split(",");
+function columnsOf(runs, names) {
+  if (names) return names.split(",");
   return [...new Set(runs.flatMap((run) => run.key ?? []))].slice(0, COLUMNS);
 }
 
@@ -53,11 +53,11 @@ function columnsOf(runs, chosen) {
 function sorted(runs, { sort, order }) {
   if (!sort) return runs;
   const key = Object.hasOwn(SORTS, sort) ? SORTS[sort] : (run) => run.newest?.[sort]?.value;
-  const lacks = (value) => value === null || value === undefined || Number.isNaN(value);
+  const isMissing = (value) => value === null || value === undefined || Number.isNaN(value);
   const sign = order === "asc" ? 1 : -1;
   return runs.toSorted((left, right) => {
     const [first, second] = [key(left), key(right)];
-    if (lacks(first) || lacks(second)) return lacks(first) - lacks(second);
+    if (isMissing(first) || isMissing(second)) return isMissing(first) - isMissing(second);
     if (first === second) return 0;
     return first < second ? -sign : sign;
   });
@@ -74,9 +74,10 @@ function stepCell(run) {
 
 function rateCell(run) {
   const rate = run.plays_per_second ? number(run.plays_per_second, 3) : "–";
-  const left =
+  const remaining =
     run.state === "training" && run.seconds_left ? `${seconds(run.seconds_left)} left` : null;
-  return el("td", { class: "number rate" }, rate, left ? el("div", { class: "dim" }, left) : null);
+  const timeLeft = remaining ? el("div", { class: "dim" }, remaining) : null;
+  return el("td", { class: "number rate" }, rate, timeLeft);
 }
 
 /** Return a badge that counts what health rules said; a click shows the newest below the row. */
@@ -101,12 +102,12 @@ function healthCell(run, { opened, toggle }) {
 function healthRow(run, width) {
   const { event, events, notes = [] } = run;
   const curves = address({ view: "curves", runs: run.run, run: run.run });
-  const said = event && [
+  const healthText = event && [
     passage(`step ${event.step}: ${event.message}`, event.stops ? "bad" : "warn"),
     events > 1 ? el("a", { href: curves }, `all ${events} stand below the curves`) : null,
   ];
   const lines = notes.map((note) => el("p", { class: "warn" }, word(note)));
-  const cell = el("td", { colspan: width }, said, lines);
+  const cell = el("td", { colspan: width }, healthText, lines);
   return el("tr", { class: "health-said" }, cell);
 }
 
@@ -126,20 +127,21 @@ function playsCell(run) {
 /** Return a small curve for a cell, described by its first and last value. */
 function sparkline(values, label) {
   const [width, height] = [84, 20];
-  const known = values.filter((value) => value !== null && value !== undefined);
-  const said = known.length ? `from ${number(known[0])} to ${number(known.at(-1))}` : "no values";
-  const spoken = { role: "img", "aria-label": `${label} ${said}` };
+  const numbers = values.filter((value) => value !== null && value !== undefined);
+  const last = numbers.at(-1);
+  const range = numbers.length ? `from ${number(numbers[0])} to ${number(last)}` : "no values";
+  const attributes = { role: "img", "aria-label": `${label} ${range}` };
   const size = { viewBox: `0 0 ${width} ${height}`, width, height };
-  const root = svg("svg", { ...size, ...spoken, class: "spark" });
-  if (known.length < 2) return root;
-  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const root = svg("svg", { ...size, ...attributes, class: "spark" });
+  if (numbers.length < 2) return root;
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
-  const atX = (index) => 2 + (index / (known.length - 1)) * (width - 6);
+  const atX = (index) => 2 + (index / (numbers.length - 1)) * (width - 6);
   const atY = (value) => height - 3 - share(value) * (height - 6);
-  const points = known.map((value, index) => `${atX(index).toFixed(1)} ${atY(value).toFixed(1)}`);
+  const points = numbers.map((value, index) => `${atX(index).toFixed(1)} ${atY(value).toFixed(1)}`);
   root.append(
     svg("path", { d: `M${points.join("L")}`, class: "spark-line" }),
-    svg("circle", { cx: atX(known.length - 1), cy: atY(known.at(-1)), r: 2, class: "spark-end" }),
+    svg("circle", { cx: atX(numbers.length - 1), cy: atY(last), r: 2, class: "spark-end" }),
   );
   return root;
 }
@@ -155,9 +157,9 @@ function metricCell(run, name, sparks) {
 
 function nameCell(run, to) {
   const seed = run.seed === null || run.seed === undefined ? "" : `seed ${run.seed}`;
-  const under = [run.recipe, seed].filter(Boolean).join(", ");
+  const details = [run.recipe, seed].filter(Boolean).join(", ");
   const link = el("a", { href: to("curves", { runs: run.run, run: run.run }) }, word(run.name));
-  return el("th", { scope: "row" }, link, el("div", { class: "dim" }, word(under)));
+  return el("th", { scope: "row" }, link, el("div", { class: "dim" }, word(details)));
 }
 
 function row(run, options) {
@@ -189,7 +191,7 @@ function row(run, options) {
 function headOf(columns, choose) {
   const { sort, order } = state();
   const remove = (name) =>
-    button("×", () => choose(columns.filter((one) => one !== name)), {
+    button("×", () => choose(columns.filter((other) => other !== name)), {
       title: `hide ${plain(name)}`,
       class: "small",
     });
@@ -228,11 +230,11 @@ function headOf(columns, choose) {
   );
 }
 
-function chooser(known, columns, choose) {
+function chooser(names, columns, choose) {
   const list = el(
     "datalist",
     { id: "figures" },
-    known.map((name) => el("option", { value: name })),
+    names.map((name) => el("option", { value: name })),
   );
   const box = el("input", {
     list: "figures",
@@ -240,14 +242,14 @@ function chooser(known, columns, choose) {
     "aria-label": "add a figure to the table",
   });
   box.addEventListener("change", () => {
-    if (known.includes(box.value)) choose([...new Set([...columns, box.value])]);
+    if (names.includes(box.value)) choose([...new Set([...columns, box.value])]);
   });
   return [box, list];
 }
 
-function tableOf(shown, options, choose) {
+function tableOf(visible, options, choose) {
   const width = 9 + options.columns.length;
-  const rows = shown.map((run) => [
+  const rows = visible.map((run) => [
     row(run, options),
     options.opened.has(run.run) ? healthRow(run, width) : null,
   ]);
@@ -266,7 +268,7 @@ function emptyOf(runs) {
 
 function tick(run) {
   const now = picked(state().runs);
-  const next = now.includes(run) ? now.filter((one) => one !== run) : [...now, run];
+  const next = now.includes(run) ? now.filter((other) => other !== run) : [...now, run];
   change({ runs: next.join(",") }, true);
 }
 
@@ -277,15 +279,15 @@ class Runs {
     this.get = get;
     this.runs = [];
     this.sparks = {};
-    this.asked = null;
+    this.sparkNames = null;
     this.opened = new Set(); // runs whose warnings are shown
     this.tools = el("div", { class: "tools" });
     this.total = el("span", { role: "status", class: "dim" });
     this.compare = el("a", { class: "action" }, "");
     this.body = el("div", { class: "scroll" });
     this.help = el("p", { class: "dim" });
-    const named = { placeholder: "filter runs …", "aria-label": "filter runs" };
-    this.filter = el("input", { type: "search", ...named });
+    const attributes = { placeholder: "filter runs …", "aria-label": "filter runs" };
+    this.filter = el("input", { type: "search", ...attributes });
     this.filter.addEventListener("input", () => change({ q: this.filter.value }, true));
     root.replaceChildren(el("h1", {}, "Runs"), this.tools, this.body, this.help);
     setKeys([
@@ -295,12 +297,12 @@ class Runs {
   }
 
   async show(now) {
-    if (this.asked === null) {
+    if (this.sparkNames === null) {
       await this.load();
       return;
     }
     this.paint(now);
-    if (columnsOf(this.runs, now.cols).join(",") !== this.asked) await this.loadSparks(now);
+    if (columnsOf(this.runs, now.cols).join(",") !== this.sparkNames) await this.loadSparks(now);
   }
 
   changed({ runs }) {
@@ -314,9 +316,9 @@ class Runs {
   }
 
   async loadSparks(now, only = null) {
-    this.asked = columnsOf(this.runs, now.cols).join(",");
-    if (!this.asked) return;
-    const answer = await this.get("/api/sparks", { names: this.asked, runs: only?.join(",") });
+    this.sparkNames = columnsOf(this.runs, now.cols).join(",");
+    if (!this.sparkNames) return;
+    const answer = await this.get("/api/sparks", { names: this.sparkNames, runs: only?.join(",") });
     Object.assign(this.sparks, answer.runs);
     this.paint(state());
   }
@@ -324,7 +326,7 @@ class Runs {
   paint(now) {
     const focused = document.activeElement?.dataset?.focus;
     const ticked = picked(now.runs);
-    const shown = sorted(
+    const visible = sorted(
       this.runs.filter((run) => matches(run, now.q ?? "")),
       now,
     );
@@ -334,19 +336,19 @@ class Runs {
       if (!opened.delete(run)) opened.add(run);
       this.paint(state());
     };
-    const table = tableOf(shown, { columns, sparks, ticked, opened, toggle }, choose);
-    this.body.replaceChildren(shown.length ? table : emptyOf(this.runs.length));
-    this.help.textContent = shown.length ? HELP : "";
-    this.paintTools(now, { shown, ticked, columns });
+    const table = tableOf(visible, { columns, sparks, ticked, opened, toggle }, choose);
+    this.body.replaceChildren(visible.length ? table : emptyOf(this.runs.length));
+    this.help.textContent = visible.length ? HELP : "";
+    this.paintTools(now, { shown: visible, ticked, columns });
     if (focused) this.body.querySelector(`[data-focus="${focused}"]`)?.focus();
   }
 
-  paintTools(now, { shown, ticked, columns }) {
-    const of = shown.length < this.runs.length ? ` of ${this.runs.length}` : "";
-    this.total.textContent = count(shown.length, "run") + of;
-    const which = ticked.length ? ticked : shown.slice(0, 6).map((run) => run.run);
+  paintTools(now, { shown: visible, ticked, columns }) {
+    const of = visible.length < this.runs.length ? ` of ${this.runs.length}` : "";
+    this.total.textContent = count(visible.length, "run") + of;
+    const compared = ticked.length ? ticked : visible.slice(0, 6).map((run) => run.run);
     this.compare.textContent = ticked.length > 1 ? `Compare ${ticked.length} runs` : "Curves";
-    this.compare.href = address({ view: "curves", runs: which.join(",") });
+    this.compare.href = address({ view: "curves", runs: compared.join(",") });
     if (!this.tools.contains(document.activeElement)) {
       const known = [...new Set(this.runs.flatMap((run) => Object.keys(run.newest ?? {})))].sort();
       const add = chooser(known, columns, choose);

@@ -1,26 +1,26 @@
-/** Points of several runs, kept as they come: only newer ones are asked for. */
+/** A store of the points of several runs, which requests only newer points. */
 
-/** Append the points of an answer to what is held. */
-export function merge(held, answer) {
-  if (answer.from_start || !held) {
+/** Append the points of an answer to the stored points. */
+export function merge(stored, answer) {
+  if (answer.from_start || !stored) {
     return { cursor: answer.cursor, series: answer.series, events: answer.events ?? [] };
   }
-  const series = { ...held.series };
-  for (const [name, one] of Object.entries(answer.series)) {
+  const series = { ...stored.series };
+  for (const [name, newPoints] of Object.entries(answer.series)) {
     const before = series[name];
     series[name] = before
-      ? { ...one, x: [...before.x, ...one.x], y: [...before.y, ...one.y] }
-      : one;
+      ? { ...newPoints, x: [...before.x, ...newPoints.x], y: [...before.y, ...newPoints.y] }
+      : newPoints;
   }
-  return { cursor: answer.cursor, series, events: [...held.events, ...(answer.events ?? [])] };
+  return { cursor: answer.cursor, series, events: [...stored.events, ...(answer.events ?? [])] };
 }
 
 /** Make a store of points. `get` asks the server. */
 export function store(get) {
-  let asked = "";
+  let storedKey = "";
   let runs = new Map();
 
-  async function one(run, names, x, only) {
+  async function loadRun(run, names, x, only) {
     const before = runs.get(run);
     if (before && only && !only.includes(run)) return;
     const values = { names: names.join(","), x, since: before?.cursor };
@@ -36,13 +36,13 @@ export function store(get) {
      * @param {number[]|null} only runs whose records changed; null: all
      * @returns {Promise<Map>} run to {series, events}
      */
-    async update(wanted, names, x, only = null) {
+    async update(numbers, names, x, only = null) {
       const key = `${x} ${names.join(",")}`;
-      if (key !== asked) runs = new Map();
-      asked = key;
-      const here = runs;
-      if (names.length) await Promise.all(wanted.map((run) => one(run, names, x, only)));
-      return new Map([...here].filter(([run]) => wanted.includes(run)));
+      if (key !== storedKey) runs = new Map();
+      storedKey = key;
+      const current = runs;
+      if (names.length) await Promise.all(numbers.map((run) => loadRun(run, names, x, only)));
+      return new Map([...current].filter(([run]) => numbers.includes(run)));
     },
   };
 }

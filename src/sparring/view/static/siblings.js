@@ -1,4 +1,4 @@
-/** Plays that share their start: where they part, and two of them side by side. */
+/** Episodes with one initial state: their first difference, and two of them side by side. */
 
 import { button, el, grid, plain, word } from "./dom.js";
 import { count, number, signed } from "./format.js";
@@ -17,15 +17,16 @@ function actionsOf(member, part) {
  */
 export function siblings(group, { episode, open, beside }) {
   const { members, part } = group;
-  const said = part === null ? "all actions are equal" : `they differ from turn ${part + 1} on`;
+  const difference =
+    part === null ? "all actions are equal" : `they differ from turn ${part + 1} on`;
   const rows = members.map((member) => {
-    const here = member.episode === episode;
-    const name = here
+    const isThis = member.episode === episode;
+    const name = isThis
       ? el("b", {}, `${member.episode} (this)`)
       : button(String(member.episode), () => open(member.episode), { class: "plain" });
     return el(
       "tr",
-      { class: here ? "played" : "" },
+      { class: isThis ? "played" : "" },
       el("th", { scope: "row" }, name),
       el(
         "td",
@@ -34,11 +35,11 @@ export function siblings(group, { episode, open, beside }) {
       ),
       el("td", { class: "number" }, number(member.illegal)),
       el("td", { class: "acts" }, actionsOf(member, part)),
-      el("td", {}, here ? null : button("beside", () => beside(member.episode))),
+      el("td", {}, isThis ? null : button("beside", () => beside(member.episode))),
     );
   });
   const titles = ["episode", "returns", "illegal", "actions", "compare"];
-  const title = `${count(members.length, "episode")} with this initial state: ${said}`;
+  const title = `${count(members.length, "episode")} with this initial state: ${difference}`;
   return el("section", { class: "siblings" }, el("h2", {}, title), grid(titles, rows));
 }
 
@@ -47,8 +48,8 @@ function line(turn, roles) {
   const role = roles[turn.seat] ?? turn.seat;
   if (turn.hidden) return el("td", { class: "dim" }, `${plain(role)}: hidden`);
   const advantage = turn.credit?.advantage;
-  const known = advantage !== null && advantage !== undefined;
-  const numbers = known ? ` advantage ${signed(advantage)}` : "";
+  const hasAdvantage = advantage !== null && advantage !== undefined;
+  const numbers = hasAdvantage ? ` advantage ${signed(advantage)}` : "";
   return el(
     "td",
     {},
@@ -63,18 +64,20 @@ function line(turn, roles) {
 export function pair(left, right) {
   const roles = left.seats.map((seat) => seat.role);
   const length = Math.max(left.turns.length, right.turns.length);
-  let parted = false;
+  let hasDiffered = false;
   const rows = Array.from({ length }, (_, index) => {
-    const [one, other] = [left.turns[index], right.turns[index]];
-    const same = one && other && one.reply === other.reply && one.seat === other.seat;
-    const first = !same && !parted;
-    parted ||= !same;
+    const [leftTurn, rightTurn] = [left.turns[index], right.turns[index]];
+    const hasBoth = leftTurn && rightTurn;
+    const isEqual =
+      hasBoth && leftTurn.reply === rightTurn.reply && leftTurn.seat === rightTurn.seat;
+    const first = !isEqual && !hasDiffered;
+    hasDiffered ||= !isEqual;
     return el(
       "tr",
-      { class: first ? "part" : parted ? "" : "dim" },
+      { class: first ? "part" : hasDiffered ? "" : "dim" },
       el("th", { scope: "row" }, String(index + 1)),
-      line(one, roles),
-      line(other, roles),
+      line(leftTurn, roles),
+      line(rightTurn, roles),
     );
   });
   const returns = (answer) => answer.seats.map((seat) => signed(seat.return)).join(" / ");

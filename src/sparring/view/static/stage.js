@@ -1,4 +1,4 @@
-/** The screen of one play: seats in columns, the panel, the timeline. It asks nobody. */
+/** The screen of one episode: seats in columns, panel, timeline; sends no requests. */
 
 import { seatColumns } from "./cards.js";
 import { button, el, plain, withKey, word } from "./dom.js";
@@ -7,14 +7,14 @@ import { board, credits, legalMoves } from "./position.js";
 import { timeline } from "./timeline.js";
 import { COLOURINGS, legend, numbers } from "./tokens.js";
 
-/** Return marks of what went wrong, each a button to its turn. */
+/** Return marks of faults, each a button that goes to its turn. */
 function faults(answer, choose) {
-  const found = answer.turns.filter(
+  const faultTurns = answer.turns.filter(
     (turn) => turn.event === "illegal" || turn.event === "unparsable",
   );
-  const marks = found.slice(0, 6).map((turn) => {
-    const what = turn.event === "illegal" ? "illegal" : "unparsable";
-    const label = `× ${what} at ${turn.index + 1}`;
+  const marks = faultTurns.slice(0, 6).map((turn) => {
+    const fault = turn.event === "illegal" ? "illegal" : "unparsable";
+    const label = `× ${fault} at ${turn.index + 1}`;
     return button(label, () => choose(turn.index), { class: "tag bad" });
   });
   if (answer.forfeited_by !== null && answer.forfeited_by !== undefined) {
@@ -26,17 +26,17 @@ function faults(answer, choose) {
 }
 
 function seatButtons(answer, view) {
-  const { seat: chosen } = answer;
+  const { seat: seatShown } = answer;
   const all = button("all seats", () => view.seat(null), {
-    "aria-pressed": String(chosen === null),
+    "aria-pressed": String(seatShown === null),
     title: "everything that happened (key O)",
   });
-  const one = (seat) =>
+  const seatButton = (seat) =>
     button(
       [word(seat.role), ": ", word(seat.agent), " ", el("b", {}, signed(seat.return))],
       () => view.seat(seat.seat),
       {
-        "aria-pressed": String(chosen === seat.seat),
+        "aria-pressed": String(seatShown === seat.seat),
         title: `only what seat ${seat.seat} sees (key ${seat.seat})`,
       },
     );
@@ -44,7 +44,7 @@ function seatButtons(answer, view) {
     "div",
     { class: "seat-buttons", role: "group", "aria-label": "whose view" },
     all,
-    answer.seats.map(one),
+    answer.seats.map(seatButton),
   );
 }
 
@@ -104,22 +104,22 @@ function notes(answer) {
 function steps(answer, view) {
   const last = answer.turns.length - 1;
   const { turn, choose } = view;
-  const one = (label, key, to, disabled) =>
+  const stepButton = (label, key, to, disabled) =>
     button(withKey(label, key), () => choose(to), { disabled });
   return el(
     "div",
     { class: "steps", role: "group", "aria-label": "go to a turn" },
-    one("First", "Home", 0, turn <= 0),
-    one("Previous turn", "←", turn - 1, turn <= 0),
+    stepButton("First", "Home", 0, turn <= 0),
+    stepButton("Previous turn", "←", turn - 1, turn <= 0),
     el("span", { role: "status" }, `turn ${turn + 1} of ${last + 1}`),
-    one("Next turn", "→", turn + 1, turn >= last),
-    one("Last", "End", last, turn >= last),
+    stepButton("Next turn", "→", turn + 1, turn >= last),
+    stepButton("Last", "End", last, turn >= last),
   );
 }
 
 function panel(answer, view) {
   const turn = answer.turns[view.turn];
-  const seat = answer.seats.find((one) => one.seat === turn?.seat);
+  const seat = answer.seats.find((other) => other.seat === turn?.seat);
   const box = el(
     "aside",
     { class: "panel", "aria-label": "position" },
@@ -155,13 +155,13 @@ export function stage(answer, view) {
     );
   }
   const scale = answer.scale ?? {};
-  const told = el(
+  const tokenText = el(
     "p",
     { class: "token-told", role: "status" },
     el("span", { class: "dim" }, "numbers of a token: hover, or Tab to it"),
   );
   const tell = (token) =>
-    told.replaceChildren(
+    tokenText.replaceChildren(
       word(token.text || `#${token.id}`, { class: "mono" }),
       `  ${numbers(token)}`,
     );
@@ -177,7 +177,7 @@ export function stage(answer, view) {
     { class: "main-head" },
     colours(view),
     legend(view.colouring, scale),
-    told,
+    tokenText,
   );
   const line = timeline(answer, { current: view.turn, choose: view.choose, scale });
   return el(

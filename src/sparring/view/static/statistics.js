@@ -1,4 +1,4 @@
-/** What curves of several runs need: smoothing, a mean, and its interval. */
+/** Statistics of curves of several runs: smoothing, a mean, and its interval. */
 
 // quantile 0.975 of Student's t by degrees of freedom, from 1
 const T95 = [
@@ -33,19 +33,19 @@ export function smooth(values, weight) {
  * @param {Array<{x: Array, y: Array}>} lines one for each seed
  */
 export function interval(lines) {
-  const found = new Map();
+  const byX = new Map();
   for (const line of lines) {
     line.x.forEach((x, index) => {
       const value = line.y[index];
       if (value === null || value === undefined) return;
-      if (!found.has(x)) found.set(x, []);
-      found.get(x).push(value);
+      if (!byX.has(x)) byX.set(x, []);
+      byX.get(x).push(value);
     });
   }
-  const whole = [...found].filter(([, values]) => values.length === lines.length);
-  whole.sort(([left], [right]) => left - right);
+  const complete = [...byX].filter(([, values]) => values.length === lines.length);
+  complete.sort(([left], [right]) => left - right);
   const result = { x: [], mean: [], low: [], high: [] };
-  for (const [x, values] of whole) {
+  for (const [x, values] of complete) {
     const n = values.length;
     const mean = values.reduce((sum, value) => sum + value, 0) / n;
     const square = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);

@@ -1,4 +1,4 @@
-/** The summary of one run: what it trains, how far it is, what went wrong, where to look next. */
+/** The summary of one run: settings, progress, key figures, health, and links. */
 
 import { el, grid, plain, word } from "./dom.js";
 import { count, number, seconds } from "./format.js";
@@ -33,15 +33,15 @@ function way(name, value, random, best) {
 function figureRow(name, { step, value }, references) {
   const random = references?.find((line) => line.label === "random play");
   const best = references?.find((line) => line !== random);
-  const good = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
+  const direction = better(name) && el("span", { class: "dim" }, ` ${better(name)} is better`);
   const ends = [random?.value, best?.value].map((end) => number(end, 3));
-  const beside = references ? [...ends, way(name, value, random, best)] : [];
+  const comparison = references ? [...ends, way(name, value, random, best)] : [];
   const titles = [`measured at step ${step}`, null, best && plain(best.label)];
-  const cells = [number(value, 3), ...beside].map((text, at) =>
+  const cells = [number(value, 3), ...comparison].map((text, at) =>
     el("td", { class: "number", title: titles[at] }, text),
   );
   const title = plain(meaning(name), 300) || null;
-  return el("tr", {}, el("th", { scope: "row", title }, word(name), good), cells);
+  return el("tr", {}, el("th", { scope: "row", title }, word(name), direction), cells);
 }
 
 /** Return the table of key figures, beside random and best play if they are known for one. */
@@ -54,15 +54,15 @@ function figures(run, references) {
   const solved = names.some((name) => references[name]);
   const ends = solved ? ["Random play", "Best play", "From random to best"] : [];
   const head = ["Last", ...ends].map((text) => el("th", { scope: "col", class: "number" }, text));
-  const known = (name) => references[name] ?? (solved ? [] : null);
-  const rows = names.map((name) => figureRow(name, run.newest[name], known(name)));
+  const referencesOf = (name) => references[name] ?? (solved ? [] : null);
+  const rows = names.map((name) => figureRow(name, run.newest[name], referencesOf(name)));
   return grid(["Figure", ...head], rows);
 }
 
 /** Return the summary of a run: a row of /api/runs, /api/runs/RUN, and its /references. */
 export function summary(run, details, references) {
   const { events = 0, event, episodes } = run;
-  const warned = `Health: ${count(events, "warning")}, listed below the curves; the newest: `;
+  const warningText = `Health: ${count(events, "warning")}, listed below the curves; the newest: `;
   const to = (view, label) =>
     el("a", { href: address({ view, run: run.run }), class: "action" }, label);
   const links = [
@@ -76,7 +76,7 @@ export function summary(run, details, references) {
     facts(run, details),
     figures(run, references),
     el("p", { class: "dim" }, word(details.weights)),
-    event ? el("p", { class: "warn" }, warned, word(event.message)) : "Health: no warnings.",
+    event ? el("p", { class: "warn" }, warningText, word(event.message)) : "Health: no warnings.",
     el("p", { class: "tools" }, "Look next: the curves below, ", links),
   );
 }

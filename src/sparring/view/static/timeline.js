@@ -1,6 +1,6 @@
 /**
- * The timeline: a row for each seat, a column for each moment, whose turns are taken at once; bars
- * of the advantages, lines where a seat waits, an edge along the critical path.
+ * The timeline: a row per seat, and a column per moment, which has the turns of one time; bars for
+ * advantages, lines where a seat waits, an edge along the critical path.
  */
 
 import { button, el, plain, svg, word } from "./dom.js";
@@ -35,21 +35,21 @@ function advantageBar(turn, top) {
 
 function cell(turn, options, top) {
   const { current, choose, critical } = options;
-  const off = turn.event === "illegal" || turn.event === "unparsable";
+  const isFault = turn.event === "illegal" || turn.event === "unparsable";
   const advantage = turn.credit?.advantage;
-  const said = [
+  const words = [
     `turn ${turn.index + 1}`,
     turn.hidden ? "another seat's" : plain(turn.action ?? turn.event),
   ];
-  if (advantage !== null && advantage !== undefined) said.push(`advantage ${signed(advantage)}`);
-  if (turn.oracle?.regret) said.push(`lost ${turn.oracle.regret.toFixed(3)}`);
-  if (critical) said.push("on the critical path");
-  const later = turn.index > current;
-  const kind = ["cell", off && "off", later && "to-come", critical && "critical"];
+  if (advantage !== null && advantage !== undefined) words.push(`advantage ${signed(advantage)}`);
+  if (turn.oracle?.regret) words.push(`lost ${turn.oracle.regret.toFixed(3)}`);
+  if (critical) words.push("on the critical path");
+  const isLater = turn.index > current;
+  const kind = ["cell", isFault && "off", isLater && "to-come", critical && "critical"];
   const attributes = {
     class: kind.filter(Boolean).join(" "),
-    title: said.join(", "),
-    "aria-label": said.join(", "),
+    title: words.join(", "),
+    "aria-label": words.join(", "),
     "aria-current": turn.index === current ? "step" : null,
   };
   const node = button(
@@ -65,32 +65,33 @@ function cell(turn, options, top) {
 
 /** Return the turns of each moment, in order. */
 function momentsOf(turns) {
-  const found = new Map();
+  const byMoment = new Map();
   for (const turn of turns) {
-    if (!found.has(turn.moment)) found.set(turn.moment, []);
-    found.get(turn.moment).push(turn);
+    if (!byMoment.has(turn.moment)) byMoment.set(turn.moment, []);
+    byMoment.get(turn.moment).push(turn);
   }
-  return [...found.entries()].sort((one, other) => one[0] - other[0]).map((entry) => entry[1]);
+  return [...byMoment.entries()].sort((one, other) => one[0] - other[0]).map((entry) => entry[1]);
 }
 
 /** Return the head of a column: the numbers of its turns, the first and the last of many. */
-function momentHead(own, current) {
-  const first = own[0].index + 1;
-  const last = own[own.length - 1].index + 1;
-  const now = own.some((turn) => turn.index === current);
+function momentHead(momentTurns, current) {
+  const first = momentTurns[0].index + 1;
+  const last = momentTurns[momentTurns.length - 1].index + 1;
+  const isCurrent = momentTurns.some((turn) => turn.index === current);
   const text = first === last ? String(first) : `${first}–${last}`;
-  return el("th", { scope: "col", class: now ? "now" : "" }, text);
+  return el("th", { scope: "col", class: isCurrent ? "now" : "" }, text);
 }
 
 /** Return the cells of a seat: its turns, and where it waits between two of them. */
 function seatCells(seat, moments, make) {
-  const acts = moments.map((own) => own.filter((turn) => turn.seat === seat));
-  const busy = acts.flatMap((own, at) => (own.length ? [at] : []));
-  const [begin, end] = [busy[0], busy[busy.length - 1]];
-  return acts.map((own, at) => {
-    const waits = !own.length && at > begin && at < end;
+  const acts = moments.map((momentTurns) => momentTurns.filter((turn) => turn.seat === seat));
+  const busyMoments = acts.flatMap((momentTurns, at) => (momentTurns.length ? [at] : []));
+  const [begin, end] = [busyMoments[0], busyMoments[busyMoments.length - 1]];
+  return acts.map((momentTurns, at) => {
+    const waits = !momentTurns.length && at > begin && at < end;
     const line = waits ? el("span", { class: "waits", title: "waits" }) : null;
-    return el("td", { class: waits ? "waiting" : "" }, own.length ? own.map(make) : line);
+    const content = momentTurns.length ? momentTurns.map(make) : line;
+    return el("td", { class: waits ? "waiting" : "" }, content);
   });
 }
 
@@ -106,7 +107,7 @@ export function timeline(answer, options) {
   const moments = momentsOf(turns);
   const critical = turns.length > moments.length ? new Set(answer.path ?? []) : new Set();
   const make = (turn) => cell(turn, { ...options, critical: critical.has(turn.index) }, top);
-  const heads = moments.map((own) => momentHead(own, options.current));
+  const heads = moments.map((momentTurns) => momentHead(momentTurns, options.current));
   table.append(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "turn"), heads)));
   const rows = seats.map((seat) =>
     el(

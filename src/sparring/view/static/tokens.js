@@ -54,20 +54,20 @@ function tokenText(token, decoded) {
 }
 
 /**
- * Return one token. Its numbers are said on hover and on focus.
+ * Return one token, whose numbers are shown on hover and on focus.
  * @param {Object} token of the answer
  * @param {{colouring: string, scale: Object, decoded: boolean, tell: function}} options
  */
 function tokenSpan(token, { colouring, scale, decoded, tell }) {
-  const said = numbers(token);
+  const text = numbers(token);
   const show = (event) => tell?.(token, event.currentTarget);
   return el(
     "span",
     {
       class: `token ${shade(token, colouring, scale)}`,
       tabindex: 0,
-      title: said,
-      "aria-label": `${plain(token.text || token.id)}: ${said}`,
+      title: text,
+      "aria-label": `${plain(token.text || token.id)}: ${text}`,
       on: { focus: show, mouseenter: show },
     },
     tokenText(token, decoded),

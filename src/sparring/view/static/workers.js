@@ -1,4 +1,4 @@
-/** The workers of a run: who plays, who waits, what went wrong. */
+/** The workers of a run: playing, waiting, and faults. */
 
 import { draw, paint } from "./charts.js";
 import { el, empty, grid, word } from "./dom.js";
@@ -17,7 +17,7 @@ const FIGURES = [
 const NOBODY = "No workers: the training process played its episodes itself. To play in processes:";
 
 function faultRow({ text, total, steps }) {
-  const when = steps
+  const stepTexts = steps
     .slice(-8)
     .map(([step, times]) => (times > 1 ? `${step} (${times})` : `${step}`));
   const more = steps.length > 8 ? "… " : "";
@@ -27,7 +27,7 @@ function faultRow({ text, total, steps }) {
     {},
     el("th", { scope: "row" }, word(text)),
     el("td", { class: `number ${kind}` }, number(total)),
-    el("td", { class: "dim" }, more + when.join(", ")),
+    el("td", { class: "dim" }, more + stepTexts.join(", ")),
   );
 }
 
@@ -54,13 +54,13 @@ export function open(root, { get, setKeys }) {
   const body = el("div", {});
   const charts = el("div", { class: "charts" });
   const under = el("div", {});
-  const held = { shown: [], run: null };
+  const view = { handles: [], run: null };
   root.replaceChildren(el("h1", {}, "Workers"), choice.node, body, charts, under);
   setKeys([]);
 
   function drawAll(answer) {
-    held.shown.forEach((handle) => handle.close());
-    held.shown = [];
+    view.handles.forEach((handle) => handle.close());
+    view.handles = [];
     charts.replaceChildren();
     const events = (answer.faults ?? []).flatMap(({ text, steps }) =>
       steps.map(([x, times]) => ({ x, text: `${text}: ${times}`, level: "bad" })),
@@ -70,7 +70,7 @@ export function open(root, { get, setKeys }) {
       const box = el("div", { class: "chart" });
       charts.append(el("section", { class: "card" }, el("h2", {}, title), box));
       const line = { name: title, x: answer.step, y: answer[key], ...paint(index) };
-      const shown = {
+      const chart = {
         title,
         xLabel: "step",
         yLabel,
@@ -78,7 +78,7 @@ export function open(root, { get, setKeys }) {
         events: key === "ready" ? events : [],
         height: 150,
       };
-      held.shown.push(draw(box, shown));
+      view.handles.push(draw(box, chart));
     });
   }
 
@@ -88,20 +88,20 @@ export function open(root, { get, setKeys }) {
       body.replaceChildren(noRuns());
       return;
     }
-    held.run = run;
+    view.run = run;
     const answer = await get(`/api/runs/${run}/workers`);
-    const said = answer.workers
+    const sentence = answer.workers
       ? el("p", {}, word(answer.sentence ?? ""))
       : empty(NOBODY, "sparring train RECIPE scale.fleet=processes scale.workers=2");
     const steps = answer.workers ? `${count(answer.step.length, "step")} shown` : "";
     const lanes = answer.workers ? workerLanes(answer) : "";
-    body.replaceChildren(said, el("p", { class: "dim" }, steps), lanes);
+    body.replaceChildren(sentence, el("p", { class: "dim" }, steps), lanes);
     if (answer.workers) {
       drawAll(answer);
       under.replaceChildren(account(answer.account ?? []), faults(answer.faults ?? []));
     } else {
-      held.shown.forEach((handle) => handle.close());
-      held.shown = [];
+      view.handles.forEach((handle) => handle.close());
+      view.handles = [];
       charts.replaceChildren();
       under.replaceChildren();
     }
@@ -109,8 +109,8 @@ export function open(root, { get, setKeys }) {
 
   return {
     show,
-    changed: ({ runs }) => (runs?.includes(held.run) ? show(state()) : null),
+    changed: ({ runs }) => (runs?.includes(view.run) ? show(state()) : null),
     themed: () => show(state()),
-    close: () => held.shown.forEach((handle) => handle.close()),
+    close: () => view.handles.forEach((handle) => handle.close()),
   };
 }

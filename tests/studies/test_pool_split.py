@@ -214,10 +214,10 @@ def row(arm, **figures):
     [
         (
             {},
-            "**alignment** recovers 0.75 to 0.75; goal reached in 2 of 2 seeds. In 2 of 2 seeds, taking everything earns no more against it.",
+            "**alignment** recovers 0.75 to 0.75; goal reached in 2 of 2 seeds. The goal against a player that takes everything is reached in 2 of 2 seeds.",
         ),
         ({"sum": 0.79}, "**alignment** recovers 0.48 to 0.75; goal reached in 1 of 2 seeds."),
-        ({"takes": 0.51}, "In 1 of 2 seeds, taking everything earns no more against it."),
+        ({"takes": 0.51}, "The goal against a player that takes everything is reached in 1 of 2 seeds."),
     ],
 )
 def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, words):

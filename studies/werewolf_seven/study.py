@@ -114,7 +114,7 @@ def cells(setting: Setting) -> list[Cell]:
         bots=BOTS,
         pairs=_pairs(setting["arms"]),
         measure=run_figures,
-        begins={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
+        parents={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
     )
 
 

@@ -55,7 +55,7 @@ def test_recipes_in_words():
 def test_a_difference_is_reported_per_game_and_only_if_significant():
     different = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
     assert claims.plateau(different).verdict == "confirmed in Kuhn"
-    assert claims.plateau(results()).verdict == "not told apart in Kuhn"
+    assert claims.plateau(results()).verdict == "not decided in Kuhn"
     different = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
     assert claims.plateau(different).verdict == "the reverse in Kuhn"
     assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(different).figures

@@ -114,7 +114,8 @@ in Kuhn or Leduc, of {tried} trained.
 to 0.
 - The references have other units. A pass of CFR, CFR+ or MMD visits the whole tree once; \
 {each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and steps of \
-{step}, in units of the largest payoff, so it converges to an equilibrium with entropy, not to NashConv 0. \
+{step}, in units of the largest payoff, so it converges to an equilibrium with entropy, not to \
+NashConv 0. \
 Its \
 step was not tuned, and these are few passes for it.
 """

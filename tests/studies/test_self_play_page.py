@@ -43,12 +43,12 @@ def test_every_recipe_is_described_in_all_columns(name):
 
 def test_recipes_in_words():
     assert columns(ALGORITHMS["NFSP"])[1:] == (
-        "10% live, else all members alike",
+        "10% live, otherwise all members equally",
         "`uniform`",
         "5 steps, warm",
         "average",
     )
-    assert columns(ALGORITHMS["JPSRO, CE"])[1] == "per recommended member"
+    assert columns(ALGORITHMS["JPSRO, CE"])[1] == "for each recommended member"
     assert columns(ALGORITHMS["XDO"])[0].endswith("start: pure")
 
 

@@ -1,4 +1,4 @@
-"""Let bots play tic-tac-toe, and see what four estimators make of each turn of the first play."""
+"""Let bots play tic-tac-toe, and print four estimators' advantages of the first episode's turns."""
 
 import sparring
 

@@ -1,4 +1,4 @@
-"""Judge a random game of tic-tac-toe with an exact oracle, and print what each move lost."""
+"""Judge a random game of tic-tac-toe with an exact oracle, and print the regret of each move."""
 
 from sparring.config.plugins import registry
 from sparring.core.rng import Stream
@@ -18,10 +18,10 @@ spec = EpisodeSpec(
     trained=(True, True),
 )
 episodes = play([spec], {"random": registry.bind("players", "random")()})
-# for another game: another of `sparring list oracles`
+# other games need another oracle; `sparring list oracles` prints all
 oracle = registry.bind("oracles", "minimax")()
 (episode,) = judge_episodes(episodes, {game.name: game}, {game.name: oracle})
 for turn in episode.turns:
     best = " ".join(sorted(turn.verdict.best))
-    print(f"{episode.roles[turn.seat]} {turn.action}: lost {regret(turn):.0f}, best: {best}")
+    print(f"{episode.roles[turn.seat]} {turn.action}: regret {regret(turn):.0f}, best: {best}")
 print("returns:", dict(zip(episode.roles, episode.returns, strict=True)))

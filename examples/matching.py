@@ -35,5 +35,5 @@ class Play:
         return Observation(prompt="name", key=str(seat))
 
     def step(self, replies):
-        won = 1.0 if replies[0] == replies[1] else -1.0
-        self.done, self.returns = True, (won, -won)
+        left_return = 1.0 if replies[0] == replies[1] else -1.0
+        self.done, self.returns = True, (left_return, -left_return)

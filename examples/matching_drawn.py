@@ -19,18 +19,18 @@ class Drawn(Matching):
 
 class DrawnPlay(Play, PaintedPlay):
     def __init__(self):
-        self.said = {}
+        self.replies = {}
 
     def step(self, replies):
         super().step(replies)
-        self.said = dict(replies)
+        self.replies = dict(replies)
 
     def paint(self, canvas, seat):  # seat: the viewer's seat; None: a reader who sees everything
         seats(canvas, Drawn.roles, self.due())
         for index, role in enumerate(Drawn.roles):
-            cards(canvas, role, [Card(self.said.get(index, ""))], colour=seat_colour(index))
+            cards(canvas, role, [Card(self.replies.get(index, ""))], colour=seat_colour(index))
 
     def described(self, seat):  # the picture in words, for people who cannot see it
         if self.done:
-            return f"left said {self.said[0]}, right said {self.said[1]}."
-        return "left and right are to choose a side at once."
+            return f"left chose {self.replies[0]}, right chose {self.replies[1]}."
+        return "left and right must now choose a side at the same time."

@@ -29,6 +29,6 @@ print(
 )
 for turn in episode.turns:
     print(
-        f"  {episode.roles[turn.seat]} was told {turn.prompt!r} and said {turn.reply!r}, one "
-        f"of {', '.join(turn.legal_actions)}."
+        f"  {episode.roles[turn.seat]}: prompt {turn.prompt!r}, reply {turn.reply!r}, legal "
+        f"actions {', '.join(turn.legal_actions)}."
     )

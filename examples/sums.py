@@ -20,7 +20,7 @@ class sums:
 
 class Play:
     def __init__(self, pairs):
-        self.pairs, self.turn, self.right = pairs, 0, 0
+        self.pairs, self.turn, self.num_right = pairs, 0, 0
 
     @property
     def done(self):
@@ -28,7 +28,7 @@ class Play:
 
     @property
     def returns(self):  # one number per seat
-        return (self.right / len(self.pairs),)
+        return (self.num_right / len(self.pairs),)
 
     def due(self):
         return () if self.done else (0,)
@@ -36,7 +36,7 @@ class Play:
     def legal(self, seat):  # any text is legal
         return None
 
-    def read(self, seat, reply, exact):  # None: the reply means nothing, and counts as illegal
+    def read(self, seat, reply, exact):  # None: the reply is not a number, and counts as illegal
         number = reply.strip()
         return number if number.isascii() and number.isdigit() and len(number) < 4 else None
 
@@ -48,5 +48,5 @@ class Play:
         return Observation(prompt=f"{first} plus {second}", key=f"{self.turn} {first} {second}")
 
     def step(self, replies):
-        self.right += int(replies[0]) == sum(self.pairs[self.turn])
+        self.num_right += int(replies[0]) == sum(self.pairs[self.turn])
         self.turn += 1

@@ -60,7 +60,7 @@ def run(
     for line in compare_with_published(name, document):
         tell(line)
     if publish:
-        tell(f"Next: make docs, which draws {study.page} from them.")
+        tell(f"Next: `make docs` writes them into {study.page}.")
 
 
 def _document(
@@ -74,7 +74,7 @@ def _document(
         )
     except KeyboardInterrupt:
         print_stderr(
-            f"Stopped. What is done is kept in {path}; the same command goes on from there."
+            f"Stopped. Finished cells are in {path}; the same command continues with the others."
         )
         raise typer.Exit(130) from None
 

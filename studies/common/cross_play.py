@@ -89,21 +89,21 @@ class Base(NamedTuple):
 def read_needs(config: RunConfig) -> tuple[Base, Needs]:
     """Return the base game of a run's first environment, and the needs of its policy."""
     section = config.environments[0]
-    beneath: dict[str, Any] = {"name": section.name, "options": section.options}
+    base_game: dict[str, Any] = {"name": section.name, "options": section.options}
     candidates = None
     if section.name == CHOOSE:
-        around: Any = make_game(CHOOSE, options=section.options)
-        beneath = around.inner.made_by
+        choose_environment: Any = make_game(CHOOSE, options=section.options)
+        base_game = choose_environment.inner.made_by
         candidates = {
             key: option_value
             for key, option_value in section.options.items()
             if key != "environment"
         }
-    options = beneath["options"]
-    plain = {key: value for key, value in options.items() if key not in DEDUCTION_OPTIONS}
+    options = base_game["options"]
+    base_options = {key: value for key, value in options.items() if key not in DEDUCTION_OPTIONS}
     strict = options.get("malformed") == "illegal"
     needs = Needs(candidates, bool(options.get("deduce")), strict)
-    return Base(beneath["name"], plain, section.illegal), needs
+    return Base(base_game["name"], base_options, section.illegal), needs
 
 
 def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
@@ -116,11 +116,11 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
     Raises:
         ConfigError: the players choose among different kinds of candidates.
     """
-    plain = make_game(base.name, options=base.options)
-    teams = teams_of(plain)
+    plain_game = make_game(base.name, options=base.options)
+    teams = teams_of(plain_game)
 
     def roles(chosen: Sequence[bool]) -> list[str]:
-        return [role for role, team in zip(plain.roles, teams, strict=True) if chosen[team]]
+        return [role for role, team in zip(plain_game.roles, teams, strict=True) if chosen[team]]
 
     options = dict(base.options)
     deducers = roles([need.deduces for need in needs])
@@ -128,17 +128,20 @@ def game_for(base: Base, needs: Sequence[Needs]) -> Environment:
         strict = any(need.strict for need in needs)
         malformed = {"malformed": "illegal"} if strict else {}
         options |= {"deduce": True, "deducers": deducers, **malformed}
-    kinds = [need.candidates for need in needs if need.candidates is not None]
-    if not kinds:
+    candidate_options = [need.candidates for need in needs if need.candidates is not None]
+    if not candidate_options:
         return make_game(base.name, options=options, illegal=base.illegal)
-    if any(kind != kinds[0] for kind in kinds):
+    if any(kind != candidate_options[0] for kind in candidate_options):
         raise ConfigError(
-            f"cross play: one player chooses by {quoted(kinds[0])}, the other by "
-            f"{quoted(kinds[1])}; a game has candidates of one kind."
+            f"cross play: one player chooses by {quoted(candidate_options[0])}, the other by "
+            f"{quoted(candidate_options[1])}; a game has candidates of one kind."
         )
     choosers = roles([need.candidates is not None for need in needs])
-    around = {"environment": {"name": base.name, "options": options}, **kinds[0]}
-    return make_game(CHOOSE, options={**around, "choosers": choosers}, illegal=base.illegal)
+    choose_options = {
+        "environment": {"name": base.name, "options": options},
+        **candidate_options[0],
+    }
+    return make_game(CHOOSE, options={**choose_options, "choosers": choosers}, illegal=base.illegal)
 
 
 def play_match(game: Environment, players: Sequence[Agent], *, games: int, stream: Stream) -> Match:
@@ -157,13 +160,13 @@ def play_match(game: Environment, players: Sequence[Agent], *, games: int, strea
     specs = [untrained_spec(game, index, names, stream.child(index)) for index in range(games)]
     episodes = with_results(play_teams(specs, dict(zip((FIRST, SECOND), players, strict=True))))
     outcomes = [outcome(episode.returns, names.index(FIRST), teams) for episode in episodes]
-    legal, spoken = [], []
+    legal, speeches = [], []
     for name in (FIRST, SECOND):
         own_turns = [turn for play in episodes for turn in play.turns if names[turn.seat] == name]
         illegal, replies = illegal_replies(own_turns)
         legal.append(1.0 - illegal / max(replies, 1))
-        spoken.append(_count_speeches(own_turns, tuple(getattr(game, "player_names", ()))))
-    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
+        speeches.append(_count_speeches(own_turns, tuple(getattr(game, "player_names", ()))))
+    return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, speeches)
 
 
 def _count_speeches(turns: Sequence[Turn], player_names: tuple[str, ...]) -> SpeechCounts:
@@ -205,8 +208,8 @@ def play_matrix(
         config, engine, _ = load_run(folder, threads=1)
         bases[name], needs[name] = read_needs(config)
         agents[name] = engine.agent(PUBLISHED)
-        for start, of in (starts or {}).items():
-            if of == name:
+        for start, run_name in (starts or {}).items():
+            if run_name == name:
                 agents[start], needs[start] = engine.agent(START), needs[name]
     base = next(iter(bases.values()))
     for name, other in bases.items():
@@ -219,31 +222,31 @@ def play_matrix(
     rows, stream = [], Stream.from_seed(seed)
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
-        came = play_match(game, [agents[first], agents[second]], games=games, stream=stream)
-        speeches = [speech._asdict() for speech in came.speeches]
-        rows.append({"first": first, "second": second, **came._asdict(), "said": speeches})
+        match = play_match(game, [agents[first], agents[second]], games=games, stream=stream)
+        speeches = [speech._asdict() for speech in match.speeches]
+        rows.append({"first": first, "second": second, **match._asdict(), "said": speeches})
     return rows
 
 
 def pairs_of(main: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
     """Return all ordered pairs of main players, and all pairs of a main and another player."""
-    beside = [
+    pairs_with_others = [
         pair
-        for first, two in itertools.product(others, main)
-        for pair in ((first, two), (two, first))
+        for first, second in itertools.product(others, main)
+        for pair in ((first, second), (second, first))
     ]
-    return [*itertools.product(main, main), *beside]
+    return [*itertools.product(main, main), *pairs_with_others]
 
 
 if __name__ == "__main__":
     inputs: Mapping[str, Any] = json.loads(sys.argv[1])
-    place = Path(sys.argv[2]).parent
-    measured = play_matrix(
-        {name: place.parent / folder for name, folder in inputs["runs"].items()},
+    output = Path(sys.argv[2])
+    matches = play_matrix(
+        {name: output.parent.parent / folder for name, folder in inputs["runs"].items()},
         inputs["bots"],
         [tuple(pair) for pair in inputs["pairs"]],
         games=inputs["games"],
         seed=inputs["seed"],
         starts=inputs.get("starts"),
     )
-    write_bytes_atomic(Path(sys.argv[2]), json.dumps(measured).encode())
+    write_bytes_atomic(output, json.dumps(matches).encode())

@@ -34,7 +34,7 @@ def cells(
     pairs: Sequence[Pair],
     measure: Measure,
     starts: Mapping[str, str] | None = None,
-    begins: Mapping[str, str] | None = None,
+    parents: Mapping[str, str] | None = None,
     shares: int = 1,
 ) -> list[Cell]:
     """Return the cells, ordered by seed: the runs of the arms, then the matches between them.
@@ -47,20 +47,20 @@ def cells(
         pairs: the pairs of players that play a match.
         measure: function that returns the results of a run.
         starts: arm of each player that has the weights after the warm-up of the arm's run, by name.
-        begins: for an arm that begins with the weights of another arm's run, the name of that arm.
+        parents: for an arm that begins with the weights of another arm's run, the name of that arm.
         shares: number of cells over which the matches of a seed are divided, so that long matches
             use several cores.
     """
-    result, origin = list[Cell](), begins or {}
+    result, parent_arms = list[Cell](), parents or {}
     for seed in range(setting["seeds"]):
         runs = dict[str, Cell]()
         for arm in setting["arms"]:
             recipe, arm_changes = arms[arm]
             overrides = [f"seed={seed}", "threads=1", *always, *arm_changes, *setting["changes"]]
-            measure_of = with_export(measure) if arm in origin.values() else measure
-            first = runs[origin[arm]] if arm in origin else None
+            measure_of = with_export(measure) if arm in parent_arms.values() else measure
+            parent_run = runs[parent_arms[arm]] if arm in parent_arms else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training_cell(key, name, recipe, overrides, measure_of, parent=first)
+            runs[arm] = training_cell(key, name, recipe, overrides, measure_of, parent=parent_run)
         inputs = {
             "runs": {arm: run.folder for arm, run in runs.items()},
             "bots": dict(bots),
@@ -120,8 +120,8 @@ def rows(
         labels: function that returns the labels of a pair.
         figures: function from a match of ``cross_play.play_matrix`` to its figures.
     """
-    runs = {key: record for key, record in records.items() if key[0] != MATRIX}
-    result = seed_rows(runs, lambda arm: {"arm": arm, "starts": "all"}, dict)
+    run_records = {key: record for key, record in records.items() if key[0] != MATRIX}
+    result = seed_rows(run_records, lambda arm: {"arm": arm, "starts": "all"}, dict)
     shares = 1 + max(key[2] for key in records if key[0] == MATRIX)
     for pair_index, pair in enumerate(pairs):
         match_index, share = divmod(pair_index, shares)

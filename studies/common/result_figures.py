@@ -18,8 +18,8 @@ from studies.common.significance import holm, zero_probability
 Row = dict[str, Any]
 SIGNIFICANCE_LEVEL = 0.05  # a comparison is decided if its corrected p is below this level
 CORRECTION_NOTE = (
-    "The words are corrected for the number of comparisons in this table by Holm's method, at "
-    f"p < {SIGNIFICANCE_LEVEL}; the intervals are not."
+    "The last column is corrected for the number of comparisons in this table by Holm's method, "
+    f"at p < {SIGNIFICANCE_LEVEL}; the intervals are not corrected."
 )
 
 
@@ -53,13 +53,13 @@ class Results:
         """
         matches = self.rows(**labels)
         if len(matches) != 1:
-            raise ValueError(f"{self.where} has {len(matches)} rows with {labels}; one is wanted.")
+            raise ValueError(f"{self.where} has {len(matches)} rows with {labels}; expected one.")
         return matches[0]
 
     def source(self) -> str:
         """Return the line below a table that says where its figures come from."""
-        line = f"Made by `{self.document['command']}` {self.origin()}"
-        return f"{line} {self.document['note']}" if "note" in self.document else line
+        sentence = f"Made by `{self.document['command']}` {self.origin()}"
+        return f"{sentence} {self.document['note']}" if "note" in self.document else sentence
 
     def origin(self) -> str:
         """Return the commit, the date and the versions, as the end of a sentence."""
@@ -77,14 +77,14 @@ Maker = Callable[[Results], str]
 """A function that makes a table, or a figure in a sentence, from a results file."""
 
 
-def seeds_of(of: Row, figure: str = "seconds") -> list[str]:
+def seeds_of(row: Row, figure: str = "seconds") -> list[str]:
     """Return the sorted seeds for which a row has this figure."""
-    return sorted(of["values"][figure], key=int)
+    return sorted(row["values"][figure], key=int)
 
 
-def seeds_in_words(of: Row) -> str:
+def seeds_in_words(row: Row) -> str:
     """Return the number of seeds of a row as text, e.g. "3 seeds"."""
-    count = len(seeds_of(of))
+    count = len(seeds_of(row))
     return "1 seed" if count == 1 else f"{count} seeds"
 
 
@@ -93,34 +93,34 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def values(of: Row, figure: str) -> list[float]:
+def values(row: Row, figure: str) -> list[float]:
     """Return a figure by seed, in the order of the seeds."""
-    return [of["values"][figure][seed] for seed in seeds_of(of, figure)]
+    return [row["values"][figure][seed] for seed in seeds_of(row, figure)]
 
 
-def mean(of: Row, figure: str) -> float:
+def mean(row: Row, figure: str) -> float:
     """Return the mean of a figure over seeds."""
-    numbers = values(of, figure)
+    numbers = values(row, figure)
     return sum(numbers) / len(numbers)
 
 
-def points(of: Row, prefix: str) -> list[tuple[int, str]]:
+def points(row: Row, prefix: str) -> list[tuple[int, str]]:
     """Return (number, name of the figure) of the figures of a curve, in order.
 
     Args:
         of: a row with `values`.
         prefix: beginning of the figures' names, before a number (e.g. of games).
     """
-    names = (name for name in of["values"] if name.startswith(prefix))
+    names = (name for name in row["values"] if name.startswith(prefix))
     return sorted((int(name.removeprefix(prefix)), name) for name in names)
 
 
-def curve(of: Row, prefix: str) -> list[tuple[float, float]]:
+def curve(row: Row, prefix: str) -> list[tuple[float, float]]:
     """Return (number, mean over seeds) of the figures of a curve; see ``points``."""
-    return [(number, mean(of, name)) for number, name in points(of, prefix)]
+    return [(number, mean(row, name)) for number, name in points(row, prefix)]
 
 
-def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math.inf) -> Interval:
+def interval(row: Row, figure: str, *, low: float = -math.inf, high: float = math.inf) -> Interval:
     """Return the mean over seeds with Student's 95 % interval, clipped to the range of the figure.
 
     Args:
@@ -129,9 +129,9 @@ def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math
         low: the smallest possible value.
         high: the largest possible value.
     """
-    estimate = mean_interval(values(of, figure))
-    if figure in of.get("intervals", {}):
-        ends = of["intervals"][figure]
+    estimate = mean_interval(values(row, figure))
+    if figure in row.get("intervals", {}):
+        ends = row["intervals"][figure]
         estimate = Interval(mean=estimate.mean, low=ends[0], high=ends[1], count=1, level=0.95)
     return clip_interval(estimate, low, high)
 
@@ -154,10 +154,10 @@ def interval_text(estimate: Interval, digits: int = 2) -> str:
     return f"{mean} [{low}, {high}]".replace(f"-{0:.{digits}f}", f"{0:.{digits}f}")
 
 
-def spread(of: Row, figure: str, digits: int = 2, **ends: float) -> str:
+def spread(row: Row, figure: str, digits: int = 2, **ends: float) -> str:
     """Return a figure of a row as text: the stored `text`, or mean and interval over seeds."""
-    text = of.get("text", {}).get(figure)
-    return str(text) if text is not None else interval_text(interval(of, figure, **ends), digits)
+    text = row.get("text", {}).get(figure)
+    return str(text) if text is not None else interval_text(interval(row, figure, **ends), digits)
 
 
 def paired_difference(row: Row, other: Row, figure: str) -> Interval:

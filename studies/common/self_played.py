@@ -30,7 +30,9 @@ def unfreeze_change(policy: str) -> str:
     return f"policies.{policy}.learner.learning_rate={LEARNING_RATE}"
 
 
-def arm_cell(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -> Cell:
+def arm_cell(
+    arm: str, seed: int, recipe_and_changes: Arm, setting: Setting, measure: Measure
+) -> Cell:
     """Return the cell of an arm and a seed; its run is evaluated only at the end.
 
     Args:
@@ -40,7 +42,7 @@ def arm_cell(arm: str, seed: int, of: Arm, setting: Setting, measure: Measure) -
         setting: setting of the study, with "changes" to all arms.
         measure: function that returns the results of the run.
     """
-    recipe, arm_changes = of
+    recipe, arm_changes = recipe_and_changes
     always = (f"seed={seed}", "threads=1", "evaluation.every=100000")
     changes = [*always, *setting["changes"], *arm_changes]
     return training_cell((arm, seed), f"{arm}-{seed}", recipe, changes, measure)
@@ -64,8 +66,8 @@ def measure_self_play(
 
 def self_play_options(plays: int, seed: int) -> list[str]:
     """Return the options of `sparring evaluate` for self-play with few other figures."""
-    few = ["--games", "2", f"--seed={seed}", "--oracle=none"]
-    return ["--self-plays", str(plays), *few, "--json"]
+    other_options = ["--games", "2", f"--seed={seed}", "--oracle=none"]
+    return ["--self-plays", str(plays), *other_options, "--json"]
 
 
 def parse_self_plays(stdout: str) -> list[dict[str, Any]]:

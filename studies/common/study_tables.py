@@ -100,9 +100,9 @@ def check_publishable(study: Study, setting: Mapping[str, Any]) -> None:
     """
     if setting != study.setting:
         raise ConfigError(
-            "--publish replaces the figures of the repository's pages, which are of the published "
-            f"setting; this one is another. Leave --quick out ({study.hours:g} hours on two "
-            "cores), or leave --publish out: results.json and tables.md are written anyway."
+            "--publish replaces the figures of the repository's pages, so it needs the published "
+            f"setting, which this run does not have. Omit --quick ({study.hours:g} hours on two "
+            "cores), or omit --publish: results.json and tables.md are written in any case."
         )
 
 
@@ -142,7 +142,7 @@ def _differences(document: Mapping[str, Any], published: Mapping[str, Any]) -> I
     """Yield the number of values equal to the published ones, and the largest differences."""
     pairs = list(pair_values(document, published))
     if not pairs:
-        yield "no value per seed is in both."
+        yield "Both files have no value in common."
         return
     different = [pair for pair in pairs if pair[2] != pair[3]]
     yield f"{len(pairs) - len(different)} of {len(pairs)} values per seed are equal to the digit."

@@ -29,8 +29,15 @@ def cells(setting: Setting) -> list[Cell]:
 
 def comparison_cell(game: str, setting: Setting) -> Cell:
     """Return the cell of the estimators in a game."""
-    fewer = ["--episodes", str(setting["episodes"])] if "episodes" in setting else []
-    options = ["--policy", "random", "--estimators", setting["estimators"], *fewer, "--json"]
+    episode_option = ["--episodes", str(setting["episodes"])] if "episodes" in setting else []
+    options = [
+        "--policy",
+        "random",
+        "--estimators",
+        setting["estimators"],
+        *episode_option,
+        "--json",
+    ]
     return Cell(
         key=(game,),
         folder=re.sub(r"[^A-Za-z0-9_]+", "-", f"lab {game}").strip("-"),
@@ -61,11 +68,11 @@ def row(game: str, entry: Mapping[str, Any]) -> Row:
         return {**labels, "refused": entry["refused"]}
     values, intervals = {}, {}
     for key in KEYS:
-        ends = entry[key] if isinstance(entry[key], dict) else {"mean": entry[key]}
-        if ends["mean"] is not None:
-            values[key] = {"0": ends["mean"]}
-        if ends.get("low") is not None:
-            intervals[key] = [ends["low"], ends["high"]]
+        figure = entry[key] if isinstance(entry[key], dict) else {"mean": entry[key]}
+        if figure["mean"] is not None:
+            values[key] = {"0": figure["mean"]}
+        if figure.get("low") is not None:
+            intervals[key] = [figure["low"], figure["high"]]
     return {**labels, "values": values, "intervals": intervals}
 
 

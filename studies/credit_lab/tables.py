@@ -106,16 +106,16 @@ def list_findings(results: Results) -> str:
     noise = {name: lab.noise(name) for name in lab.names}
     unbiased = [n for n in lab.names if max(lab.of(n, "bias", "low")) <= 5e-4]
     aligned = lab.right_in_direction()
-    judged = ["vpr", "ppr", "spae", "ssl"]
-    wrong = [n for n in lab.names if min(lab.of(n, "cosine")) < 0.2]
-    loud = sorted(noise, key=noise.__getitem__)[-3:][::-1]
+    judged_names = ["vpr", "ppr", "spae", "ssl"]
+    misdirected = [n for n in lab.names if min(lab.of(n, "cosine")) < 0.2]
+    noisiest = sorted(noise, key=noise.__getitem__)[-3:][::-1]
     seconds = {name: max(lab.of(name, "seconds")) for name in lab.names}
     slowest = max(seconds, key=seconds.__getitem__)
 
-    def largest(name: str) -> str:
+    def largest_bias(name: str) -> str:
         return f"{max(lab.of(name, 'bias_scaled')):.2f}"
 
-    def right(name: str) -> str:
+    def right_sign_range(name: str) -> str:
         return f"{min(lab.of(name, 'right_sign')):.2f} to {max(lab.of(name, 'right_sign')):.2f}"
 
     def wrong_share(name: str) -> float:
@@ -123,27 +123,32 @@ def list_findings(results: Results) -> str:
 
     lines = (
         f"{len(lab.names)} estimators and presets were measured in {len(lab.games)} games.",
-        f"Without bias in every game, within the error: {names_as_code(unbiased)}.",
-        "Right in direction in every game, so that a learning rate corrects the rest: "
+        f"These have no bias in any game, within the error: {names_as_code(unbiased)}.",
+        "These have the right direction in every game, so a learning rate corrects the rest: "
         f"{names_as_code(n for n in aligned if n not in unbiased)}.",
         f"The exact advantage has a variance of {noise['exact_advantage']:.2f}, the plain return "
-        f"(`outcome`) of {noise['outcome']:.2f}: a perfect critic could save a factor of "
+        f"(`outcome`) of {noise['outcome']:.2f}: a perfect critic reduces it by a factor of "
         f"{noise['outcome'] / noise['exact_advantage']:.1f}.",
-        f"A group's mean (`rloo`) brings {noise['rloo']:.2f}, MARS {noise['mars']:.2f}, an exact "
-        f"critic (`gae`) {noise['gae']:.2f}, and rollouts from each state (`vine_ppo`) "
-        f"{noise['vine_ppo']:.2f}.",
-        "Dividing by the group's deviation costs direction: `grpo` is off by up to "
-        f"{largest('grpo')} after the best scale, `grpo:dr_grpo` by {largest('grpo:dr_grpo')}.",
-        "A perfect judge of single turns gives little noise and another direction: "
-        + ", ".join(f"`{n}` {noise[n]:.2f} and off by up to {largest(n)}" for n in judged)
+        f"The variance is {noise['rloo']:.2f} with a group's mean (`rloo`), {noise['mars']:.2f} "
+        f"with MARS, {noise['gae']:.2f} with an exact critic (`gae`), and {noise['vine_ppo']:.2f} "
+        "with rollouts from each state (`vine_ppo`).",
+        "Division by the group's deviation changes the direction: `grpo` has a bias of up to "
+        f"{largest_bias('grpo')} after the best scale, `grpo:dr_grpo` of "
+        f"{largest_bias('grpo:dr_grpo')}.",
+        "A perfect judge of single turns gives little noise, but another direction: "
+        + ", ".join(
+            f"`{n}` {noise[n]:.2f} with a bias of up to {largest_bias(n)}" for n in judged_names
+        )
         + ".",
-        f"The sign of a turn's advantage is right for `rloo` in {right('rloo')} of turns, and for "
-        f"`gae` in {right('gae')}; on average over the games {wrong_share('rloo'):.2f} and "
-        f"{wrong_share('gae'):.2f} of turns are praised or blamed wrongly.",
-        f"The loudest are {', '.join(f'`{n}` ({noise[n]:.1f})' for n in loud)}; "
-        f"{names_as_code(wrong)} point nearly sideways or backwards in at least one game.",
+        f"A turn's advantage has the right sign in a share of {right_sign_range('rloo')} of turns "
+        f"for `rloo`, and of {right_sign_range('gae')} for `gae`, depending on the game. As means "
+        f"over the games, {wrong_share('rloo'):.2f} and {wrong_share('gae'):.2f} of turns have the "
+        "wrong sign.",
+        f"The noisiest are {', '.join(f'`{n}` ({noise[n]:.1f})' for n in noisiest)}; "
+        f"{names_as_code(misdirected)} are nearly orthogonal to the exact gradient, or point away "
+        "from it, in at least one game.",
         f"No estimator takes more than {seconds[slowest]:.2f} s for 100,000 turns "
-        f"(`{slowest}`), so time is no reason for a choice.",
+        f"(`{slowest}`), so the choice does not depend on time.",
     )
     return "\n".join(f"{index}. {line}" for index, line in enumerate(lines, 1))
 
@@ -160,7 +165,7 @@ def rank_estimators(results: Results) -> str:
         )
         for name in sorted(lab.right_in_direction(), key=lab.noise)[:10]
     ]
-    head = ("estimator", "variance, scaled (mean of games)", "largest bias", "least right sign")
+    head = ("estimator", "variance, scaled (mean of games)", "largest bias", "smallest right sign")
     return markdown(head, rows)
 
 

@@ -17,7 +17,14 @@ def table_by_seed(results: Results, recipe: str) -> str:
     """Return a recipe's figures by seed."""
     row = results.row(recipe=recipe)
     figures, level = row["values"], f"{row['level']:g}"
-    head = ("seed", "last NashConv", f"<= {level} from step", "to the end at most", "legal", "s")
+    head = (
+        "seed",
+        "last NashConv",
+        f"<= {level} from step",
+        "largest after that step",
+        "legal",
+        "s",
+    )
     lines = []
     for seed in seeds_of(row, "nash_conv"):
         last, first, worst, legal, seconds = (figures[name].get(seed) for name in FIGURES)

@@ -60,9 +60,10 @@ def table_of_strategies(results: Results) -> str:
 def verdict_text(results: Results) -> str:
     """Return a text that says in how many seeds each arm reaches the goals."""
     intro = (
-        f"Goals: with alignment, both seats cooperate in more than {MIN_COOPERATION} of the "
-        f"rounds, and always-defect costs at most {MAX_POINTS_LOST} points a round. Of naive "
-        f"learners, both seats defect in more than {MIN_COOPERATION} of the rounds."
+        f"Goals with alignment: both seats cooperate in more than {MIN_COOPERATION} of the rounds "
+        f"of self-play, and a player that always defects costs the learner at most "
+        f"{MAX_POINTS_LOST} points a round. Goal of the naive learner: both seats defect in more "
+        f"than {MIN_COOPERATION} of the rounds."
     )
     sentences = [intro]
     for row in results.rows(arm=ALIGNED):
@@ -70,12 +71,12 @@ def verdict_text(results: Results) -> str:
         is_safe = [value <= MAX_POINTS_LOST for value in values(row, LOST)]
         num_both = sum(map(all, zip(both_cooperate, is_safe, strict=True)))
         sentences.append(
-            f"**{ALIGNED}**: the first goal is reached in {sum(both_cooperate)}, the second in "
-            f"{sum(is_safe)}, both in {num_both} of {seeds_in_words(row)}."
+            f"**{ALIGNED}** reaches the first goal in {sum(both_cooperate)}, the second in "
+            f"{sum(is_safe)}, and both in {num_both} of {seeds_in_words(row)}."
         )
     for row in results.rows(arm=NAIVE):
         count = sum(value > MIN_COOPERATION for value in values(row, NEITHER))
-        sentences.append(f"**{NAIVE}**: defection in {count} of {seeds_in_words(row)}.")
+        sentences.append(f"**{NAIVE}** reaches its goal in {count} of {seeds_in_words(row)}.")
     return " ".join(sentences)
 
 

@@ -129,9 +129,9 @@ def table_of_gridworld(results: Results) -> str:
             for row in rows
             for cell in (figure_text(row["released"]), figure_text(mean(row, "team")))
         ]
-        lines.append([NAMES[game], "goes on" if "one" in method else "begins afresh", *cells])
-    read = ("last main", "mean of mains", "mixture of all")
-    heads = [f"{name}, {what}" for name in read for what in ("released", "here")]
+        lines.append([NAMES[game], "continues" if "one" in method else "starts fresh", *cells])
+    answer_names = ("last main", "mean of mains", "mixture of all")
+    heads = [f"{name}, {source}" for name in answer_names for source in ("released", "here")]
     return markdown(["game", "counter", *heads], lines)
 
 

@@ -27,8 +27,8 @@ def table_of_lags(results: Results) -> str:
     rows = results.rows()
     first = next(row for row in rows if row["lag"] == 0)
     seeds = seeds_of(first, "NashConv, end")
-    head = ("lag", *(f"seed {seed}" for seed in seeds), "mean", "less lag 0's", "over the run")
-    head = (*head, "less lag 0's", "legal", "ratio, 99 %")
+    head = ("lag", *(f"seed {seed}" for seed in seeds), "mean", "minus lag 0", "mean over the run")
+    head = (*head, "minus lag 0", "legal", "ratio, 99 %")
     lines = [cells(row, first, seeds) for row in rows]
     return f"{markdown(head, lines)}\n\n{verdict_text(rows, first)}"
 
@@ -64,11 +64,11 @@ def verdict_text(rows: list[Row], first: Row) -> str:
     """Return a text that says which lags end with a larger NashConv than lag 0."""
     lagged_rows = [row for row in rows if row is not first]
     gaps = [paired_difference(row, first, FIGURES[0]) for row in lagged_rows]
-    words = words_of_differences(gaps, "worse", "better", "not told apart")
+    words = words_of_differences(gaps, "worse", "better", "not decided")
     sentences = (f"lag {row['lag']}: {word}" for row, word in zip(lagged_rows, words, strict=True))
     return (
-        "NashConv at the end beside lag 0, seed by seed, corrected for the number of comparisons "
-        f"(Holm): {'; '.join(sentences)}."
+        "NashConv at the end compared with lag 0, paired by seed, corrected for the number of "
+        f"comparisons (Holm): {'; '.join(sentences)}."
     )
 
 

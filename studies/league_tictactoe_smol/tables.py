@@ -59,10 +59,9 @@ def verdict_text(results: Results) -> str:
     (start,) = results.rows(arm=START)
     sentences = [_reached_text(row, start) for row in results.rows() if row["arm"] != START]
     intro = (
-        f"Goals: at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}, "
-        f"at least {MIN_LEGAL} "
-        f"of {LEGAL}, and as X a share won or drawn against random play above the start's, "
-        "intervals apart."
+        f"Three goals: at least {MIN_DIFFERENT} {DIFFER} of {_common_label(results, 'plays')}; a "
+        f"share of at least {MIN_LEGAL} of {LEGAL}; and, as X against random play, a larger share "
+        "of wins and draws than the start, with intervals that do not overlap."
     )
     return " ".join((intro, *sentences))
 
@@ -73,8 +72,8 @@ def _reached_text(row: Row, start: Row) -> str:
     counts = [goals_reached(row, start, index) for index in range(len(seeds))]
     parts = [sum(count[part] for count in counts) for part in range(3)]
     return (
-        f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "
-        f"{parts[2]}, all three in {sum(map(all, counts))} of {seeds_in_words(row)}."
+        f"**{row['arm']}** reaches the first goal in {parts[0]}, the second in {parts[1]}, the "
+        f"third in {parts[2]}, and all three in {sum(map(all, counts))} of {seeds_in_words(row)}."
     )
 
 
@@ -84,7 +83,7 @@ def goals_reached(row: Row, start: Row, seed_index: int) -> tuple[bool, bool, bo
     Args:
         row: row of an arm.
         start: row of the arm "start".
-        place: index of the seed.
+        seed_index: index of the seed.
     """
     return (
         values(row, DIFFER)[seed_index] >= MIN_DIFFERENT,

@@ -30,7 +30,7 @@ def nash_conv_along_run(path: Path, answers: Sequence[str]) -> list[dict[str, An
     Args:
         path: folder of a run with one environment.
         answers: answers of the run (``sparring evaluate --answer``), or ``BEST``: the equilibrium
-            the members by their exact mean payoffs, which needs no games.
+            of the members by their exact mean payoffs, which needs no episodes.
 
     Raises:
         ConfigError: an answer is a mixture, and the run has no members; or an answer is not stored.

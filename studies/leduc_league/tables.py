@@ -40,7 +40,7 @@ def table_at_the_end(results: Results) -> str:
     rows = results.rows(policy="model")
     seeds = seeds_of(rows[0], GAP)
     head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean")
-    pairs = ("less the mirror's same answer", "less the mirror's average of weights")
+    pairs = ("minus the mirror's same answer", "minus the mirror's average of weights")
     lines = []
     for row in rows:
         by_seed = (f"{value:.3f}" for value in values(row, GAP))
@@ -60,22 +60,22 @@ def _difference_from_mirror(results: Results, row: Row, answer: str) -> str:
 
 def verdict_text(results: Results) -> str:
     """Return a text: answers of populations below and above the mirror's average answer."""
-    rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not told apart": []}
+    rows_by_word: dict[str, list[str]] = {"less": [], "more": [], "not decided": []}
     mirror, rows = results.row(policy="model", arm=MIRROR, answer=AVERAGE), _populations(results)
     words = words_of_differences(
-        [paired_difference(row, mirror, GAP) for row in rows], "more", "less", "not told apart"
+        [paired_difference(row, mirror, GAP) for row in rows], "more", "less", "not decided"
     )
     for row, word in zip(rows, words, strict=True):
         rows_by_word[word].append(_arm_and_answer(row))
     parts = [
         ("less exploitable", rows_by_word["less"]),
         ("more exploitable", rows_by_word["more"]),
-        ("not told apart from it", rows_by_word["not told apart"]),
+        ("not decided", rows_by_word["not decided"]),
     ]
-    lists = (f"{what}: {', '.join(names) if names else 'none'}" for what, names in parts)
+    lists = (f"{heading}: {', '.join(names) if names else 'none'}" for heading, names in parts)
     return (
-        "Beside the mirror's average of weights, seed by seed, corrected for the number of "
-        f"comparisons (Holm): {'; '.join(lists)}."
+        "Answers compared with the mirror's average of weights, paired by seed, corrected for the "
+        f"number of comparisons (Holm): {'; '.join(lists)}."
     )
 
 
@@ -92,16 +92,16 @@ def _arm_and_answer(row: Row) -> str:
 
 def comparison_text(results: Results) -> str:
     """Return the reference values of the chart, and the arms below each of them in every seed."""
-    marks = [("`leduc-tiny`", f"{NASH_CONV_OF_TINY:g}", NASH_CONV_OF_TINY)]
+    references = [("`leduc-tiny`", f"{NASH_CONV_OF_TINY:g}", NASH_CONV_OF_TINY)]
     for row in results.rows(policy="table"):
         name = f"{row['arm']}, {UNITS.get(row['arm'], '50 answers')}, by tables"
-        marks.append((name, spread(row, GAP, 3, low=0.0), mean(row, GAP)))
+        references.append((name, spread(row, GAP, 3, low=0.0), mean(row, GAP)))
     arms = [row for row in results.rows(policy="model") if row["answer"] != BEST]
     lines = []
-    for name, gap, level in marks:
-        below = [_arm_and_answer(row) for row in arms if max(values(row, GAP)) < level]
-        lines.append((name, gap, ", ".join(below) if below else "none"))
-    return markdown(("beside", GAP, "below it in every seed"), lines)
+    for name, gap, level in references:
+        answers_below = [_arm_and_answer(row) for row in arms if max(values(row, GAP)) < level]
+        lines.append((name, gap, ", ".join(answers_below) if answers_below else "none"))
+    return markdown(("reference", GAP, "answers below it in every seed"), lines)
 
 
 def table_of_costs(results: Results) -> str:
@@ -110,10 +110,10 @@ def table_of_costs(results: Results) -> str:
     for row in results.rows(policy="model", answer=LAST):
         minutes = [f"{value / 60:.0f}" for value in sorted(values(row, "seconds"))]
         plays = sorted({f"{value:,}" for value in values(row, "plays")})
-        least = min(values(row, "legal replies"))
+        smallest_share = min(values(row, "legal replies"))
         time = " to ".join(dict.fromkeys((minutes[0], minutes[-1])))
-        lines.append((row["arm"], ", ".join(plays), f"{least:.1%}", time))
-    return markdown(("arm", "plays", "legal replies, least", "minutes"), lines)
+        lines.append((row["arm"], ", ".join(plays), f"{smallest_share:.1%}", time))
+    return markdown(("arm", "plays", "legal replies, smallest", "minutes"), lines)
 
 
 def charts(results: Results) -> dict[str, str]:

@@ -23,13 +23,13 @@ def table_of_bluff(results: Results) -> str:
 
 def verdict_text(results: Results) -> str:
     """Return a text with the distance of the recipe from its expected values."""
-    far = largest_distance(results, FIVE, EXPECTED)
+    distance = largest_distance(results, FIVE, EXPECTED)
     seeds = len(results.row(recipe=FIVE)["values"]["legal replies"])
-    outcome = "held" if far <= TOLERANCE else "not held"
+    outcome = "reached" if distance <= TOLERANCE else "not reached"
     return (
-        f"Goal: 1/3, 1/3, 0 within {TOLERANCE} after the three iterations. "
-        f"**{outcome}**: over "
-        f"{seeds} seeds at most {far:.3f} away."
+        f"Goal: after the three iterations, the exploitability is within {TOLERANCE} of 1/3, 1/3 "
+        f"and 0. **The goal is {outcome}**: the largest distance in {seeds} seeds is "
+        f"{distance:.3f}."
     )
 
 

@@ -37,8 +37,8 @@ def table_of_headroom(results: Results) -> str:
     for row in results.rows():
         count = len(row["ceiling"])
         shares = [spread(row, f"closed {index}") for index in range(1, count + 1)]
-        most = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
-        cells = (*shares, *["-"] * (LAST_ATTEMPT - count), most)
+        ceiling_text = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
+        cells = (*shares, *["-"] * (LAST_ATTEMPT - count), ceiling_text)
         lines.append((row["game"], NAMES[row["arm"]], row["role"], pool_text(row), *cells))
     return markdown(head, lines)
 
@@ -47,14 +47,14 @@ def table_of_adaptation(results: Results) -> str:
     """Return whether the last attempt of the recipes closes more than the first attempt, and than
     0.
     """
-    head = ("game", "role", "opponents", "attempt 3 less attempt 1", "attempt 3", "verdict")
+    head = ("game", "role", "opponents", "attempt 3 minus attempt 1", "attempt 3", "verdict")
     lines, chances = [], []
     for row in results.rows(arm=CUMULATIVE):
         first, last = row["values"]["closed 1"], row["values"][f"closed {LAST_ATTEMPT}"]
         gain = paired_difference({"values": {"x": last}}, {"values": {"x": first}}, "x")
-        every = all(last[seed] > first[seed] for seed in last)
+        is_ahead_in_every_seed = all(last[seed] > first[seed] for seed in last)
         parts = (chance_beyond(gain), chance_beyond(interval(row, f"closed {LAST_ATTEMPT}")))
-        chances.append(max(parts) if every else 1.0)
+        chances.append(max(parts) if is_ahead_in_every_seed else 1.0)
         cells = (interval_text(gain), spread(row, f"closed {LAST_ATTEMPT}"))
         lines.append((row["game"], row["role"], pool_text(row), *cells))
     words = ("held" if known else "not held" for known in decide_comparisons(chances))
@@ -63,27 +63,27 @@ def table_of_adaptation(results: Results) -> str:
 
 def table_of_arms(results: Results) -> str:
     """Return the lead of the recipes over each other arm in the last attempt, paired by seed."""
-    head = ("game", "role", "opponents", "cumulative, by attempt, less", "attempt 3", "verdict")
+    head = ("game", "role", "opponents", "recipe minus this arm", "attempt 3", "verdict")
     lines, gaps = [], []
     for row in results.rows(arm=CUMULATIVE):
         for arm in ARMS[1:]:
-            place = {name: row[name] for name in ("game", "role", "met")}
-            for other in results.rows(arm=arm, **place):
+            labels = {name: row[name] for name in ("game", "role", "met")}
+            for other in results.rows(arm=arm, **labels):
                 last = 1 if arm == SINGLE else LAST_ATTEMPT  # single games have only first attempts
-                theirs = {"values": {"x": other["values"][f"closed {last}"]}}
-                ahead = paired_difference(
-                    {"values": {"x": row["values"][f"closed {LAST_ATTEMPT}"]}}, theirs, "x"
+                other_figures = {"values": {"x": other["values"][f"closed {last}"]}}
+                gap = paired_difference(
+                    {"values": {"x": row["values"][f"closed {LAST_ATTEMPT}"]}}, other_figures, "x"
                 )
-                gaps.append(ahead)
+                gaps.append(gap)
                 lines.append(
-                    (row["game"], row["role"], pool_text(row), NAMES[arm], interval_text(ahead))
+                    (row["game"], row["role"], pool_text(row), NAMES[arm], interval_text(gap))
                 )
     return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
 def pool_text(row: Row) -> str:
     """Return whether the opponents of a row occur in training, as text."""
-    return "met in training" if row["met"] else "held out"
+    return "of training" if row["met"] else "held out"
 
 
 MARKERS: dict[str, Maker] = {

@@ -53,7 +53,7 @@ def table_of_gains(results: Results) -> str:
 
     Both roles are combined into one mean, as the game is symmetric.
     """
-    parts = ("attempt 3", "less attempt 1", "less the warm-up's attempt 3", "by seed", "verdict")
+    parts = ("attempt 3", "minus attempt 1", "minus attempt 3 of the warm-up", "by seed", "verdict")
     lines: list[tuple[str, ...]] = []
     adapts, gains = list[float](), list[Interval]()
     both = results.rows(arm=WARM_UP) and results.rows(arm=TRAINED)

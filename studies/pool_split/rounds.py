@@ -50,13 +50,13 @@ class Round:
         scenario: pool and values.
         claims: what seats 0 and 1 claimed.
         total: worth of the pool to each seat.
-        before: pool and claims of the previous round; None in the first round.
+        previous: pool and claims of the previous round; None in the first round.
     """
 
     scenario: Scenario
     claims: Claims
     total: int
-    before: tuple[Counts, Claims] | None = None
+    previous: tuple[Counts, Claims] | None = None
 
     def points(self, claims: Claims | None = None) -> tuple[float, float]:
         """Return the payoffs of these claims for both seats, as shares of the pool's worth."""
@@ -71,20 +71,20 @@ class Round:
     @property
     def preferred(self) -> Claims:
         """The claims of both seats if each takes only the kind with the largest value per item."""
-        first, two = (
+        first, second = (
             tuple(
                 count if value == max(values) else 0
                 for count, value in zip(self.scenario.counts, values, strict=True)
             )
             for values in self.scenario.values
         )
-        return first, two
+        return first, second
 
     @property
     def conflict(self) -> bool:
         """Whether the claims exceed the pool for some kind."""
-        named = zip(self.scenario.counts, *self.claims, strict=True)
-        return any(first + two > count for count, first, two in named)
+        claims_by_kind = zip(self.scenario.counts, *self.claims, strict=True)
+        return any(first + second > count for count, first, second in claims_by_kind)
 
 
 class TakeAll(TextAgent):
@@ -140,7 +140,10 @@ def play_rounds(
         if round_.scenario not in known
     ]
     if not rounds:
-        raise GameError(f"{game.name}: training met every start; write scenarios=20, say.")
+        raise GameError(
+            f"{game.name}: all initial states occur in training; write a larger number of "
+            "scenarios, for example scenarios=20."
+        )
     turns = [turn for episode in episodes for turn in episode.turns if turn.agent == names[0]]
     return PlayedRounds(rounds=rounds, legal=_mean([turn.event == "ok" for turn in turns]))
 
@@ -150,13 +153,16 @@ def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
     rules: Any = spec.game
     turns_by_seat = [[turn for turn in episode.turns if turn.seat == seat] for seat in (0, 1)]
     rounds: list[Round] = []
-    for index, both in enumerate(zip(*turns_by_seat, strict=True)):
-        start = rules.inner.reset(spec.deal.child(index)).start
-        first, two = (tuple(map(int, turn.action.split())) for turn in both)
-        before = (rounds[-1].scenario.counts, rounds[-1].claims) if rounds else None
+    for index, pair_of_turns in enumerate(zip(*turns_by_seat, strict=True)):
+        scenario = rules.inner.reset(spec.deal.child(index)).start
+        first, second = (tuple(map(int, turn.action.split())) for turn in pair_of_turns)
+        previous_round = (rounds[-1].scenario.counts, rounds[-1].claims) if rounds else None
         rounds.append(
             Round(
-                scenario=start, claims=(first, two), total=rules.inner.source.total, before=before
+                scenario=scenario,
+                claims=(first, second),
+                total=rules.inner.source.total,
+                previous=previous_round,
             )
         )
     return rounds
@@ -165,18 +171,20 @@ def rounds_of(spec: EpisodeSpec, episode: Any) -> list[Round]:
 def strategy(rounds: Sequence[Round]) -> dict[str, float | None]:
     """Return the claims of a policy in self-play, also by the other seat's previous claim."""
     claims = [(round_, seat) for round_ in rounds for seat in (0, 1)]
-    after: dict[bool, list[bool]] = {True: [], False: []}
+    takes_all: dict[bool, list[bool]] = {True: [], False: []}
     for round_, seat in claims:
-        if round_.before is not None:
-            pool, before = round_.before
-            after[before[1 - seat] == pool].append(round_.claims[seat] == round_.scenario.counts)
+        if round_.previous is not None:
+            pool, previous_claims = round_.previous
+            takes_all[previous_claims[1 - seat] == pool].append(
+                round_.claims[seat] == round_.scenario.counts
+            )
     return {
         ALL: _mean([round_.claims[seat] == round_.scenario.counts for round_, seat in claims]),
         PREFERRED: _mean(
             [round_.claims[seat] == round_.preferred[seat] for round_, seat in claims]
         ),
-        AFTER_ALL: _mean(after[True]) if after[True] else None,
-        AFTER_LESS: _mean(after[False]) if after[False] else None,
+        AFTER_ALL: _mean(takes_all[True]) if takes_all[True] else None,
+        AFTER_LESS: _mean(takes_all[False]) if takes_all[False] else None,
     }
 
 
@@ -188,26 +196,30 @@ def alone_figures(
     The references are the payoffs of the counted rounds if both seats take all (the only
     equilibrium of one round in undominated strategies), and if both take what they prefer.
     """
-    own_plays, greedy = play_rounds(game, known, (policy, policy), count), TakeAll()
-    seats = [play_rounds(game, known, pair, count) for pair in ((policy, greedy), (greedy, policy))]
-    best = sum(round_.best for round_ in own_plays.rounds)
-    points = [sum(round_.points()) for round_ in own_plays.rounds]
-    everything = [
-        sum(round_.points((round_.scenario.counts, round_.scenario.counts)))
-        for round_ in own_plays.rounds
+    self_play, take_all = play_rounds(game, known, (policy, policy), count), TakeAll()
+    seats = [
+        play_rounds(game, known, pair, count) for pair in ((policy, take_all), (take_all, policy))
     ]
-    preferred = [sum(round_.points(round_.preferred)) for round_ in own_plays.rounds]
+    best = sum(round_.best for round_ in self_play.rounds)
+    points = [sum(round_.points()) for round_ in self_play.rounds]
+    sums_if_both_take_all = [
+        sum(round_.points((round_.scenario.counts, round_.scenario.counts)))
+        for round_ in self_play.rounds
+    ]
+    sums_if_both_take_preferred = [
+        sum(round_.points(round_.preferred)) for round_ in self_play.rounds
+    ]
     return {
         SUM: sum(points) / best,
-        BOTH_ALL: sum(everything) / best,
-        BOTH_PREFERRED: sum(preferred) / best,
-        CONFLICT: _mean([round_.conflict for round_ in own_plays.rounds]),
-        **strategy(own_plays.rounds),
+        BOTH_ALL: sum(sums_if_both_take_all) / best,
+        BOTH_PREFERRED: sum(sums_if_both_take_preferred) / best,
+        CONFLICT: _mean([round_.conflict for round_ in self_play.rounds]),
+        **strategy(self_play.rounds),
         ITSELF: _mean(points) / 2,
         AGAINST: (seats[0].points(0) + seats[1].points(1)) / 2,
         TAKES: (seats[0].points(1) + seats[1].points(0)) / 2,
-        LEGAL: own_plays.legal,
-        ROUNDS: float(len(own_plays.rounds)),
+        LEGAL: self_play.legal,
+        ROUNDS: float(len(self_play.rounds)),
     }
 
 
@@ -242,5 +254,5 @@ def _mean(values: Sequence[float]) -> float:
 
 if __name__ == "__main__":
     inputs: dict[str, Any] = json.loads(sys.argv[1])
-    named = {name: Path(run) for name, run in inputs["runs"].items()}
-    write_bytes_atomic(Path(sys.argv[2]), json.dumps(figures(named, inputs["plays"])).encode())
+    folders = {name: Path(run) for name, run in inputs["runs"].items()}
+    write_bytes_atomic(Path(sys.argv[2]), json.dumps(figures(folders, inputs["plays"])).encode())

@@ -61,11 +61,11 @@ def run_figures(
         seed: seed of both learners.
         setting: setting of the study.
     """
-    began, aligned = time.perf_counter(), run.with_name(f"{ALIGNED}-{seed}")
+    start_time, aligned_run = time.perf_counter(), run.with_name(f"{ALIGNED}-{seed}")
     words = ["sparring", "train", RECIPE, *overrides_of_arm(ALIGNED, seed, setting)]
-    run_command([*words, "--run", str(aligned), "--overwrite"])
-    seconds = round(time.perf_counter() - began, 1)
-    runs = {NAIVE: run, ALIGNED: aligned}
+    run_command([*words, "--run", str(aligned_run), "--overwrite"])
+    seconds = round(time.perf_counter() - start_time, 1)
+    runs = {NAIVE: run, ALIGNED: aligned_run}
     inputs = {
         "runs": {arm: str(run_of_arm) for arm, run_of_arm in runs.items()},
         "plays": setting["plays"],
@@ -81,7 +81,7 @@ def run_figures(
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per learner, with the values of each seed."""
-    apart = {
+    records_by_arm = {
         (arm, seed): {**record, SECONDS: record["found"][arm].get(SECONDS, record[SECONDS])}
         | {"found": record["found"][arm]}
         for arm in ARMS
@@ -91,7 +91,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": "unseen", "plays": setting["plays"]}
 
-    return seed_rows(apart, labels, dict)
+    return seed_rows(records_by_arm, labels, dict)
 
 
 STUDY = Study(

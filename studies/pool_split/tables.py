@@ -34,6 +34,18 @@ from studies.pool_split.study import ALIGNED
 
 HALF_WAY = 0.5  # share of the sum that is lost if both take all
 FIRST, SECOND = (f"{CROSS}{role}" for role in ("first", "second"))
+HEADINGS = {  # stored name of a figure -> heading of its column
+    BOTH_ALL: "share of the best sum if both take everything",
+    BOTH_PREFERRED: "share of the best sum if both take their preferred kind",
+    CONFLICT: "rounds whose claims exceed the pool",
+    ITSELF: "points a round in self-play",
+    AGAINST: "points a round against a player that takes everything",
+    TAKES: "points a round of that player against the learner",
+    FIRST: "points a round against the other learner, as first seat",
+    SECOND: "points a round against the other learner, as second seat",
+    AFTER_LESS: "claims of everything, after the other seat took less",
+    AFTER_ALL: "claims of everything, after the other seat took everything",
+}
 
 
 def table_of_self_play(results: Results) -> str:
@@ -58,7 +70,7 @@ def _lines(results: Results, names: tuple[str, ...]) -> str:
         for row in results.rows()
         for seed in seeds_of(row)
     ]
-    return markdown(("learner", "seed", *names), lines)
+    return markdown(("learner", "seed", *(HEADINGS.get(name, name) for name in names)), lines)
 
 
 def recovered_shares(row: Row) -> list[float]:
@@ -91,7 +103,8 @@ def verdict_text(results: Results) -> str:
             for taken, own_points in zip(values(row, TAKES), values(row, ITSELF), strict=True)
         )
         sentences.append(
-            f"In {count} of {seeds_in_words(row)}, taking everything earns no more against it."
+            f"The goal against a player that takes everything is reached in {count} of "
+            f"{seeds_in_words(row)}."
         )
     return " ".join(sentences)
 

@@ -22,30 +22,32 @@ EXACT = Oracle(kind="exact")
 WARM = Oracle(kind="improve", steps=STEPS, rate=RATE, warm=True)
 FRESH = replace(WARM, warm=False)
 LIVE = Oracle(kind="improve", steps=1, rate=LIVE_RATE, warm=True)
-GAIN = 1e-9  # what rounding may earn
+GAIN = 1e-9  # a gain below this may be a rounding error
 NEW = Schedule(gain=GAIN)
 
 
 def psro(solver: str, **options: object) -> Recipe:
-    """Return PSRO with a meta-solver: a fresh policy answers its mixture, which is the answer."""
+    """Return PSRO with a meta-solver: a new policy is trained against its mixture, the answer."""
     return Recipe(row=Row(solver=solver, options=options), oracle=FRESH)
 
 
 def past(solver: str, **options: object) -> Recipe:
-    """Return the training of one policy that goes on, against a mixture of its past."""
+    """Return the training of one continuing policy against a mixture of its past policies."""
     return Recipe(row=Row(solver=solver, options=options), oracle=WARM, answer="last")
 
 
 def ladder(solver: str, **options: object) -> Recipe:
-    """Return policies that are trained at once, each against the mixture of those below."""
+    """Return policies on levels, trained at once, each against the mixture of the levels below."""
     levels = int(str(options["levels"]))
-    return Recipe(row=Row(solver=solver), oracle=WARM, kind=Ladder, options=options, at_once=levels)
+    return Recipe(
+        row=Row(solver=solver), oracle=WARM, kind=Ladder, options=options, policies_per_round=levels
+    )
 
 
 def league(*, reset: bool) -> Recipe:
     """Return AlphaStar's league of four agents."""
     options = {"least": 2, "most": 4, "reset": reset}
-    return Recipe(oracle=WARM, kind=League, options=options, answer="last", at_once=4)
+    return Recipe(oracle=WARM, kind=League, options=options, answer="last", policies_per_round=4)
 
 
 TRADITIONAL: dict[str, Recipe] = {
@@ -87,7 +89,7 @@ RESPONSE_ORACLES: dict[str, Recipe] = {
     "anytime PSRO": Recipe(oracle=FRESH, kind=Anytime),
     "JPSRO, CCE": Recipe(row=Row(solver="correlated", options={"kind": "cce"}), schedule=NEW),
     "JPSRO, CE": Recipe(
-        row=Row(solver="correlated", options={"kind": "ce"}, each=True), schedule=NEW
+        row=Row(solver="correlated", options={"kind": "ce"}, by_member=True), schedule=NEW
     ),
     "XDO": Recipe(start="pure", schedule=NEW, kind=Xdo),
     "DCH": ladder("nash", levels=5),
@@ -98,7 +100,7 @@ RESPONSE_ORACLES: dict[str, Recipe] = {
         oracle=FRESH,
         kind=Diverse,
         options={"candidates": 4, "weight": 0.2, "mixed": 0.5},
-        at_once=4,
+        policies_per_round=4,
     ),
 }
 

@@ -1,6 +1,6 @@
 """A world in which a member has a policy for each seat, and plays every seat equally often.
 
-Games whose seats differ are symmetric in this way, as meta-solvers of one population ask for it.
+This makes games with different seats symmetric, as meta-solvers of one population require.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from sparring.core.records import FloatArray
 from sparring.core.rng import Stream
-from studies.self_play.worlds import Against, Oracle, P, Start, World
+from studies.self_play.worlds import Opponents, Oracle, P, Start, World
 
 Pair = tuple[P, P]
 
@@ -20,7 +20,7 @@ class BothSeats(World[Pair[P]]):
     """The symmetric form of a world of two sides.
 
     Args:
-        world: its sides are the seats.
+        world: the world whose sides are the seats.
     """
 
     sides, symmetric = 2, True
@@ -34,7 +34,7 @@ class BothSeats(World[Pair[P]]):
         return self.world.name
 
     def start(self, side: int, kind: Start, stream: Stream) -> Pair[P]:
-        """Return a first policy for each seat."""
+        """Return an initial policy for each seat."""
         return self.world.start(0, kind, stream), self.world.start(1, kind, stream)
 
     def payoffs(self, profile: Sequence[Pair[P]]) -> FloatArray:
@@ -48,22 +48,22 @@ class BothSeats(World[Pair[P]]):
     def respond(
         self,
         side: int,
-        against: Against[Pair[P]],
+        opponents: Opponents[Pair[P]],
         oracle: Oracle,
         *,
         start: Pair[P],
         self_share: float = 0.0,
     ) -> Pair[P]:
-        """Return an answer for each seat; the learner's own share is its policy at the start."""
-        others = [((other,), (1 - self_share) * weight) for (other,), weight in against]
+        """Return a response for each seat; with ``self_share``, ``start`` is also an opponent."""
+        others = [((other,), (1 - self_share) * weight) for (other,), weight in opponents]
         if self_share:
             others.append(((start,), self_share))
 
-        def answer(seat: int) -> P:
-            opponents = [((other[1 - seat],), weight) for (other,), weight in others]
-            return self.world.respond(seat, opponents, oracle, start=start[seat])
+        def response(seat: int) -> P:
+            seat_opponents = [((other[1 - seat],), weight) for (other,), weight in others]
+            return self.world.respond(seat, seat_opponents, oracle, start=start[seat])
 
-        return answer(0), answer(1)
+        return response(0), response(1)
 
     def mix(self, side: int, policies: Sequence[Pair[P]], weights: FloatArray) -> Pair[P]:
         """Return the mixture for each seat."""
@@ -79,7 +79,7 @@ class BothSeats(World[Pair[P]]):
     def _seated(
         self, measure: Callable[[Sequence[P]], FloatArray], profile: Sequence[Pair[P]]
     ) -> FloatArray:
-        """Return a figure of both members, the mean over both seatings."""
+        """Return a figure of both members, as the mean over both seatings."""
         first, other = (measure(seating) for seating in _seatings(profile))
         return np.asarray((first + other[::-1]) / 2)
 

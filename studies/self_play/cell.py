@@ -1,7 +1,7 @@
-"""An algorithm in several games with a seed: how exploitable its answer is, answer by answer.
+"""NashConv of an algorithm's final policy during training, in several games with one seed.
 
-The unit is an answer of each side: a best response, or ``STEPS`` steps of improvement. An algorithm
-that trains several policies at once takes several of them in a round.
+The unit of training is an answer of each side: a best response, or ``STEPS`` steps of improvement.
+An algorithm that trains several policies at once needs several answers per round.
 
 Run as ``python -m studies.self_play.cell '{"algorithm": ..., "games": ..., "at": ...,
 "seed": ...}' FILE``.
@@ -28,24 +28,26 @@ from studies.self_play.tree_world import tree_world
 AFTER = "NashConv after "  # and a number of answers
 
 
-def figures(algorithm: str, game: str, at: Sequence[int], seed: int) -> dict[str, float]:
+def figures(algorithm: str, game: str, answer_counts: Sequence[int], seed: int) -> dict[str, float]:
     """Return the figures of an algorithm in a game.
 
     Args:
-        algorithm: in ``ALGORITHMS`` or ``REFERENCES``.
-        game: of the catalogue.
-        at: numbers of answers after which its own answer is measured, ascending from 1.
-        seed: of all draws.
+        algorithm: a name in ``ALGORITHMS`` or ``REFERENCES``.
+        game: name of an environment.
+        answer_counts: numbers of answers after which NashConv is measured, ascending from 1.
+        seed: seed of all random draws.
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     if algorithm in references.REFERENCES:
-        gaps = references.gaps(algorithm, game, at, seed)
-        result = {f"{AFTER}{answers}": gap for answers, gap in zip(at, gaps, strict=True)}
+        gaps = references.gaps(algorithm, game, answer_counts, seed)
+        result = {
+            f"{AFTER}{answers}": gap for answers, gap in zip(answer_counts, gaps, strict=True)
+        }
         result["NashConv, end"] = gaps[-1]
-        return result | {"seconds": round(time.perf_counter() - began, 1)}
+        return result | {"seconds": round(time.perf_counter() - start_time, 1)}
     recipe, world = ALGORITHMS[algorithm], tree_world(game)
     run = begin(recipe, world, Stream.from_seed(seed).child(game))
-    points = curve(run, [0, *at], steps=STEPS)
+    points = curve(run, [0, *answer_counts], steps=STEPS)
     gaps = [point.gap for point in points]
     result = {f"{AFTER}{point.answers}": point.gap for point in points}
     result["NashConv, end"] = gaps[-1]
@@ -53,7 +55,7 @@ def figures(algorithm: str, game: str, at: Sequence[int], seed: int) -> dict[str
     result |= {"rounds": run.round, "passes": run.passes, "payoffs": points[-1].cells}
     result["members"] = points[-1].members
     result["NashConv, Nash of members"] = run.world.gap(run.mixed(nash(run.game())))
-    return result | {"seconds": round(time.perf_counter() - began, 1)}
+    return result | {"seconds": round(time.perf_counter() - start_time, 1)}
 
 
 def run(
@@ -62,11 +64,11 @@ def run(
     """Return the figures of an algorithm by game.
 
     Args:
-        algorithm: in ``ALGORITHMS`` or ``REFERENCES``.
-        games: of the catalogue.
-        at: see ``figures``.
-        most: of a game the most answers, where they are fewer.
-        seed: of all draws.
+        algorithm: a name in ``ALGORITHMS`` or ``REFERENCES``.
+        games: names of environments.
+        at: the ``answer_counts`` of ``figures``.
+        most: largest number of answers, by game; games without an entry have no limit.
+        seed: seed of all random draws.
     """
     return {
         game: figures(algorithm, game, [n for n in at if n <= most.get(game, at[-1])], seed)

@@ -28,7 +28,7 @@ GAMES = {
 }
 DIGITS = {"matrix_brps": 2}  # its payoffs go to 50
 LARGEST = {"matrix_rps": 1, "matrix_brps": 50, "kuhn_poker": 2, "leduc_poker": 13}
-FALLEN, FAR = 0.5, 0.1  # of what it was at the start
+FALLEN, FAR = 0.5, 0.1  # shares of NashConv at the start
 EQUAL = 1e-6
 ABOVE = "confirmed"  # of a difference above 0
 
@@ -66,17 +66,17 @@ def shown_at(row: Row, figure: str) -> str:
 
 def games(results: Results) -> list[str]:
     """Return the games that the results are of, in the order of the page."""
-    there = {row["game"] for row in results.rows()}
-    return [game for game in GAMES if game in there]
+    games_with_results = {row["game"] for row in results.rows()}
+    return [game for game in GAMES if game in games_with_results]
 
 
 def answers(row: Row) -> list[int]:
-    """Return after how many answers of each side a row was measured."""
+    """Return the numbers of answers of each side after which a row was measured."""
     return [number for number, _ in points(row, AFTER)]
 
 
 def falls(row: Row) -> float:
-    """Return what is left at the end of NashConv at the start, in shares."""
+    """Return NashConv at the end as a share of NashConv at the start."""
     return mean(row, END) / mean(row, f"{AFTER}0")
 
 
@@ -110,20 +110,23 @@ def cycles(results: Results) -> Claim:
     outcomes: list[bool] = []
     strict: list[bool] = []
     for name in ("vanilla", "fictitious play", "fictitious self-play", "PSRO Nash"):
-        fallers = []
+        shares_text = []
         for game in games(results):
             row = results.row(algorithm=name, game=game)
-            for level, held_by in ((FALLEN, outcomes), (FAR, strict)):
-                held_by.append(falls(row) > level if name == "vanilla" else falls(row) < level)
-            fallers.append(f"{GAMES[game]} {falls(row):.0%}")
-        parts.append(f"{name}: {', '.join(fallers)}")
+            for level, outcomes_at_level in ((FALLEN, outcomes), (FAR, strict)):
+                outcomes_at_level.append(
+                    falls(row) > level if name == "vanilla" else falls(row) < level
+                )
+            shares_text.append(f"{GAMES[game]} {falls(row):.0%}")
+        parts.append(f"{name}: {', '.join(shares_text)}")
     return Claim(
         "Vanilla self-play does not settle; the answers of fictitious play, fictitious self-play "
         "and PSRO fall",
         verdict(outcomes),
-        f"NashConv at the end in shares of the start's. {'; '.join(parts)}. Counted as fallen: "
-        f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the "
-        f"first choice, it is {sum(strict)} of {len(strict)}.",
+        f"NashConv at the end as a share of NashConv at the start. {'; '.join(parts)}. NashConv "
+        f"has fallen if this share is below {FALLEN:.0%}, a limit that was chosen after a first "
+        f"look; with {FAR:.0%}, the first choice, the claim holds in {sum(strict)} of "
+        f"{len(strict)}.",
     )
 
 
@@ -145,7 +148,8 @@ def fewer_rounds(results: Results) -> Claim:
     return Claim(
         "XDO needs fewer rounds than PSRO (both with best responses: PSRO is then double oracle)",
         verdict(outcomes),
-        f"Rounds until NashConv is below 1 % of double oracle's at first: {'; '.join(parts)}.",
+        f"Rounds until NashConv is below 1 % of its first value in double oracle: "
+        f"{'; '.join(parts)}.",
     )
 
 
@@ -160,12 +164,12 @@ def less_exploitable(results: Results) -> Claim:
         "The last policy of PFSP or delta-uniform is less exploitable than vanilla's last, at "
         "equal plays",
         "; ".join(words),
-        f"NashConv of vanilla's last less that of the other's, seed by seed. {'; '.join(parts)}.",
+        f"NashConv of vanilla's last minus that of the other, by seed. {'; '.join(parts)}.",
     )
 
 
 def monotone(results: Results) -> Claim:
-    """PSRO's exploitability rises now and then, anytime PSRO's never."""
+    """PSRO's exploitability sometimes rises; that of anytime PSRO never does."""
     parts, outcomes = [], []
     for game in games(results):
         psro, anytime = (
@@ -183,17 +187,19 @@ def monotone(results: Results) -> Claim:
 
 def small_failures(results: Results) -> Claim:
     """Rectified PSRO and deep cognitive hierarchies fail somewhere."""
-    parts, failed = [], []
+    parts, verdict_texts = [], []
     for name in SMALL:
         comparison = (name, "PSRO Nash", END)
         words = verdicts(results)[comparison]
         worse = [GAMES[game] for game, word in words.items() if word == ABOVE]
-        failed.append(f"{name}: {'in ' + ', '.join(worse) if worse else 'decided in no game'}")
+        verdict_texts.append(
+            f"{name}: {'in ' + ', '.join(worse) if worse else 'decided in no game'}"
+        )
         parts.append(f"{name}: {listed(differences(results, *comparison))}")
     return Claim(
         "PSRO-rectified and deep cognitive hierarchies fail in a small game",
-        "; ".join(failed),
-        f"NashConv at the end less that of PSRO Nash, at equal answers. {'; '.join(parts)}. "
+        "; ".join(verdict_texts),
+        f"NashConv at the end minus that of PSRO Nash, at equal answers. {'; '.join(parts)}. "
         "Counted as failing: above 0, corrected for the number of comparisons.",
     )
 
@@ -204,7 +210,7 @@ def plateau(results: Results) -> Claim:
         results,
         "Freezing on a plateau beats a timer",
         PLATEAU,
-        "NashConv of pipeline PSRO with a timer less that with the plateau",
+        "NashConv of pipeline PSRO with a timer minus that with the plateau",
     )
 
 
@@ -214,28 +220,28 @@ def resets(results: Results) -> Claim:
         results,
         "The exploiters' reset matters (AlphaStar's league)",
         RESETS,
-        "NashConv of the Nash mixture of all checkpoints without reset less that with reset",
+        "NashConv of the Nash mixture of all checkpoints without reset minus that with reset",
     )
 
 
-def compared(results: Results, claim: str, comparison: Comparison, what: str) -> Claim:
+def compared(results: Results, claim: str, comparison: Comparison, description: str) -> Claim:
     """Return whether one algorithm ends below another in every game, seed by seed."""
-    figures = f"{what}: {listed(differences(results, *comparison))}."
+    figures = f"{description}: {listed(differences(results, *comparison))}."
     return Claim(claim, by_word(results, comparison), figures)
 
 
 def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
     """Return the word of each comparison by game, corrected for the number of all (Holm)."""
-    there = {row["algorithm"] for row in results.rows()}
+    algorithms = {row["algorithm"] for row in results.rows()}
     gaps = {
         (comparison, game): gap
         for comparison in COMPARED
-        if {*comparison[:2]} <= there
+        if {*comparison[:2]} <= algorithms
         for game, gap in differences(results, *comparison).items()
     }
-    alike = Interval(mean=0.0, low=0.0, high=0.0, count=2)
-    apart = [gap if abs(gap.mean) > EQUAL else alike for gap in gaps.values()]
-    words = words_of_differences(apart, ABOVE, "the reverse", "not told apart")
+    zero_gap = Interval(mean=0.0, low=0.0, high=0.0, count=2)
+    gap_values = [gap if abs(gap.mean) > EQUAL else zero_gap for gap in gaps.values()]
+    words = words_of_differences(gap_values, ABOVE, "the reverse", "not decided")
     words_of: dict[Comparison, dict[str, str]] = {}
     for (comparison, game), word in zip(gaps, words, strict=True):
         words_of.setdefault(comparison, {})[game] = word
@@ -243,7 +249,7 @@ def verdicts(results: Results) -> dict[Comparison, dict[str, str]]:
 
 
 def differences(results: Results, first_name: str, other: str, figure: str) -> dict[str, Interval]:
-    """Return by how much a figure of one algorithm is above another's, by game."""
+    """Return a figure of one algorithm minus that of another, by game."""
     result = {}
     for game in games(results):
         first, second = (results.row(algorithm=name, game=game) for name in (first_name, other))
@@ -252,30 +258,32 @@ def differences(results: Results, first_name: str, other: str, figure: str) -> d
 
 
 def by_word(results: Results, comparison: Comparison) -> str:
-    """Return in which games a difference is above 0, below it, or not decided."""
-    words: dict[str, list[str]] = {ABOVE: [], "the reverse": [], "not told apart": []}
+    """Return the games in which a difference is above 0, below 0, or not decided, as text."""
+    words: dict[str, list[str]] = {ABOVE: [], "the reverse": [], "not decided": []}
     for game, word in verdicts(results)[comparison].items():
         words[word].append(GAMES[game])
-    return "; ".join(f"{word} in {', '.join(there)}" for word, there in words.items() if there)
+    return "; ".join(
+        f"{word} in {', '.join(game_names)}" for word, game_names in words.items() if game_names
+    )
 
 
-def listed(apart: Mapping[str, Interval]) -> str:
+def listed(differences_by_game: Mapping[str, Interval]) -> str:
     """Return a difference by game."""
     return ", ".join(
         f"{GAMES[game]} {interval_text(difference, digits(game))}"
-        for game, difference in apart.items()
+        for game, difference in differences_by_game.items()
     )
 
 
 def one_solver(results: Results) -> Claim:
-    """Algorithms are ordered otherwise by one evaluation solver than by each one's own."""
+    """One evaluation solver for all algorithms ranks them differently than each one's own."""
     parts, outcomes = [], []
     for game in games(results):
         rows = [row for row in results.rows(game=game) if OWN in row["values"]]
         order = {key: _order(rows, key) for key in (END, OWN)}
-        moved = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
+        largest_move = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
         name = max(order[END], key=lambda arm: abs(order[END][arm] - order[OWN][arm]))
-        outcomes.append(moved > len(rows) / 4)
+        outcomes.append(largest_move > len(rows) / 4)
         parts.append(
             f"{GAMES[game]} {name}, {order[END][name]} to {order[OWN][name]} of {len(rows)}"
         )
@@ -288,6 +296,6 @@ def one_solver(results: Results) -> Claim:
 
 
 def _order(rows: Sequence[Row], figure: str) -> dict[str, int]:
-    """Return the ranks of algorithms by a figure, the least first."""
+    """Return the ranks of algorithms by a figure; rank 1 has the smallest."""
     ordered = sorted(rows, key=lambda row: mean(row, figure))
     return {row["algorithm"]: index for index, row in enumerate(ordered, start=1)}

@@ -1,7 +1,7 @@
-"""Fictitious cross-play, FXP: a main policy, and counters that answer it and that it answers.
+"""Fictitious cross-play (FXP): a main policy and counters, which train against each other.
 
-Reference: Xu et al., 2023 (arXiv 2310.03354), by the released code: the matrix games' form and the
-gridworld's, which is another algorithm.
+Reference: Xu et al., 2023 (arXiv 2310.03354). The released code has two algorithms: one for matrix
+games and one for the gridworld.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from studies.self_play.worlds import P
 
 
 class CrossPlay(Run[P]):
-    """The form of the matrix games: the main goes on, a counter begins afresh.
+    """The algorithm for matrix games: the main continues, and each counter starts fresh.
 
-    A round: the main is trained against itself by the row's ``self_share`` and else against the
-    solver's mixture of all members; then a counter is trained against the mains, weighed by their
-    side of the solver's answer to mains against counters, for as many steps as the main took. A
-    population holds the first counter, then mains and counters in turn. The answer is the mixture
-    over all members, or the last main.
+    In a round the main is trained against itself with the share ``self_share`` of the row, and
+    otherwise against the solver's mixture of all members. Then a counter is trained for the same
+    number of steps against a mixture of the mains: their side of the solution of mains against
+    counters. A population has the first counter, then mains and counters alternately. The answer
+    is the mixture over all members, or the last main.
 
-    Options of the recipe: ``reset``, whether a counter begins afresh (default), or goes on from
-    the last one.
+    Options of the recipe: ``reset``, whether a counter starts fresh (default) or continues from the
+    last counter.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.live = [self.fresh(side, "main") for side in range(self.learners)]
+        self.live = [self.first_policy(side, "main") for side in range(self.num_populations)]
 
     def train(self) -> None:
-        """Train a main of every population, and then a counter."""
-        strategy, learners = self.strategy(), range(self.learners)
+        """Train the main of each population, and then a counter."""
+        strategy, learners = self.strategy(), range(self.num_populations)
         self.live = [
-            self.respond(side, self.against(side, strategy.sides[1 - side]), self.live[side])
+            self.respond(side, self.opponents(side, strategy.sides[1 - side]), self.live[side])
             for side in learners
         ]
         for side, main in enumerate(self.live):
@@ -47,21 +47,27 @@ class CrossPlay(Run[P]):
             self.join(side, counter)
 
     def counter(self, side: int) -> P:
-        """Return a side's new counter of the other side's mains."""
+        """Return a side's new counter, trained against the other side's mains."""
         oracle = self.recipe.oracle
         oracle = replace(oracle, steps=getattr(self.live[side], "steps", oracle.steps))
         self.passes += oracle.steps
         weights = self.mains_answer(1 - side)
-        against = self.against(side, np.column_stack([0 * weights, weights]).ravel())
+        opponents = self.opponents(side, np.column_stack([0 * weights, weights]).ravel())
         reset = self.recipe.options.get("reset", True)
-        start = self.fresh(side, f"counter {self.round}") if reset else self.members[side][-2]
-        return self.world.respond(side, against, oracle, start=start)
+        start = (
+            self.first_policy(side, f"counter {self.round}") if reset else self.members[side][-2]
+        )
+        return self.world.respond(side, opponents, oracle, start=start)
 
     def mains_answer(self, side: int) -> FloatArray:
-        """Return the solver's distribution over a side's mains, against the counters they met."""
+        """Return a side's distribution over mains in the solution of mains against counters."""
         payoffs = self.game().payoffs[side]
-        against = (payoffs.T if side == 1 and not self.shared else payoffs)[1::2, 0::2]
-        return self.solve(MetaGame(payoffs=(against, -against))).sides[0]
+        payoffs_against_counters = (payoffs.T if side == 1 and not self.shared else payoffs)[
+            1::2, 0::2
+        ]
+        return self.solve(
+            MetaGame(payoffs=(payoffs_against_counters, -payoffs_against_counters))
+        ).sides[0]
 
     def answer(self) -> list[P]:
         """Return the mixture over all members, or the last main."""
@@ -69,37 +75,44 @@ class CrossPlay(Run[P]):
 
 
 class GridworldCrossPlay(Run[P]):
-    """The gridworld's form: main and counter at once, with fixed shares and no payoff table.
+    """The algorithm for the gridworld: main and counter train at once, without a payoff table.
 
-    A round: the main is trained against itself by the row's ``self_share``, and else against mains
-    and counters of the population, half of it each; the counter against mains. Both join then. The
-    first policy counts as a main and as a counter. Two sides share one population.
+    In a round the main is trained against itself with the share ``self_share`` of the row; the
+    mains and the counters of the population have half of the rest each. The counter is trained
+    against the mains. Then both join. The initial policy counts as a main and as a counter. The two
+    sides share one population.
 
-    Options of the recipe: ``reset``, whether a counter begins afresh or goes on.
+    Options of the recipe: ``reset``, whether a counter starts fresh or continues.
     """
 
     def train(self) -> None:
         """Train the main and the counter."""
         mains, counters = self.mains(), self.members[0][0::2]
-        opponents = [
+        members_with_weights = [
             (opponent, 0.5 / len(population))
             for population in (mains, counters)
             for opponent in population
         ]
-        self.live = [self.respond(0, [((opponent,), w) for opponent, w in opponents], self.live[0])]
+        self.live = [
+            self.respond(
+                0,
+                [((opponent,), weight) for opponent, weight in members_with_weights],
+                self.live[0],
+            )
+        ]
         start = (
-            self.fresh(0, f"counter {self.round}")
+            self.first_policy(0, f"counter {self.round}")
             if self.recipe.options["reset"]
-            else opponents[-1][0]
+            else members_with_weights[-1][0]
         )
-        against = [((opponent,), 1 / len(mains)) for opponent in mains]
-        counter = self.world.respond(0, against, self.recipe.oracle, start=start)
+        opponents = [((opponent,), 1 / len(mains)) for opponent in mains]
+        counter = self.world.respond(0, opponents, self.recipe.oracle, start=start)
         self.passes += self.recipe.oracle.steps
         self.join(0, self.live[0])
         self.join(0, counter)
 
     def mains(self) -> list[P]:
-        """Return the mains of the population, the first policy included."""
+        """Return the mains of the population, including the initial policy."""
         return [self.members[0][0], *self.members[0][1::2]]
 
     def answer(self) -> list[P]:

@@ -1,12 +1,12 @@
-"""The loop of self-play: solve for a row, answer it, let the answer join, hand in an answer.
+"""The loop of self-play: compute opponents, train a new policy, and add it to a population.
 
-Pi are the populations, one per side (or one that both sides share), U the members' payoffs, sigma
-what the meta-solver makes of them:
+Pi are the populations, one per side (or one that both sides share), U the payoffs of members, and
+sigma the mixture that the meta-solver computes from them:
 
     sigma <- solver(U),    new policy of side s <- oracle(sigma of the others),    Pi <- Pi + new
 
-All sides answer the populations as they were when the round began. Mixtures are drawn once per
-play. What an algorithm is, a ``Recipe`` says: its row, oracle, schedule and answer.
+In a round, all sides use the populations from the start of the round. A mixture is drawn once per
+episode. A ``Recipe`` describes an algorithm: its row, oracle, schedule and answer.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from sparring.core.rng import Stream
 from sparring.league.meta_game import MetaGame, MetaStrategy
 from studies.self_play.both_seats import BothSeats
 from studies.self_play.payoff_table import PayoffTable
-from studies.self_play.worlds import Against, Oracle, P, Start, World
+from studies.self_play.worlds import Opponents, Oracle, P, Start, World
 
 SLOT = "league.meta_solvers"
-MASS = 1e-6  # members with less are not answered by themselves
+MASS = 1e-6  # a joint distribution is not answered for members with a smaller probability
 
 STATIC = ("uniform", "last", "delta_uniform")
-"""Meta-solvers that do not look at payoffs, so that no table of them is filled."""
+"""Meta-solvers that do not use payoffs; for these no payoff table is computed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """With whom a new policy is trained.
+    """The opponents that a new policy is trained against.
 
     Args:
-        solver: a meta-solver, by name; its distribution over members is answered.
-        options: of the solver.
-        self_share: share of the plays against the other side's newest policy of its own time; in a
-            shared population that is the learner itself.
-        each: answers every member that a joint distribution recommends by itself (CE).
+        solver: name of the meta-solver that computes the distribution of opponents.
+        options: options of the solver.
+        self_share: share of the episodes against the other side's present policy; in a shared
+            population this is the learner itself.
+        by_member: whether a joint distribution is answered separately for each recommended member
+            (CE).
     """
 
     solver: str = "last"
     options: Mapping[str, Any] = field(default_factory=dict)
     self_share: float = 0.0
-    each: bool = False
+    by_member: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +56,11 @@ class Schedule:
     """When a policy joins the population.
 
     Args:
-        gate: it joins if it wins more than this share of its plays with the newest member, and
-            else is trained on; None: after every round.
-        gain: it joins if it earns more than every member of its side, by this; None: always.
-        keep: members kept, the newest; None: all.
+        gate: a policy joins if it wins more than this share against the newest member; otherwise
+            its training continues. None: a policy joins after every round.
+        gain: a policy joins if it earns more than the best member of its side plus this number;
+            None: always.
+        keep: number of newest members to keep; None: all.
     """
 
     gate: float | None = None
@@ -71,18 +73,18 @@ class Recipe:
     """An algorithm of self-play.
 
     Args:
-        start: the first policy of every population.
+        start: kind of the first policy of every population.
         shared: whether the sides of a symmetric world share one population.
-        both_seats: whether a member has a policy for each side where the sides differ, so that
-            there is one population.
-        row: with whom a new policy is trained.
-        oracle: how it is trained.
-        schedule: when it joins.
-        answer: what is handed in at the end: the newest member, the uniform mixture of all policies
-            that ever joined, or the row's mixture of members.
-        kind: the run, where a method of it is the algorithm's own; None: ``Run``.
-        options: of this kind of run.
-        at_once: policies of a side that are trained in one round.
+        both_seats: whether a member has a policy for each side if the sides differ, so that there
+            is one population.
+        row: the opponents of a new policy.
+        oracle: how a new policy is trained.
+        schedule: when a new policy joins its population.
+        answer: the final policy: the newest member, the uniform mixture of all policies that ever
+            joined, or the row's mixture of members.
+        kind: class of the run, for an algorithm with its own methods; None: ``Run``.
+        options: options of this class.
+        policies_per_round: number of policies of a side that are trained in one round.
     """
 
     start: Start = "random"
@@ -94,20 +96,20 @@ class Recipe:
     answer: Literal["last", "average", "mixture"] = "mixture"
     kind: type[Run[Any]] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    at_once: int = 1
+    policies_per_round: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """How a run stands.
+    """The state of a run at one point of its curve.
 
     Args:
-        answers: of each side, at most.
-        round: rounds done.
-        passes: best responses and steps of improvement, of all populations.
-        cells: payoffs of members against each other that were evaluated.
-        members: of all populations.
-        gap: NashConv of the answer, in the environment's units.
+        answers: largest number of answers of a side.
+        round: number of finished rounds.
+        passes: number of best responses and steps of improvement, in all populations.
+        cells: number of computed entries of the payoff table.
+        members: number of members in all populations.
+        gap: NashConv of the final policy, in the environment's units.
     """
 
     answers: int
@@ -122,61 +124,63 @@ class Run(Generic[P]):
     """A run of an algorithm.
 
     Attributes:
-        members: of each population, the oldest first.
-        live: of each population, the policy that is trained.
-        average: of each population, the uniform mixture of all policies that ever joined.
-        settled: whether further rounds would change nothing.
+        members: members of each population, oldest first.
+        live: the policy of each population that is trained.
+        average: for each population, the uniform mixture of all policies that ever joined.
+        has_converged: whether further rounds would change nothing.
 
     Args:
         recipe: the algorithm.
         world: the game.
-        stream: of all draws.
+        stream: stream of all random draws.
     """
 
     def __init__(self, recipe: Recipe, world: World[P], stream: Stream) -> None:
         self.recipe, self.world, self.stream = recipe, world, stream
         self.shared = recipe.shared and world.symmetric
-        self.learners = 1 if self.shared else world.sides
-        self.live = [self.fresh(side, "first policy") for side in range(self.learners)]
+        self.num_populations = 1 if self.shared else world.sides
+        self.live = [
+            self.first_policy(side, "first policy") for side in range(self.num_populations)
+        ]
         self.members: list[list[P]] = [[policy] for policy in self.live]
-        self.average, self.joined = list(self.live), [1] * self.learners
+        self.average, self.num_joined = list(self.live), [1] * self.num_populations
         self.table = PayoffTable(world, self.shared)
         self._solver = bind(SLOT, recipe.row.solver, recipe.row.options)
         self.round = self.passes = 0
-        self.settled = False
+        self.has_converged = False
 
-    def fresh(self, side: int, name: str | int) -> P:
-        """Return a first policy for a side, drawn by this name."""
+    def first_policy(self, side: int, name: str | int) -> P:
+        """Return an initial policy of a side; the name selects the random draws."""
         return self.world.start(side, self.recipe.start, self.stream.child("start").child(name))
 
-    def of(self, side: int) -> int:
-        """Return the population that a side draws from."""
+    def population_of(self, side: int) -> int:
+        """Return the index of a side's population."""
         return 0 if self.shared else side
 
     def game(self, *, payoffs: bool = True) -> MetaGame:
-        """Return the members' meta-game; without payoffs, of its size and with zeros in it."""
+        """Return the members' meta-game; without ``payoffs``, all its entries are 0."""
         if payoffs:
             return self.table.game(self.profile(self.members))
         shape = tuple(map(len, self.profile(self.members)))
         return MetaGame(payoffs=tuple(np.zeros((self.world.sides, *shape))), symmetric=self.shared)
 
     def strategy(self) -> MetaStrategy:
-        """Return whom to answer."""
+        """Return the distribution of opponents."""
         return self.solve(self.game(payoffs=self.recipe.row.solver not in STATIC))
 
     def solve(self, game: MetaGame) -> MetaStrategy:
-        """Return what the row's meta-solver makes of a meta-game."""
+        """Return the solution of a meta-game by the row's meta-solver."""
         strategy: MetaStrategy = self._solver(game)
         return strategy
 
-    def against(self, side: int, weights: FloatArray) -> Against[P]:
-        """Return members of the other sides with their weights, for a side that answers them.
+    def opponents(self, side: int, weights: FloatArray) -> Opponents[P]:
+        """Return the opponents of a side: members of the other sides, with weights.
 
         Args:
-            side: who answers.
-            weights: a weight per cell, with an axis for each other side.
+            side: the side that is trained.
+            weights: weight of each cell; one axis for each other side.
         """
-        others = [self.of(other) for other in range(self.world.sides) if other != side]
+        others = [self.population_of(other) for other in range(self.world.sides) if other != side]
         return [
             (
                 tuple(self.members[o][n] for o, n in zip(others, cell, strict=True)),
@@ -186,94 +190,99 @@ class Run(Generic[P]):
         ]
 
     def profile(self, policies: Sequence[Any]) -> list[Any]:
-        """Return for every side what belongs to its population."""
-        return [policies[self.of(side)] for side in range(self.world.sides)]
+        """Return the entry of each side's population, in the order of sides."""
+        return [policies[self.population_of(side)] for side in range(self.world.sides)]
 
     def mixed(self, strategy: MetaStrategy) -> list[P]:
-        """Return the profile in which every side draws a member once per play."""
+        """Return the profile in which every side draws a member once per episode."""
         return [
-            self.world.mix(side, self.members[self.of(side)], weights)
+            self.world.mix(side, self.members[self.population_of(side)], weights)
             for side, weights in enumerate(strategy.sides)
         ]
 
     def answer(self) -> list[P]:
-        """Return the profile that the algorithm hands in."""
-        kind = self.recipe.answer
-        if kind == "mixture":
+        """Return the final policy of each side."""
+        answer_kind = self.recipe.answer
+        if answer_kind == "mixture":
             return self.mixed(self.strategy())
-        return self.profile(self.average if kind == "average" else newest(self.members))
+        return self.profile(self.average if answer_kind == "average" else newest(self.members))
 
-    def respond(self, side: int, against: Against[P], start: P) -> P:
-        """Return a side's answer by the recipe's oracle, and count what it took."""
+    def respond(self, side: int, opponents: Opponents[P], start: P) -> P:
+        """Return a side's response by the recipe's oracle, and count its passes."""
         oracle, share = self.recipe.oracle, self.recipe.row.self_share
         self.passes += oracle.steps if oracle.kind == "improve" else 1
         if share and not self.shared:
             others = tuple(policy for other, policy in enumerate(self.live) if other != side)
-            against = [*((who, (1 - share) * w) for who, w in against), (others, share)]
+            opponents = [
+                *((policies, (1 - share) * weight) for policies, weight in opponents),
+                (others, share),
+            ]
             share = 0.0
-        return self.world.respond(side, against, oracle, start=start, self_share=share)
+        return self.world.respond(side, opponents, oracle, start=start, self_share=share)
 
     def join(self, side: int, policy: P) -> None:
-        """Let a policy join a side's population; the oldest goes where too many are there."""
-        self.joined[side] += 1
-        weights = np.array([1 - 1 / self.joined[side], 1 / self.joined[side]])
+        """Add a policy to a side's population; remove the oldest if there are too many."""
+        self.num_joined[side] += 1
+        weights = np.array([1 - 1 / self.num_joined[side], 1 / self.num_joined[side]])
         self.average[side] = self.world.mix(side, [self.average[side], policy], weights)
         self.members[side].append(policy)
         if self.recipe.schedule.keep is not None:
             del self.members[side][: -self.recipe.schedule.keep]
 
     def step(self) -> None:
-        """Do a round."""
+        """Run one round."""
         self.round += 1
         self.train()
 
     def train(self) -> None:
-        """Answer the row once per side, or once per member that the row is split into."""
+        """Train the responses of each side to the row, and let them join."""
         strategy = self.strategy()
-        answers_by_side = [list(self.answers(strategy, side)) for side in range(self.learners)]
-        joining = [
-            [policy for policy, against in answers if self.gains(side, policy, against)]
+        answers_by_side = [
+            list(self.answers(strategy, side)) for side in range(self.num_populations)
+        ]
+        joining_by_side = [
+            [policy for policy, opponents in answers if self.earns_enough(side, policy, opponents)]
             for side, answers in enumerate(answers_by_side)
         ]
         self.live = [answers[-1][0] for answers in answers_by_side]
-        self.settled = not any(joining)
+        self.has_converged = not any(joining_by_side)
         gate = self.recipe.schedule.gate
         if gate is None or self.wins(self.live, newest(self.members)) > gate:
-            for side, policies in enumerate(joining):
+            for side, policies in enumerate(joining_by_side):
                 for policy in policies:
                     self.join(side, policy)
 
-    def answers(self, strategy: MetaStrategy, side: int) -> Iterator[tuple[P, Against[P]]]:
-        """Yield a side's new policies, each with those that it answers."""
-        for number, weights in targets(strategy, side, each=self.recipe.row.each):
-            against = self.against(side, weights)
+    def answers(self, strategy: MetaStrategy, side: int) -> Iterator[tuple[P, Opponents[P]]]:
+        """Yield a side's new policies, each with its opponents."""
+        for number, weights in targets(strategy, side, by_member=self.recipe.row.by_member):
+            opponents = self.opponents(side, weights)
             if self.recipe.oracle.warm:
                 start = self.live[side] if number is None else self.members[side][number]
             else:
-                start = self.fresh(side, f"{self.round} {number}")
-            yield self.respond(side, against, start), against
+                start = self.first_policy(side, f"{self.round} {number}")
+            yield self.respond(side, opponents, start), opponents
 
-    def gains(self, side: int, policy: P, against: Against[P]) -> bool:
-        """Return whether a policy earns so much more than every member that it may join."""
+    def earns_enough(self, side: int, policy: P, opponents: Opponents[P]) -> bool:
+        """Return whether a policy earns enough more than the best member to join."""
         gain = self.recipe.schedule.gain
         if gain is None:
             return True
-        best = max(self.earned(side, member, against) for member in self.members[side])
-        return self.earned(side, policy, against) > best + gain
+        best = max(self.payoff_against(side, member, opponents) for member in self.members[side])
+        return self.payoff_against(side, policy, opponents) > best + gain
 
-    def earned(self, side: int, policy: P, against: Against[P]) -> float:
-        """Return what a side's policy earns against others with their weights."""
+    def payoff_against(self, side: int, policy: P, opponents: Opponents[P]) -> float:
+        """Return the expected payoff of a side's policy against weighted opponents."""
         return sum(
-            weight * float(self.world.payoffs([*who[:side], policy, *who[side:]])[side])
-            for who, weight in against
+            weight * float(self.world.payoffs([*policies[:side], policy, *policies[side:]])[side])
+            for policies, weight in opponents
         )
 
     def wins(self, policies: Sequence[P], other: Sequence[P]) -> float:
-        """Return how often one policy per population wins against others, on every side in turn."""
+        """Return the win rate of policies against others, as the mean over sides."""
         shares = []
         for side in range(self.world.sides):
             profile = self.profile(other)
-            profile[side] = policies[self.of(side)]
+            profile[side] = policies[self.population_of(side)]
             shares.append(float(self.world.wins(profile)[side]))
         return sum(shares) / len(shares)
 
@@ -284,20 +293,22 @@ def newest(members: Sequence[Sequence[P]]) -> list[P]:
 
 
 def targets(
-    strategy: MetaStrategy, side: int, *, each: bool = False
+    strategy: MetaStrategy, side: int, *, by_member: bool = False
 ) -> Iterator[tuple[int | None, FloatArray]]:
-    """Yield what a side answers: the member whose row it is, and a weight per cell of the others.
+    """Yield the member that a distribution of opponents is for, and the weights of the opponents.
+
+    The member is None if one distribution is for all members.
 
     Args:
-        strategy: of a meta-solver.
-        side: who answers.
-        each: whether a joint distribution is answered member by member.
+        strategy: solution of a meta-solver.
+        side: the side that is trained.
+        by_member: whether a joint distribution is answered separately for each member.
     """
     if strategy.rows is not None:
         yield from ((n, row) for n, row in enumerate(strategy.rows[side]) if row.any())
     elif strategy.joint is not None:
         cells = np.moveaxis(strategy.joint, side, 0)
-        if not each:
+        if not by_member:
             yield None, cells.sum(axis=0)
             return
         for index, mass in enumerate(cells.reshape(len(cells), -1).sum(axis=1)):
@@ -312,12 +323,12 @@ def targets(
 
 
 def begin(recipe: Recipe, world: World[P], stream: Stream) -> Run[Any]:
-    """Return a run of an algorithm at its start.
+    """Return a new run of an algorithm.
 
     Args:
         recipe: the algorithm.
         world: the game.
-        stream: of all draws.
+        stream: stream of all random draws.
     """
     kind: type[Run[Any]] = recipe.kind or Run
     if recipe.both_seats and not world.symmetric:
@@ -325,28 +336,28 @@ def begin(recipe: Recipe, world: World[P], stream: Stream) -> Run[Any]:
     return kind(recipe, world, stream)
 
 
-def curve(run: Run[P], at: Sequence[int], *, steps: int) -> list[Point]:
-    """Return how a run stands after these numbers of answers of each side.
+def curve(run: Run[P], answer_counts: Sequence[int], *, steps: int) -> list[Point]:
+    """Return the state of a run after these numbers of answers of each side.
 
-    A round that would go beyond a number is left for the next one; what it takes is taken to be
-    what the round before took.
+    A round that would exceed a number is run later. Its cost is estimated by the cost of the
+    previous round.
 
     Args:
-        run: a fresh one.
+        run: a new run.
         at: numbers of answers, ascending; 0 is the start.
-        steps: of improvement that count as an answer; a best response is one.
+        steps: number of steps of improvement that count as one answer, as a best response does.
     """
-    unit = run.learners * (steps if run.recipe.oracle.kind == "improve" else 1)
-    cost = run.learners * run.recipe.at_once * max(run.recipe.oracle.steps, 1)
+    unit = run.num_populations * (steps if run.recipe.oracle.kind == "improve" else 1)
+    cost = run.num_populations * run.recipe.policies_per_round * max(run.recipe.oracle.steps, 1)
     points: list[Point] = []
-    seen, gap = -1, 0.0
-    for answers in at:
-        while run.passes + cost <= answers * unit and not run.settled:
-            before = run.passes
+    measured_round, gap = -1, 0.0
+    for answers in answer_counts:
+        while run.passes + cost <= answers * unit and not run.has_converged:
+            passes_before = run.passes
             run.step()
-            cost = run.passes - before
-        if seen != run.round:
-            seen, gap = run.round, run.world.gap(run.answer())
+            cost = run.passes - passes_before
+        if measured_round != run.round:
+            measured_round, gap = run.round, run.world.gap(run.answer())
         points.append(
             Point(
                 answers=answers,

@@ -1,8 +1,8 @@
-"""AlphaStar's league, draw by draw: a main, a main exploiter and two league exploiters.
+"""AlphaStar's league: a main, a main exploiter and two league exploiters.
 
-An agent has a policy per side (one where the sides share), and its rate of wins is over all sides.
-Rates are exact, where the published code keeps decayed counts. A round draws one opponent per step
-of improvement. Follows the pseudo-code published with Vinyals et al., 2019 (Nature 575).
+An agent has a policy per side, or one for all sides that share a population. Its win rate is the
+mean over sides. Win rates are exact; the published code uses decayed counts. A round draws one
+opponent per step of improvement. Reference: pseudo-code of Vinyals et al., 2019 (Nature 575).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESET = {MAIN: 0.0, EXPLOITER: 1.0, LEAGUE: 0.25}  # probability, by kind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint(Generic[P]):
-    """A frozen agent: of which kind, and its policies."""
+    """A frozen agent: its kind and its policies."""
 
     kind: str
     policies: Sequence[P]
@@ -38,10 +38,10 @@ class Agent(Generic[P]):
 
 
 class League(Run[P]):
-    """A league of live agents and their checkpoints; the main is handed in.
+    """A league of live agents and their checkpoints; the main is the final policy.
 
-    Options of the recipe: ``least`` and ``most``, rounds after which a checkpoint may and must be
-    made (2e9 and 4e9 steps in the paper), and ``reset``, whether exploiters begin afresh.
+    Options of the recipe: ``least`` and ``most``, numbers of rounds after which a checkpoint may
+    and must be made (2e9 and 4e9 steps in the paper), and ``reset``, whether exploiters are reset.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -50,9 +50,9 @@ class League(Run[P]):
         self.agents: list[Agent[P]] = [Agent(kind, tuple(self.live)) for kind in AGENTS]
 
     def train(self) -> None:
-        """Train every agent against its draws; make the checkpoints that are due."""
-        trained = [self._train_member(index, agent) for index, agent in enumerate(self.agents)]
-        for agent, policies in zip(self.agents, trained, strict=True):
+        """Train every agent against its drawn opponents; make the checkpoints that are due."""
+        new_policies = [self._train_member(index, agent) for index, agent in enumerate(self.agents)]
+        for agent, policies in zip(self.agents, new_policies, strict=True):
             agent.policies, agent.age = policies, agent.age + 1
         for index, agent in enumerate(self.agents):
             if self._due(agent):
@@ -64,21 +64,23 @@ class League(Run[P]):
         return self.profile(self.live)
 
     def _train_member(self, number: int, agent: Agent[P]) -> list[P]:
-        """Return an agent's policies after a round against its draws."""
+        """Return an agent's policies after a round against its drawn opponents."""
         stream = self.stream.child("draws").child(self.round).child(number)
         steps = self.recipe.oracle.steps
         draws = [self._opponent(agent, stream.child(step)) for step in range(steps)]
         result = []
-        for side in range(self.learners):
-            others = [self.of(other) for other in range(self.world.sides) if other != side]
-            against = [(tuple(opponents[o] for o in others), 1 / steps) for opponents in draws]
-            result.append(self.respond(side, against, agent.policies[side]))
+        for side in range(self.num_populations):
+            others = [
+                self.population_of(other) for other in range(self.world.sides) if other != side
+            ]
+            opponent_mix = [(tuple(opponents[o] for o in others), 1 / steps) for opponents in draws]
+            result.append(self.respond(side, opponent_mix, agent.policies[side]))
         return result
 
     def _opponent(self, agent: Agent[P], stream: Stream) -> Sequence[P]:
-        """Return the opponent of an agent's next play."""
+        """Return a drawn opponent of an agent."""
         main, frozen = self.agents[0], list[Agent[P] | Checkpoint[P]](self.checkpoints)
-        agent_met = opponent(
+        drawn_opponent = opponent(
             agent.kind,
             mains=[main],
             frozen=frozen,
@@ -87,27 +89,27 @@ class League(Run[P]):
             rate=lambda member: self._rate(agent, member.policies),
             stream=stream,
         )
-        return main.policies if agent_met is None else agent_met.policies
+        return main.policies if drawn_opponent is None else drawn_opponent.policies
 
     def _rate(self, agent: Agent[P], other: Sequence[P]) -> float:
-        """Return an agent's rate of wins against another's policies."""
+        """Return an agent's win rate against other policies."""
         return self.wins(agent.policies, other)
 
     def _due(self, agent: Agent[P]) -> bool:
-        """Return whether an agent's checkpoint is to be made now."""
-        least, most = self.recipe.options["least"], self.recipe.options["most"]
-        if agent.age < least:
+        """Return whether a checkpoint of an agent is due."""
+        min_age, max_age = self.recipe.options["least"], self.recipe.options["most"]
+        if agent.age < min_age:
             return False
-        among = [self.agents[0]] if agent.kind == EXPLOITER else self.checkpoints
-        rates = [self._rate(agent, other.policies) for other in among]
-        return min(rates) > BEATEN_RATE or agent.age >= most
+        others = [self.agents[0]] if agent.kind == EXPLOITER else self.checkpoints
+        rates = [self._rate(agent, other.policies) for other in others]
+        return min(rates) > BEATEN_RATE or agent.age >= max_age
 
     def _keep(self, number: int, agent: Agent[P]) -> None:
-        """Make an agent's checkpoint; an exploiter may begin afresh."""
+        """Make a checkpoint of an agent; an exploiter may be reset afterwards."""
         self.checkpoints.append(Checkpoint(agent.kind, tuple(agent.policies)))
         for side, policy in enumerate(agent.policies):
             self.join(side, policy)
         agent.age = 0
-        coin = self.stream.child("reset").child(self.round).uniform(number)
-        if self.recipe.options["reset"] and coin < RESET[agent.kind]:
+        draw = self.stream.child("reset").child(self.round).uniform(number)
+        if self.recipe.options["reset"] and draw < RESET[agent.kind]:
             agent.policies = self.checkpoints[0].policies

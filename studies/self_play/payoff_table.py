@@ -1,4 +1,4 @@
-"""The members' payoffs against each other: exact, and each evaluated once."""
+"""The exact payoffs of members against each other; each is computed once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class PayoffTable(Generic[P]):
     """A table that grows with its populations.
 
     Attributes:
-        cells: how many were evaluated.
+        cells: number of computed cells.
 
     Args:
         world: the game.
-        shared: whether two sides share one population; half of the cells then say it all.
+        shared: whether two sides share one population; then only half of the cells are computed.
     """
 
     def __init__(self, world: World[P], shared: bool) -> None:
@@ -29,11 +29,12 @@ class PayoffTable(Generic[P]):
         self._wins: FloatArray = np.zeros([0] * world.sides)
 
     def game(self, members: Sequence[Sequence[P]], *, moved: int | None = None) -> MetaGame:
-        """Return the meta-game of these members; those of the last call come first.
+        """Return the meta-game of these members; the members of the previous call come first.
 
         Args:
-            members: of each side.
-            moved: members from this number on are not those of the last call; None: all are.
+            members: members of each side.
+            moved: index of the first member that changed since the previous call; None: no member
+                changed.
         """
         keep = tuple(slice(0, moved) for _ in members)
         self._payoffs, self._wins = self._payoffs[(slice(None), *keep)], self._wins[keep]
@@ -50,7 +51,7 @@ class PayoffTable(Generic[P]):
         return MetaGame(payoffs=tuple(self._payoffs), symmetric=self._shared, wins=wins)
 
     def _fill(self, cell: tuple[int, ...], profile: Sequence[P]) -> None:
-        """Evaluate a cell; of a shared population the mirrored one too."""
+        """Compute a cell; for a shared population also its mirror image."""
         if self._shared and cell[0] > cell[1]:
             return
         self.cells += 1

@@ -1,7 +1,7 @@
-"""OpenAI Five's opponents: mostly the newest policy, else past ones by quality.
+"""OpenAI Five's opponents: mostly the newest policy, otherwise past policies by quality.
 
-The share of 80 % is published. How quality is updated is told here from memory of the paper
-(Berner et al., 2019, arXiv 1912.06680, appendix) and was not checked against it.
+The share of 80 % is published. The update of quality was written from memory of the paper (Berner
+et al., 2019, arXiv 1912.06680, appendix), and was not compared with it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from studies.self_play.worlds import P
 
 
 class Priority(Run[P]):
-    """Past policies are drawn by the softmax of their quality, which falls as they are beaten.
+    """Past policies are drawn by the softmax of their quality, which falls when they lose.
 
         p_i = softmax(q)_i,    q_i <- q_i - pace * (share of plays that i loses) / (N p_i)
 
-    for each of N past policies, with the share of plays that fall to i in the round. A new one
-    begins with the largest quality.
+    for each of N past policies; policy i plays a share of the round's episodes. A new policy begins
+    with the largest quality.
 
     Options of the recipe: ``pace``.
     """
@@ -33,7 +33,7 @@ class Priority(Run[P]):
         self.quality: FloatArray = np.zeros(1)
 
     def train(self) -> None:
-        """Do a round; then lower the quality of those that lost."""
+        """Run a round; then lower the quality of the policies that lost."""
         count = len(self.quality)
         super().train()
         lost = np.array([self._loses(index) for index in range(count)])
@@ -45,6 +45,6 @@ class Priority(Run[P]):
         return MetaStrategy(sides=(softmax(self.quality),) * self.world.sides)
 
     def _loses(self, number: int) -> float:
-        """Return how often the learner beats a past policy."""
+        """Return the learner's win rate against a past policy."""
         policies = [members[number] for members in self.members]
         return self.wins(self.live, policies)

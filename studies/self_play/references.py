@@ -1,4 +1,4 @@
-"""OpenSpiel's solvers beside which self-play is drawn: CFR, CFR+, sampled CFR and MMD."""
+"""Solvers of OpenSpiel as references for self-play: CFR, CFR+, sampled CFR and MMD."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparring.measure.info_states import enumerate_info_states
 
 Solver = Literal["cfr", "cfr_plus", "external_sampling", "mmd"]
 CFR = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
-ALPHA, STEP = 0.005, 0.5  # of MMD; both in units of the largest payoff
+ALPHA, STEP = 0.005, 0.5  # entropy weight and step size of MMD, in units of the largest payoff
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,9 +26,9 @@ class Reference:
     """A solver of OpenSpiel.
 
     Args:
-        solver: which.
-        each: its iterations for one of a full pass.
-        seeded: whether it draws.
+        solver: name of the solver.
+        each: number of its iterations that count as one full pass.
+        seeded: whether the solver uses random numbers.
     """
 
     solver: Solver
@@ -48,10 +48,10 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
     """Return the NashConv of a solver's policies after each of these numbers of iterations.
 
     Args:
-        name: in ``REFERENCES``.
-        game: of the catalogue.
-        at: numbers of iterations, ascending; each stands for ``Reference.each`` of the solver's.
-        seed: of what it draws.
+        name: a name in ``REFERENCES``.
+        game: name of an environment.
+        at: numbers of passes, ascending; a pass is ``Reference.each`` iterations of the solver.
+        seed: seed of the random draws.
     """
     reference, rules = REFERENCES[name], make_game(game)
     states = enumerate_info_states(rules)
@@ -66,38 +66,41 @@ def gaps(name: str, game: str, at: Sequence[int], seed: int) -> list[float]:
 def iterates(
     game: Environment, solver: Solver, at: Sequence[int], *, seed: int, alpha: float, step: float
 ) -> Iterator[PolicyTable]:
-    """Yield what a solver's policies have come to after each of these numbers of iterations.
+    """Yield the policies of a solver after each of these numbers of iterations.
 
-    Each is to be read before the next one is asked for.
+    Use each table before you request the next one.
 
     Args:
-        game: of two seats, zero-sum, with information states.
+        game: a zero-sum game of two seats with information states.
         solver: "cfr", "cfr_plus", "external_sampling" (averages) or "mmd" (the last iterate).
         at: numbers of iterations, ascending, the first at least 1.
-        seed: of external sampling, below 2 ** 31.
-        alpha: weight of the entropy in "mmd"; it tends to the equilibrium under this weight.
-        step: size of the steps of "mmd".
+        seed: seed of external sampling, below 2 ** 31.
+        alpha: weight of the entropy in "mmd", which converges to the equilibrium with this weight.
+        step: step size of "mmd".
     """
     advance: Callable[[], Any]
-    read: Callable[[], PolicyTable]
+    read_policy: Callable[[], PolicyTable]
     if solver == "mmd":
         from open_spiel.python.algorithms.mmd_dilated import MMDDilatedEnt
 
         mmd = MMDDilatedEnt(as_game(game).spiel, alpha=alpha, stepsize=step)
-        advance, read = mmd.update_sequences, lambda: _of_python(mmd.get_policies())
+        advance, read_policy = mmd.update_sequences, lambda: _of_python(mmd.get_policies())
     elif solver == "external_sampling":
         sampled = pyspiel.ExternalSamplingMCCFRSolver(as_game(game).spiel, seed)
         states = _information_states(game)
-        advance, read = sampled.run_iteration, lambda: _of_states(states, sampled.average_policy())
+        advance, read_policy = (
+            sampled.run_iteration,
+            lambda: _of_states(states, sampled.average_policy()),
+        )
     else:
         regrets = CFR[solver](as_game(game).spiel)
-        advance, read = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
-    done = 0
+        advance, read_policy = regrets.evaluate_and_update_policy, regrets.tabular_average_policy
+    num_done = 0
     for number in at:
-        for _ in range(number - done):
+        for _ in range(number - num_done):
             advance()
-        done = number
-        yield read()
+        num_done = number
+        yield read_policy()
 
 
 def _information_states(game: Environment) -> dict[str, pyspiel.State]:
@@ -113,14 +116,14 @@ def _information_states(game: Environment) -> dict[str, pyspiel.State]:
 
 
 def _of_states(states: Mapping[str, pyspiel.State], policy: Any) -> PolicyTable:
-    """Return a policy as a table; it is asked by states, also where its solver never came."""
+    """Return a policy as a table, also for states that its solver never visited."""
     return policy_table(
         {key: policy.action_probabilities(state).items() for key, state in states.items()}
     )
 
 
 def _of_python(policy: Any) -> PolicyTable:
-    """Return OpenSpiel's ``TabularPolicy`` of Python as one of C++, legal actions alone."""
+    """Return a Python ``TabularPolicy`` of OpenSpiel as a C++ one, with only legal actions."""
     return policy_table(
         {
             key: [

@@ -13,14 +13,14 @@ from studies.self_play.references import REFERENCES
 MODULE = "studies.self_play.cell"
 GAMES = ("matrix_rps", "matrix_brps", "kuhn_poker", "leduc_poker")
 AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
-MOST = {  # answers, where a joint distribution over more members takes too long
+MOST = {  # largest number of answers: a joint distribution over more members takes too long
     "JPSRO, CCE": {"leduc_poker": 16},
     "JPSRO, CE": {"kuhn_poker": 16, "leduc_poker": 16},
 }
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost; a solver that draws nothing has one seed."""
+    """Return the cells, ordered by seed; a solver without random draws has one seed."""
     return [
         cell(name, setting, seed)
         for seed in range(setting["seeds"])

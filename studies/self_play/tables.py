@@ -83,9 +83,9 @@ It is in the game's units. The largest payoff is 1 in rock-paper-scissors (RPS),
 2 in Kuhn poker and 13 in Leduc poker.
 - An **answer** of each side is the unit of training: one exact best response, or {steps} steps of \
 improvement. A step is one of the natural policy gradient with exact values; it represents \
-reinforcement learning with a budget. Algorithms that train several policies at once need as many \
-answers per round, so they have fewer rounds. The payoff table is not included; the column \
-**payoffs** counts its cells.
+reinforcement learning with a budget. An algorithm that trains several policies at once needs \
+one answer per round for each of them, so it has fewer rounds. The payoff table is not included; \
+the column **payoffs** counts its cells.
 - Figures are means over seeds with Student's 95 % interval. A seed determines the first \
 policies, and \
 the random draws of an algorithm. Figures without an interval have one seed.
@@ -112,19 +112,20 @@ policies \
 in Kuhn or Leduc, of {tried} trained.
 - JPSRO's answer uses the marginals of its joint distribution, which is enough if two payoffs sum \
 to 0.
-- The references count other units: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
-external sampling has {each} sampled passes for one. MMD has alpha {alpha} and steps of {step}, in \
-units of the largest payoff, so it converges to an equilibrium with entropy, not to NashConv 0. \
+- The references have other units. A pass of CFR, CFR+ or MMD visits the whole tree once; \
+{each} sampled passes of external sampling count as one answer. MMD has alpha {alpha} and steps of \
+{step}, in units of the largest payoff, so it converges to an equilibrium with entropy, not to \
+NashConv 0. \
 Its \
 step was not tuned, and these are few passes for it.
 """
 MISSING = {
     "AlphaGo": "the recipe of uniform past; its other parts are outside the frame",
     "Nash + uniform, history mix, QRE, RRD": "one meta-solver each",
-    "SP-PSRO": "a second new policy a round in anytime PSRO",
+    "SP-PSRO": "a second new policy per round in anytime PSRO",
     "online double oracle": "a meta-solver with a state between rounds (Hedge)",
     "NXDO": "a deep oracle; with tables it is XDO",
-    "behaviour and response diversity, unified, policy-space diversity": "other aims of `Diverse`",
+    "behaviour and response diversity, unified, policy-space diversity": "other goals of `Diverse`",
     "EPSRO": "a payoff table without some cells",
     "Team-PSRO, FXP": "a game of teams; the games of this page have two single seats",
     "NAC, self-adaptive PSRO": "solvers that are learned",
@@ -143,17 +144,27 @@ def page(results: Results) -> str:
     parts = ["# Self-play: one frame for all algorithms", INTRO.strip(), results.source()]
     parts += ["## How to read it", READING.format(steps=STEPS).strip()]
     for family, recipes in FAMILIES.items():
-        there = [name for name in recipes if results.rows(algorithm=name)]
-        if there:
-            parts += [f"## {family}", recipes_table(there), figures_table(results, there)]
-    there = [name for name in REFERENCES if results.rows(algorithm=name)]
-    parts += ["## References, by OpenSpiel", references_table(results, there)]
+        names_with_results = [name for name in recipes if results.rows(algorithm=name)]
+        if names_with_results:
+            parts += [
+                f"## {family}",
+                recipes_table(names_with_results),
+                figures_table(results, names_with_results),
+            ]
+    names_with_results = [name for name in REFERENCES if results.rows(algorithm=name)]
+    parts += ["## References, by OpenSpiel", references_table(results, names_with_results)]
     parts += ["## Curves", *(f"![{image}](../../docs/images/{image})" for image in charts(results))]
     if set(ALGORITHMS) <= {row["algorithm"] for row in results.rows()}:
         parts += ["## The survey's claims", claims_table(results)]
-    each = REFERENCES["external-sampling MCCFR"].each
+    passes_per_answer = REFERENCES["external-sampling MCCFR"].each
     promoted, tried = gate(results)
-    words = {"each": each, "alpha": ALPHA, "step": STEP, "promoted": promoted, "tried": tried}
+    words = {
+        "each": passes_per_answer,
+        "alpha": ALPHA,
+        "step": STEP,
+        "promoted": promoted,
+        "tried": tried,
+    }
     parts += ["## Pitfalls", TRAPS.format(**words).strip()]
     parts += ["## What is missing", markdown(("algorithm", "what is missing"), MISSING.items())]
     return "\n\n".join(parts) + "\n"
@@ -161,12 +172,12 @@ def page(results: Results) -> str:
 
 def gate(results: Results) -> tuple[int, int]:
     """Return how many policies the gate let through in poker, and how many were trained."""
-    promoted = tried = 0
+    num_promoted = num_trained = 0
     for game in ("kuhn_poker", "leduc_poker"):
         for row in results.rows(algorithm="AlphaGo Zero's gate", game=game):
-            promoted += sum(int(count) - 2 for count in values(row, "members"))
-            tried += sum(2 * int(count) for count in values(row, "rounds"))
-    return promoted, tried
+            num_promoted += sum(int(count) - 2 for count in values(row, "members"))
+            num_trained += sum(2 * int(count) for count in values(row, "rounds"))
+    return num_promoted, num_trained
 
 
 def recipes_table(names: list[str]) -> str:
@@ -177,27 +188,33 @@ def recipes_table(names: list[str]) -> str:
 
 def figures_table(results: Results, names: list[str]) -> str:
     """Return NashConv at the end by game, and what it took."""
-    there = games(results)
-    head = ["algorithm", *(f"NashConv, {GAMES[game]}" for game in there)]
-    head += [f"by Nash of members, {GAMES[there[-1]]}", "answers", "rounds", "payoffs", "members"]
+    games_with_results = games(results)
+    head = ["algorithm", *(f"NashConv, {GAMES[game]}" for game in games_with_results)]
+    head += [
+        f"by Nash of members, {GAMES[games_with_results[-1]]}",
+        "answers",
+        "rounds",
+        "payoffs",
+        "members",
+    ]
     lines = []
     for name in names:
-        rows = [results.row(algorithm=name, game=game) for game in there]
+        rows = [results.row(algorithm=name, game=game) for game in games_with_results]
         last = rows[-1]
-        took = [f"{mean(last, figure):,.0f}" for figure in ("rounds", "payoffs", "members")]
+        cost_texts = [f"{mean(last, figure):,.0f}" for figure in ("rounds", "payoffs", "members")]
         texts = [shown_at(row, END) for row in rows]
-        lines.append((name, *texts, shown_at(last, OWN), str(answers(last)[-1]), *took))
-    note = f"Answers, rounds, payoffs and members are for {GAMES[there[-1]]}."
+        lines.append((name, *texts, shown_at(last, OWN), str(answers(last)[-1]), *cost_texts))
+    note = f"Answers, rounds, payoffs and members are for {GAMES[games_with_results[-1]]}."
     return f"{markdown(head, lines)}\n\n{note}"
 
 
 def references_table(results: Results, names: list[str]) -> str:
     """Return NashConv of the references by game."""
-    there = games(results)
-    head = ["solver", *(f"NashConv, {GAMES[game]}" for game in there), "passes"]
+    games_with_results = games(results)
+    head = ["solver", *(f"NashConv, {GAMES[game]}" for game in games_with_results), "passes"]
     lines = []
     for name in names:
-        rows = [results.row(algorithm=name, game=game) for game in there]
+        rows = [results.row(algorithm=name, game=game) for game in games_with_results]
         passes = answers(rows[-1])[-1] * REFERENCES[name].each
         lines.append((name, *(shown_at(row, END) for row in rows), f"{passes:,}"))
     return markdown(head, lines)
@@ -209,8 +226,8 @@ def claims_table(results: Results) -> str:
     table = markdown(("claim", "here", "figures"), lines)
     number = sum(map(len, verdicts(results).values()))
     corrected = (
-        f"The verdicts on differences, seed by seed, are corrected for all {number} by Holm's "
-        f"method, at p < {SIGNIFICANCE_LEVEL}; the intervals are not."
+        f"The verdicts on differences, paired by seed, are corrected for all {number} differences "
+        f"by Holm's method, at p < {SIGNIFICANCE_LEVEL}; the intervals are not corrected."
     )
     return f"{table}\n\n{corrected}"
 

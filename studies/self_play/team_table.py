@@ -1,6 +1,6 @@
 """FXP's methods in team matrix games: `python -m MODULE JSON FILE` measures one of them.
 
-The numbers of steps and rounds, the rate and the shares are those of the released code.
+Numbers of steps and rounds, the rate and the shares are as in the released code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from studies.self_play.team_world import TeamPlan, TeamWorld
 from studies.self_play.worlds import Oracle, P
 
 RATE = 0.1
-ETA = 0.3  # of FXP: share of the main's plays against itself
+ETA = 0.3  # share of the main's episodes against itself, in FXP
 ETA_FSP = 0.99
 ETA_GRIDWORLD = 0.2
 
@@ -29,25 +29,25 @@ Answer = Literal["last", "average", "mixture"]
 
 
 class AgainstAverage(Run[P]):
-    """One policy that goes on, against itself and the mean of all that it was: FSP in FXP's code.
+    """FSP as in FXP's code: one policy trains against itself and the mean of its past policies.
 
-    With ``Schedule(keep=1)`` the population is the policy as it is now.
+    With ``Schedule(keep=1)`` the population is the present policy.
     """
 
     def train(self) -> None:
-        """Train the policy by a step."""
+        """Train the policy for one step."""
         self.live = [self.respond(0, [((self.average[0],), 1.0)], self.live[0])]
         self.join(0, self.live[0])
 
 
 def method(name: str, solver: str, steps: int, eta: float = ETA) -> tuple[Recipe, list[Answer]]:
-    """Return a method of the table, and the answers that it is measured by.
+    """Return the recipe of a method, and the kinds of answer with which it is measured.
 
     Args:
-        name: see the table below.
+        name: a key of the table below.
         solver: the meta-solver of PSRO and FXP.
-        steps: of a phase at most.
-        eta: FXP's share of plays of the main against itself.
+        steps: largest number of steps of a phase.
+        eta: share of the main's episodes against itself, in FXP.
     """
     warm = Oracle(kind="improve", steps=steps, rate=RATE, warm=True)
     fresh, row = replace(warm, warm=False), Row(solver=solver)
@@ -92,19 +92,19 @@ def measure_method(
     """Return the exploitability of a method's answers by seed.
 
     Args:
-        game: of team_matrix.
-        members: of a team.
-        method: of ``method``.
-        start: the first policy of whatever begins afresh.
-        steps: of a phase at most.
-        rounds: of the method; SP has one, and one of FSP is a step.
-        seeds: how many, from 0.
+        game: option ``game`` of team_matrix.
+        members: number of members of a team.
+        method: name of the method; see ``method``.
+        start: kind of the initial policies.
+        steps: largest number of steps of a phase.
+        rounds: number of rounds; SP has one, and a round of FSP is one step.
+        seeds: number of seeds, from 0.
         solver: see ``method``.
         eta: see ``method``.
 
     Returns:
-        Of each answer, by seed, "team" and "one seat": the means over teams of what a team gains
-        together, and of the most that one seat gains.
+        By kind of answer, for each seed, "team" and "one seat": the gain of a team's best joint
+        plan, and the largest gain of one seat, as means over teams.
     """
     recipe, answers = _method(method, solver, steps, eta)
     rules = make_game("team_matrix", options={"game": game, "members": members})
@@ -123,13 +123,13 @@ _method = method
 
 
 def answered(run: Run[TeamPlan], kind: Answer) -> Sequence[TeamPlan]:
-    """Return one of the profiles that a run can hand in."""
+    """Return the final policies of a run, for one kind of answer."""
     run.recipe = replace(run.recipe, answer=kind)
     return run.answer()
 
 
 def _gains(world: TeamWorld, profile: Sequence[TeamPlan]) -> dict[str, float]:
-    """Return what a team gains, and the most that one of its seats gains; means over teams."""
+    """Return the gain of a team, and the largest gain of one of its seats, as means over teams."""
     return {"team": world.gap(profile) / 2, "one seat": world.one_seat_gap(profile) / 2}
 
 

@@ -1,9 +1,9 @@
 """The world of a team matrix game: a side is a team, and its members choose independently.
 
-All that matters of a team's choices is what they count as (``environments/team_matrix.py``), so a
-policy is known by its distribution over that, and payoffs and mixtures are linear in it. With pi_m
-the policy of member m and Q(m, a) what its team gets where m plays a and the others play on, a step
-of improvement, number t of a phase, is that of the code of FXP (arXiv 2310.03354):
+Payoffs depend only on a summary of a team's choices (``environments/team_matrix.py``). So a policy
+is described by its distribution over summaries, and payoffs and mixtures are linear in it. Let
+pi_m be the policy of member m, and Q(m, a) the team's payoff if m plays a and the other members
+keep their policies. Step t of a phase of improvement is that of FXP's code (arXiv 2310.03354):
 
     pi_m  <-  (1 - r_m) pi_m + r_m e(argmax over a of Q(m, a))
     r_m = rate, and twice that for m = t mod members
@@ -20,21 +20,21 @@ import numpy as np
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
 from sparring.environments.team_matrix import TeamPayoffs
-from studies.self_play.worlds import Against, Oracle, Start
+from studies.self_play.worlds import Opponents, Oracle, Start
 
-CLOSE = 1e-4  # squared distance of a member's policy from its answer, below which it has arrived
-LEAST = 50  # steps of a phase against members of the population
+MAX_DISTANCE = 1e-4  # squared distance below which a member's policy counts as its best response
+MIN_STEPS = 50  # smallest number of steps of a phase against members of the population
 TIE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TeamPlan:
-    """How a team plays: one of several policies, drawn once per play.
+    """The policy of a team: one of several policies, drawn once per episode.
 
     Args:
-        parts: each policy, [members, actions], with its probability.
-        visits: probability of each outcome that the team's choices can count as, [K].
-        steps: of improvement that the last phase of a single policy took.
+        parts: probability and policy, [members, actions], of each.
+        visits: probability of each summary of the team's choices, [K].
+        steps: number of steps in the last phase of improvement, for a single policy.
     """
 
     parts: tuple[tuple[float, FloatArray], ...]
@@ -43,88 +43,96 @@ class TeamPlan:
 
     @property
     def rows(self) -> FloatArray:
-        """The policy of each member, [members, actions], where there is one to draw."""
+        """The policy of each member, [members, actions], if there is only one part."""
         ((_, rows),) = self.parts
         return rows
 
 
 class TeamWorld:
-    """A game of two teams that choose at once.
+    """A game of two teams that choose simultaneously.
 
     Args:
-        payoffs: its rules.
-        name: of the game.
+        payoffs: rules of the game.
+        name: name of the game.
     """
 
     sides, symmetric = 2, True
 
     def __init__(self, payoffs: TeamPayoffs, name: str) -> None:
         self.name, self.members, self.actions = name, payoffs.members, len(payoffs.words)
-        number: dict[object, int] = {}
+        index_of_summary: dict[object, int] = {}
         kinds = [
-            number.setdefault(payoffs.summary_of(chosen), len(number))
+            index_of_summary.setdefault(payoffs.summary_of(chosen), len(index_of_summary))
             for chosen in itertools.product(range(self.actions), repeat=self.members)
         ]
-        # what each joint choice counts as, [actions, ... (members times)]
-        self.kind: IntArray = np.array(kinds).reshape((self.actions,) * self.members)
-        self.meets: FloatArray = np.array(
-            [[payoffs.payoff(mine, theirs) for theirs in number] for mine in number]
+        # index of the summary of each joint choice, [actions, ... (members times)]
+        self.summaries: IntArray = np.array(kinds).reshape((self.actions,) * self.members)
+        self.payoff_matrix: FloatArray = np.array(
+            [
+                [payoffs.payoff(mine, theirs) for theirs in index_of_summary]
+                for mine in index_of_summary
+            ]
         )
-        self.won: FloatArray = (1 + np.sign(self.meets)) / 2
+        self.win_matrix: FloatArray = (1 + np.sign(self.payoff_matrix)) / 2
 
-    def of(self, rows: FloatArray, steps: int = 0) -> TeamPlan:
+    def team_plan(self, rows: FloatArray, steps: int = 0) -> TeamPlan:
         """Return a policy from its members' probabilities, [members, actions]."""
         joint = rows[0]
         for row in rows[1:]:
             joint = np.multiply.outer(joint, row)
         visits: FloatArray = np.bincount(
-            self.kind.ravel(), joint.ravel(), minlength=len(self.meets)
+            self.summaries.ravel(), joint.ravel(), minlength=len(self.payoff_matrix)
         ).astype(np.float64)
         return TeamPlan(parts=((1.0, rows),), visits=visits, steps=steps)
 
     def start(self, side: int, kind: Start, stream: Stream) -> TeamPlan:
-        """Return a side's first policy; a random one is drawn uniformly and normalised."""
+        """Return a side's initial policy; a random one is drawn uniformly and normalised."""
         rows = np.ones((self.members, self.actions))
-        logits = stream.child(side).generator().random((self.members, self.actions))
+        draws = stream.child(side).generator().random((self.members, self.actions))
         if kind == "random":
-            rows = logits
+            rows = draws
         if kind in ("pure", "first"):
-            first = logits.argmax(axis=1) if kind == "pure" else np.zeros(self.members, dtype=int)
+            first = draws.argmax(axis=1) if kind == "pure" else np.zeros(self.members, dtype=int)
             rows = np.eye(self.actions)[first]
-        return self.of(rows / rows.sum(axis=1, keepdims=True))
+        return self.team_plan(rows / rows.sum(axis=1, keepdims=True))
 
     def payoffs(self, profile: Sequence[TeamPlan]) -> FloatArray:
         """Return the expected return of both teams, [2]."""
-        value = float(profile[0].visits @ self.meets @ profile[1].visits)
+        value = float(profile[0].visits @ self.payoff_matrix @ profile[1].visits)
         return np.array([value, -value])
 
     def wins(self, profile: Sequence[TeamPlan]) -> FloatArray:
         """Return the probability that each team wins, a draw counting half, [2]."""
-        share = float(profile[0].visits @ self.won @ profile[1].visits)
+        share = float(profile[0].visits @ self.win_matrix @ profile[1].visits)
         return np.array([share, 1.0 - share])
 
     def respond(
         self,
         side: int,
-        against: Against[TeamPlan],
+        opponents: Opponents[TeamPlan],
         oracle: Oracle,
         *,
         start: TeamPlan,
         self_share: float = 0.0,
     ) -> TeamPlan:
-        """Return a best joint plan, or what steps of improvement lead to; see ``World``.
+        """Return a best joint plan, or a policy after steps of improvement; see ``World``.
 
-        A phase of one step goes on with the number of the step before.
+        A phase of one step continues the numbering of the previous phase.
         """
         others = sum(
-            (weight * plan.visits for (plan,), weight in against), np.zeros(len(self.meets))
+            (weight * plan.visits for (plan,), weight in opponents),
+            np.zeros(len(self.payoff_matrix)),
         )
         if oracle.kind == "exact":
-            best = _first_best((self.meets @ others)[self.kind].ravel())
-            return self.of(np.eye(self.actions)[list(np.unravel_index(best, self.kind.shape))])
-        least = LEAST if self_share < 1 else 0
-        first = start.steps if oracle.steps == 1 else 0
-        return self.improved(start, others, oracle, self_share=self_share, least=least, first=first)
+            best = _first_best((self.payoff_matrix @ others)[self.summaries].ravel())
+            return self.team_plan(
+                np.eye(self.actions)[list(np.unravel_index(best, self.summaries.shape))]
+            )
+        min_steps = MIN_STEPS if self_share < 1 else 0
+        first_step = start.steps if oracle.steps == 1 else 0
+        return self.improved(
+            start, others, oracle, self_share=self_share, least=min_steps, first=first_step
+        )
 
     def improved(
         self,
@@ -136,44 +144,46 @@ class TeamWorld:
         least: int = 0,
         first: int = 0,
     ) -> TeamPlan:
-        """Return what a phase of improvement leads to.
+        """Return the policy after a phase of improvement.
 
-        It ends early where the policy has been its own answer for a tenth of the phase, and for 5
-        steps.
+        The phase ends early if the policy has been a best response for a tenth of the phase, and
+        for at least 5 steps.
 
         Args:
-            start: where it begins.
-            others: what the other team shows, [K].
-            oracle: its steps and its rate.
-            self_share: share of the plays against the policy itself as it is now.
-            least: steps before which it does not end.
+            start: initial policy.
+            others: distribution of the other team over summaries, [K].
+            oracle: number and length of the steps.
+            self_share: share of the episodes against the present policy itself.
+            least: smallest number of steps.
             first: number of the first step.
         """
-        plan, arrived = start, 0
+        plan, steps_as_best_response = start, 0
         for step in range(first, first + oracle.steps):
-            opponents = (
+            opponent_visits = (
                 (1 - self_share) * others + self_share * plan.visits if self_share else others
             )
-            answer = np.eye(self.actions)[_first_best(self.values(plan.rows, opponents))]
+            best_response = np.eye(self.actions)[
+                _first_best(self.values(plan.rows, opponent_visits))
+            ]
             rate = oracle.rate * (1 + (np.arange(self.members) == step % self.members))[:, None]
-            plan = self.of((1 - rate) * plan.rows + rate * answer, steps=step + 1)
-            near = ((plan.rows - answer) ** 2).sum(axis=1).max() < CLOSE
-            arrived = arrived + 1 if near else 0
-            if arrived >= max(5, 0.1 * step) and step >= least:
+            plan = self.team_plan((1 - rate) * plan.rows + rate * best_response, steps=step + 1)
+            is_best_response = ((plan.rows - best_response) ** 2).sum(axis=1).max() < MAX_DISTANCE
+            steps_as_best_response = steps_as_best_response + 1 if is_best_response else 0
+            if steps_as_best_response >= max(5, 0.1 * step) and step >= least:
                 break
         return plan
 
     def values(self, rows: FloatArray, others: FloatArray) -> FloatArray:
-        """Return what a team gets where one member plays an action, [members, actions].
+        """Return the team's payoff if one member plays an action, [members, actions].
 
         Args:
-            rows: the members' policies.
-            others: what the other team shows, [K].
+            rows: policies of the members.
+            others: distribution of the other team over summaries, [K].
         """
-        worth = (self.meets @ others)[self.kind]
+        payoffs_by_choice = (self.payoff_matrix @ others)[self.summaries]
         result = np.empty_like(rows)
         for member in range(self.members):
-            tensor = worth
+            tensor = payoffs_by_choice
             for other in reversed(range(self.members)):
                 if other != member:
                     tensor = np.tensordot(tensor, rows[other], axes=(other, 0))
@@ -181,28 +191,36 @@ class TeamWorld:
         return result
 
     def mix(self, side: int, policies: Sequence[TeamPlan], weights: FloatArray) -> TeamPlan:
-        """Return the policy that is one of these, drawn once per play."""
-        chosen = [(float(w), plan) for plan, w in zip(policies, weights, strict=True) if w > 0]
+        """Return the mixture of policies, of which one is drawn per episode."""
+        chosen = [
+            (float(weight), plan)
+            for plan, weight in zip(policies, weights, strict=True)
+            if weight > 0
+        ]
         if len(chosen) == 1:
             return chosen[0][1]
-        parts = tuple((w * share, rows) for w, plan in chosen for share, rows in plan.parts)
-        visits: FloatArray = np.sum([w * plan.visits for w, plan in chosen], axis=0)
+        parts = tuple(
+            (weight * share, rows) for weight, plan in chosen for share, rows in plan.parts
+        )
+        visits: FloatArray = np.sum([weight * plan.visits for weight, plan in chosen], axis=0)
         return TeamPlan(parts=parts, visits=visits)
 
     def gap(self, profile: Sequence[TeamPlan]) -> float:
-        """Return what the teams would gain, together, by a best joint plan each."""
-        best = [float((self.meets @ other.visits).max()) for other in profile[::-1]]
+        """Return the sum over teams of the gain of a best joint plan."""
+        best = [float((self.payoff_matrix @ other.visits).max()) for other in profile[::-1]]
         return max(sum(best), 0.0)  # the payoffs themselves sum to 0
 
     def one_seat_gap(self, profile: Sequence[TeamPlan]) -> float:
-        """Return what the teams would gain, together, by the best plan of one seat each.
+        """Return the sum over teams of the gain of the best plan of one seat.
 
         A seat knows which policy its team has drawn.
         """
         best = []
         for plan, other in zip(profile, profile[::-1], strict=True):
-            alone = sum(w * self.values(rows, other.visits).max(axis=1) for w, rows in plan.parts)
-            best.append(float(np.max(alone)))
+            values_of_seats = sum(
+                weight * self.values(rows, other.visits).max(axis=1) for weight, rows in plan.parts
+            )
+            best.append(float(np.max(values_of_seats)))
         return max(sum(best), 0.0)
 
 

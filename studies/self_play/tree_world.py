@@ -1,13 +1,13 @@
-"""The world of a game of two opposed seats whose tree is small enough to walk.
+"""The world of a zero-sum game of two seats with a small tree.
 
-A policy holds the probabilities of its seat's actions and the realisation plan that follows from
-them, so payoffs and mixtures are linear (``ops/sequence_form.py``). A step of improvement is one of
-the natural policy gradient in logits, at every information state that the others let the seat come
-to,
+A policy has the probabilities of its seat's actions and the realisation plan that follows from
+them, so payoffs and mixtures are linear (``ops/sequence_form.py``). A step of improvement is a step
+of the natural policy gradient in logits, at every information state that the opponents' policy
+reaches,
 
     pi(a|I)  <-  pi(a|I) exp(rate * (Q(I, a) - V(I)) / largest payoff),  normalised,
 
-with no probability below ``FLOOR``, so that what was left can be learnt again.
+with no probability below ``FLOOR``, so that an abandoned action can be learnt again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparring.environments.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree
 from sparring.ops.sequence_form import SeatForm, equilibrium, one_choice, sequence_form
-from studies.self_play.worlds import Against, Oracle, Start
+from studies.self_play.worlds import Opponents, Oracle, Start
 
 FLOOR = 1e-4
 TIE = 1e-9
@@ -34,7 +34,7 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePlan:
-    """How one seat plays: probabilities by sequence and the realisation plan, [S] each."""
+    """The policy of one seat: probabilities by sequence and the realisation plan, [S] each."""
 
     policy: FloatArray
     plan: FloatArray
@@ -44,8 +44,8 @@ class TreeWorld:
     """A zero-sum game of two seats.
 
     Args:
-        name: of the game.
-        tree: every history.
+        name: name of the game.
+        tree: tree of all histories.
         seats: the seat that acts in each information state, [I].
         widths: number of legal actions of each information state, [I].
 
@@ -75,15 +75,15 @@ class TreeWorld:
         square = self._payoffs.shape[0] == self._payoffs.shape[1]
         self.symmetric = square and not np.abs(self._views[0] - self._views[1]).max() > TIE
 
-    def of(self, side: int, policy: FloatArray) -> TablePlan:
+    def table_plan(self, side: int, policy: FloatArray) -> TablePlan:
         """Return a policy from its probabilities by sequence, [S]; entry 0 says nothing."""
         return TablePlan(policy, self.seats[side].plan(policy))
 
     def start(self, side: int, kind: Start, stream: Stream) -> TablePlan:
-        """Return a side's first policy; a random one is the softmax of standard normal logits."""
+        """Return a side's initial policy; a random one is the softmax of standard normal logits."""
         seat = self.seats[side]
         if kind == "uniform":
-            return self.of(side, seat.normalised(np.ones(seat.size)))
+            return self.table_plan(side, seat.normalised(np.ones(seat.size)))
         logits = np.exp(stream.child(side).generator().normal(size=seat.size))
         if kind == "first":
             logits = np.zeros(seat.size)
@@ -91,7 +91,7 @@ class TreeWorld:
         if kind == "pure":
             largest = np.maximum.reduceat(logits[1:], seat.first - 1)
             logits[1:] = logits[1:] == largest[seat.owner]
-        return self.of(side, seat.normalised(logits))
+        return self.table_plan(side, seat.normalised(logits))
 
     def payoffs(self, profile: Sequence[TablePlan]) -> FloatArray:
         """Return the expected return of both sides, [2]."""
@@ -107,23 +107,23 @@ class TreeWorld:
     def respond(
         self,
         side: int,
-        against: Against[TablePlan],
+        opponents: Opponents[TablePlan],
         oracle: Oracle,
         *,
         start: TablePlan,
         self_share: float = 0.0,
     ) -> TablePlan:
-        """Return a best response, or what steps of improvement lead to; see ``World``."""
-        others: FloatArray = np.sum([weight * other.plan for (other,), weight in against], axis=0)
+        """Return a best response, or a policy after steps of improvement; see ``World``."""
+        others: FloatArray = np.sum([weight * other.plan for (other,), weight in opponents], axis=0)
         if oracle.kind == "exact":
             payoff = self._views[side] @ others
-            return self.of(side, self.seats[side].best_response(payoff)[0])
+            return self.table_plan(side, self.seats[side].best_response(payoff)[0])
         learner = start
         for _ in range(oracle.steps):
-            opponents = (
+            opponent_plan = (
                 others if not self_share else (1 - self_share) * others + self_share * learner.plan
             )
-            learner = self._improved(side, learner, opponents, oracle.rate)
+            learner = self._improved(side, learner, opponent_plan, oracle.rate)
         return learner
 
     def _improved(
@@ -131,31 +131,33 @@ class TreeWorld:
     ) -> TablePlan:
         """Return a policy after one step of improvement against a realisation plan."""
         seat = self.seats[side]
-        worth, state = seat.values(self._views[side] @ others, learner.policy)
-        came = seat.reach @ others
-        scale = np.where(came > 0, came, np.inf)[seat.owner] * self.largest
-        moved = learner.policy.copy()
-        moved[1:] *= np.exp(rate * (worth[1:] - state[seat.owner]) / scale)
-        floored = np.maximum(seat.normalised(moved), FLOOR)
-        return self.of(side, seat.normalised(floored))
+        action_values, state_values = seat.values(self._views[side] @ others, learner.policy)
+        reach_of_opponents = seat.reach @ others
+        scale = (
+            np.where(reach_of_opponents > 0, reach_of_opponents, np.inf)[seat.owner] * self.largest
+        )
+        policy = learner.policy.copy()
+        policy[1:] *= np.exp(rate * (action_values[1:] - state_values[seat.owner]) / scale)
+        policy_with_floor = np.maximum(seat.normalised(policy), FLOOR)
+        return self.table_plan(side, seat.normalised(policy_with_floor))
 
     def mix(self, side: int, policies: Sequence[TablePlan], weights: FloatArray) -> TablePlan:
         """Return the behavioural equivalent of a policy that is drawn once per play.
 
         Where none of them comes, their mean is played, which changes no payoff.
         """
-        chosen = [
+        parts = [
             (policy, weight) for policy, weight in zip(policies, weights, strict=True) if weight > 0
         ]
-        if len(chosen) == 1:
-            return chosen[0][0]
-        share = np.array([weight for _, weight in chosen])
-        plan: FloatArray = share @ np.stack([policy.plan for policy, _ in chosen])
-        otherwise: FloatArray = share @ np.stack([policy.policy for policy, _ in chosen])
-        return TablePlan(self.seats[side].policy(plan, otherwise), plan)
+        if len(parts) == 1:
+            return parts[0][0]
+        share = np.array([weight for _, weight in parts])
+        plan: FloatArray = share @ np.stack([policy.plan for policy, _ in parts])
+        unreached_policy: FloatArray = share @ np.stack([policy.policy for policy, _ in parts])
+        return TablePlan(self.seats[side].policy(plan, unreached_policy), plan)
 
     def best_value(self, side: int, other: TablePlan) -> float:
-        """Return what a best response of a side earns against the other."""
+        """Return the value of a side's best response against the other side's policy."""
         payoff = self._views[side] @ other.plan
         return float(self.seats[side].values(payoff, None)[0][0])
 
@@ -164,10 +166,10 @@ class TreeWorld:
         return self.best_value(0, profile[1]) + self.best_value(1, profile[0])
 
     def restricted(self, members: Sequence[Sequence[TablePlan]]) -> list[TablePlan]:
-        """Return an equilibrium of the game with the actions that members use, at every state.
+        """Return an equilibrium of the game in which only actions that members use are legal.
 
         Args:
-            members: of each side.
+            members: members of each side.
         """
         used = [
             np.any([member.policy > 0 for member in side_members], axis=0)
@@ -177,18 +179,21 @@ class TreeWorld:
         policies = []
         for side, plan in enumerate(solution.plans):
             seat = self.seats[side]
-            otherwise = seat.normalised(used[side].astype(np.float64))
-            policies.append(self.of(side, seat.normalised(seat.policy(plan, otherwise))))
+            unreached_policy = seat.normalised(used[side].astype(np.float64))
+            policies.append(
+                self.table_plan(side, seat.normalised(seat.policy(plan, unreached_policy)))
+            )
         return policies
 
     def safest(self, side: int, members: Sequence[TablePlan]) -> FloatArray:
         """Return the mixture of members, [K], that loses least to a best response to it.
 
-        It is the side's part of an equilibrium of the game in which it can but draw a member.
+        The mixture is the side's part of an equilibrium of the game in which this side can only
+        draw a member.
 
         Args:
-            side: whose.
-            members: K of its policies.
+            side: index of the side.
+            members: policies of the side, K of them.
         """
         choice = one_choice(len(members))
         payoffs = csr_matrix(

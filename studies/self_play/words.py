@@ -22,20 +22,20 @@ def population(recipe: Recipe) -> str:
     if kind(recipe) == "League":
         return "4 live agents and their checkpoints"
     if kind(recipe) == "Ladder":
-        levels = f"{recipe.at_once} live levels"
+        levels = f"{recipe.policies_per_round} live levels"
         freezes = {"plateau": ", lowest frozen on a plateau", "timer": ", lowest frozen by a timer"}
         return levels + "".join(word for name, word in freezes.items() if name in recipe.options)
     schedule = recipe.schedule
     if schedule.keep == 1:
         return "the live policy" + ("" if recipe.shared else " of each seat, never shared")
-    grows = "all policies so far"
+    members = "all policies so far"
     if schedule.gate is not None:
-        grows = f"those that won more than {schedule.gate:.0%} against the one before"
+        members = f"policies that won more than {schedule.gate:.0%} against the previous member"
     if schedule.gain is not None:
-        grows = "policies that earned more than every member"
+        members = "policies that earned more than every member"
     if recipe.both_seats:
-        grows += ", each for every seat"
-    return grows if recipe.start == "random" else f"{grows}; start: {recipe.start}"
+        members += ", each for all seats"
+    return members if recipe.start == "random" else f"{members}; start: {recipe.start}"
 
 
 def row(recipe: Recipe) -> str:
@@ -44,20 +44,22 @@ def row(recipe: Recipe) -> str:
         "League": "drawn opponent by opponent",
         "Ladder": "the mixture of the levels below",
         "Xdo": "equilibrium of the game with the members' actions",
-        "Anytime": "the mixture that loses least to a best response",
+        "Anytime": "the mixture that a best response exploits least",
         "Priority": "past policies by priority",
     }
     words = {
         "last": "the newest",
-        "uniform": "all members alike",
-        "delta_uniform": "the newest part alike",
-        "pfsp": "those the newest loses to",
-        "rectified": "per member: of the mixture those it does not lose to",
-        "correlated": "per recommended member" if recipe.row.each else "the others' marginal",
+        "uniform": "all members equally",
+        "delta_uniform": "the newest members equally",
+        "pfsp": "members that beat the newest",
+        "rectified": "for each member: the mixture without members that beat it",
+        "correlated": "for each recommended member"
+        if recipe.row.by_member
+        else "the marginal of the other side",
     }
     text = named.get(kind(recipe)) or words.get(recipe.row.solver, "the mixture")
     share = recipe.row.self_share
-    return f"{share:.0%} live, else {text}" if share else text
+    return f"{share:.0%} live, otherwise {text}" if share else text
 
 
 def solver(recipe: Recipe) -> str:
@@ -80,7 +82,11 @@ def oracle(recipe: Recipe) -> str:
     if spec.kind == "exact":
         return "best response"
     text = f"{spec.steps} step{'s' if spec.steps > 1 else ''}, {'warm' if spec.warm else 'fresh'}"
-    return f"{text}, best of {recipe.at_once} by diversity" if kind(recipe) == "Diverse" else text
+    return (
+        f"{text}, best of {recipe.policies_per_round} by diversity"
+        if kind(recipe) == "Diverse"
+        else text
+    )
 
 
 def answer(recipe: Recipe) -> str:
@@ -94,5 +100,5 @@ def answer(recipe: Recipe) -> str:
 
 
 def steps(recipe: Recipe) -> str:
-    """Return the first sentence of the run's own code, where the algorithm has a further step."""
+    """Return the first line of the docstring of the run's class, if the algorithm has one."""
     return (inspect.getdoc(recipe.kind) or "").split("\n")[0] if recipe.kind else ""

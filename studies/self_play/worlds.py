@@ -1,7 +1,7 @@
-"""What a game must offer to be played by the loop of ``frame.py``: a world.
+"""The interface of games for the loop of ``frame.py``: a world.
 
-A world has sides 0 .. n-1 (roles or teams). A policy is one side's whole way of playing, in the
-world's own type; a profile is one policy per side. Values are exact, nothing is sampled.
+A world has sides 0 .. n-1 (roles or teams). A policy is the complete policy of one side, in a type
+of the world; a profile is one policy per side. All values are exact.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from sparring.core.rng import Stream
 
 P = TypeVar("P")
 Start = Literal["uniform", "random", "pure", "first"]
-"""uniform: all actions alike; random: mixed as drawn from the stream; pure: one action as drawn;
-first: always the first action."""
+"""uniform: equal probabilities; random: random probabilities; pure: one random action with
+probability 1; first: always the first action."""
 
-Against = Sequence[tuple[Sequence[P], float]]
-"""Whom a side is trained against: (policies of the other sides in order of sides, weight).
+Opponents = Sequence[tuple[Sequence[P], float]]
+"""A mixture of opponents: (policies of the other sides in order of sides, weight).
 
-The weights sum to 1; one entry is drawn once per play. For two sides: [((policy,), weight), ...].
+The weights sum to 1. One entry is drawn per episode. For two sides: [((policy,), weight), ...].
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Oracle:
-    """How a side answers those it is trained against.
+    """How the response to a mixture of opponents is computed.
 
     Args:
-        kind: "exact" (a best response) or "improve" (steps of improvement, as a budget of RL).
-        steps: of improvement; an exact best response has none.
+        kind: "exact" (a best response) or "improve" (steps of improvement, like RL with a budget).
+        steps: number of steps of improvement; 0 for a best response.
         rate: length of a step of improvement.
-        warm: whether improvement goes on from the side's live policy, or begins afresh.
+        warm: whether improvement continues from the side's live policy, or starts fresh.
     """
 
     kind: Literal["exact", "improve"] = "exact"
@@ -46,9 +46,10 @@ class World(Protocol[P]):
     """A game with policies as tables.
 
     Attributes:
-        name: of the game.
-        sides: how many there are.
-        symmetric: two sides that may share one population: what one plays the other can play.
+        name: name of the game.
+        sides: number of sides.
+        symmetric: whether the two sides may share one population, because each can play the
+            policies of the other.
     """
 
     @property
@@ -64,12 +65,12 @@ class World(Protocol[P]):
         """Whether two sides may share one population."""
 
     def start(self, side: int, kind: Start, stream: Stream) -> P:
-        """Return a side's first policy.
+        """Return a side's initial policy.
 
         Args:
-            side: whose.
+            side: index of the side.
             kind: see ``Start``.
-            stream: of the draws of a random one.
+            stream: stream of the random draws.
         """
         ...
 
@@ -92,36 +93,36 @@ class World(Protocol[P]):
     def respond(
         self,
         side: int,
-        against: Against[P],
+        opponents: Opponents[P],
         oracle: Oracle,
         *,
         start: P,
         self_share: float = 0.0,
     ) -> P:
-        """Return a side's answer.
+        """Return a side's response to a mixture of opponents.
 
         Args:
-            side: who answers.
-            against: the others.
-            oracle: how.
-            start: where improvement begins; an exact best response does not use it.
-            self_share: share of the plays against the learner's own present policy, which moves
-                with it; symmetric worlds alone.
+            side: index of the side.
+            opponents: the mixture of opponents.
+            oracle: how the response is computed.
+            start: initial policy of the improvement; a best response does not use it.
+            self_share: share of the episodes against the learner's present policy, which changes
+                during training; only for symmetric worlds.
         """
         ...
 
     def mix(self, side: int, policies: Sequence[P], weights: FloatArray) -> P:
-        """Return the policy that plays as one of these drawn once per play.
+        """Return a policy equivalent to drawing one of these policies once per episode.
 
         Args:
-            side: whose.
-            policies: K of them.
+            side: index of the side.
+            policies: policies of the side, K of them.
             weights: probabilities, [K].
         """
         ...
 
     def gap(self, profile: Sequence[P]) -> float:
-        """Return NashConv: what the sides would gain, together, by a best response each.
+        """Return NashConv: the sum over sides of the gain of a best response.
 
         Args:
             profile: one policy per side.

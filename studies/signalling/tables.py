@@ -23,12 +23,13 @@ def table_of_teams(results: Results) -> str:
 def verdict_text(by_trained: dict[str, dict[str, float]], seeds: list[str], best: float) -> str:
     """Return a text: in how many seeds training both policies is better, and near the best team."""
     both = by_trained["both"]
-    alone = [by_seed for name, by_seed in by_trained.items() if name != "both"]
-    ahead = sum(all(by_seed[seed] < both[seed] for by_seed in alone) for seed in seeds)
-    near = sum(both[seed] >= GOAL * best for seed in seeds)
+    one_trained = [by_seed for name, by_seed in by_trained.items() if name != "both"]
+    num_better = sum(all(by_seed[seed] < both[seed] for by_seed in one_trained) for seed in seeds)
+    num_near_best = sum(both[seed] >= GOAL * best for seed in seeds)
     return (
-        f"Both are ahead of either alone in {ahead} of {len(seeds)} seeds, and reach {GOAL:.0%} "
-        f"of the best value, {best:.3g}, in {near}."
+        "If both are trained, the value is larger than if only one is trained in "
+        f"{num_better} of {len(seeds)} seeds, and at least {GOAL:.0%} of the best value, "
+        f"{best:.3g}, in {num_near_best} of {len(seeds)} seeds."
     )
 
 

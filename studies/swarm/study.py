@@ -1,13 +1,13 @@
 """Agent Swarm: does a lead call as many workers as the task needs, and do PARL's rewards help?
 
 Only the lead learns; its scripted workers have no faults. The arms are: both rewards added to the
-outcome and annealed to zero; none; both with constant weights; and the first arm with eight
+outcome and annealed to zero; no rewards; both with constant weights; and the first arm with eight
 sub-tasks and workers. The results per seed and shape, on worlds that do not occur in training, are
-the width, the critical steps, those of the best schedule and of one worker at a time, the share
-finished, and the rank correlation of chosen and best width.
+the width, the critical steps (also of the best schedule and of one worker at a time), the share of
+finished sub-tasks, and the rank correlation of chosen and best width.
 
-A second part trains models as workers, which do half of their sub-tasks at first. Its arms are:
-lead and workers learn, only the lead learns, and only the workers learn.
+In a second part the workers are models, which at first finish half of their sub-tasks. Its
+arms are: lead and workers learn, only the lead learns, and only the workers learn.
 """
 
 from __future__ import annotations
@@ -87,9 +87,11 @@ def cells(setting: Setting) -> list[Cell]:
 
 def run_figures(run: Path, stdout: str, run_command: RunCommand, *, plays: int) -> dict[str, Any]:
     """Return the figures of a run's lead with workers that have no faults, by shape."""
-    out = run / "widths.json"
-    run_command(["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(out)])
-    document: dict[str, Any] = parse_json(out.read_bytes())
+    output = run / "widths.json"
+    run_command(
+        ["python", "-m", MODULE, json.dumps({"run": str(run), "plays": plays}), str(output)]
+    )
+    document: dict[str, Any] = parse_json(output.read_bytes())
     return document
 
 
@@ -115,30 +117,39 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """
     result = []
     for arm in setting["arms"]:
-        ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
+        run_figures_by_seed = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
         labels = {"arm": arm, "starts": "unseen"}
         for shape in SHAPES:
-            values = by_seed([{name: record[shape][name] for name in FIGURES} for record in ran])
-            result.append({**labels, "shape": shape, "values": values | _ranks(ran, shape)})
-        result.append({**labels, "shape": ALL, "values": _ranks(ran, ALL)})
+            values = by_seed(
+                [{name: record[shape][name] for name in FIGURES} for record in run_figures_by_seed]
+            )
+            result.append(
+                {**labels, "shape": shape, "values": values | _ranks(run_figures_by_seed, shape)}
+            )
+        result.append({**labels, "shape": ALL, "values": _ranks(run_figures_by_seed, ALL)})
     for arm in setting["teams"]:
-        ran = [records[arm, seed] for seed in range(setting["seeds"])]
+        run_figures_by_seed = [records[arm, seed] for seed in range(setting["seeds"])]
         for shape in SHAPES:
-            figures = [{**record["found"][shape], "seconds": record["seconds"]} for record in ran]
+            figures = [
+                {**record["found"][shape], "seconds": record["seconds"]}
+                for record in run_figures_by_seed
+            ]
             values = by_seed(figures)
             result.append({"arm": arm, "starts": "unseen", "shape": shape, "values": values})
     return result
 
 
-def _ranks(ran: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
+def _ranks(figures_by_seed: list[dict[str, Any]], shape: str) -> dict[str, dict[str, float]]:
     """Return the rank correlation of each seed that has one."""
-    correlations = {str(seed): record[shape]["rank_correlation"] for seed, record in enumerate(ran)}
-    known = {seed: value for seed, value in correlations.items() if value is not None}
-    return {"rank_correlation": known} if known else {}
+    correlations = {
+        str(seed): record[shape]["rank_correlation"] for seed, record in enumerate(figures_by_seed)
+    }
+    known_correlations = {seed: value for seed, value in correlations.items() if value is not None}
+    return {"rank_correlation": known_correlations} if known_correlations else {}
 
 
 STUDY = Study(
-    summary="Agent Swarm: does a lead call as many workers as the task wants, by which rewards",
+    summary="Agent Swarm: does a lead call as many workers as the task needs, with which rewards",
     page="studies/swarm/page.md",
     hours=0.8,
     setting={"arms": list(ARMS), "teams": list(TEAMS), "seeds": 5, "plays": 200, "changes": []},

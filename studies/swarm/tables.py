@@ -108,7 +108,7 @@ def _judge_serial_claim(results: Results) -> SwarmClaim | None:
         "without PARL's rewards a lead calls one worker at a time (serial collapse)",
         f"width on independent sub-tasks {spread(pair[0][0], 'width')}",
         max(chance_beyond(gain, level, above=False) for gain, level in parts),
-        "not seen",
+        "not observed",
     )
 
 
@@ -119,8 +119,8 @@ def _judge_spurious_claim(results: Results) -> SwarmClaim | None:
         return None
     gap = paired_difference(pair[0][0], pair[1][0], "width")
     return SwarmClaim(
-        "with weights that stay it calls workers for nothing (spurious parallelism)",
-        f"width in chains more than annealed {interval_text(gap)}",
+        "with constant weights a lead calls workers without need (spurious parallelism)",
+        f"width in chains, minus that with annealed weights {interval_text(gap)}",
         chance_beyond(gap),
     )
 
@@ -186,7 +186,7 @@ def table_of_teams(results: Results) -> str:
 
 def table_of_both(results: Results) -> str:
     """Return the lead of a team in which both parts learn over other teams, by shape."""
-    head = ("sub-tasks", "both, less", "finished", "verdict")
+    head = ("sub-tasks", "both minus", "finished", "verdict")
     lines, gaps = [], []
     for shape in SHAPES:
         for row in results.rows(arm=JOINT, shape=shape):

@@ -54,10 +54,10 @@ def figures_of_lead(
 ) -> dict[str, dict[str, float | None]]:
     """Return the figures of a lead in ``dag_search`` with workers that have no faults.
 
-    By environment the means of MEANS, the return, the share of plays whose width is the best
-    schedule's, the share of best calls and the regret of a call as ``planning`` says, legal
-    replies, and Spearman's rank correlation of width and best width; None where one of them never
-    changes. ``ALL`` has the correlation over all plays.
+    For each environment: the means of MEANS, the return, the share of episodes with the width of
+    the best schedule, the share of best calls and the regret of a call by the oracle ``planning``,
+    the share of legal replies, and Spearman's rank correlation of width and best width (None if
+    one of them is constant). ``ALL`` has the correlation over all episodes.
 
     Args:
         games: environments of ``dag_search``.
@@ -68,15 +68,15 @@ def figures_of_lead(
         ConfigError: an environment does not report the best width.
     """
     by_game: dict[str, dict[str, float | None]] = {}
-    every: list[tuple[float, float]] = []
+    all_pairs: list[tuple[float, float]] = []
     for game in games:
         if BEST not in getattr(game, "figures", ()):
             raise ConfigError(
-                f"{game.name!r} counts no {BEST}; name a run on dag_search, such as swarm/tiny."
+                f"{game.name!r} has no figure {BEST}; name a run on dag_search, e.g. swarm/tiny."
             )
         by_game[game.name], pairs = _measure_lead(another_bank(game) or game, lead, plays)
-        every += pairs
-    return {**by_game, ALL: {"rank_correlation": rank_correlation(every)}}
+        all_pairs += pairs
+    return {**by_game, ALL: {"rank_correlation": rank_correlation(all_pairs)}}
 
 
 def _measure_lead(
@@ -87,24 +87,24 @@ def _measure_lead(
     seats = (LEAD, *(WORKERS,) * (game.num_seats - 1))
     specs = [untrained_spec(game, index, seats, root.child(index)) for index in range(plays)]
     episodes = with_results(play_teams(specs, {LEAD: lead, WORKERS: scheduler()}))
-    counted = [
+    figures_of_episodes = [
         figures for episode in episodes if (figures := figures_of(game, episode)) is not None
     ]
     pairs = [
         (figures_of_episode[CHOSEN][0], figures_of_episode[BEST][0])
-        for figures_of_episode in counted
+        for figures_of_episode in figures_of_episodes
     ]
     turns = [turn for episode in episodes for turn in episode.turns if turn.seat == 0]
-    judged = measured_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
+    verdict_figures = measured_regret(game, episodes, LEAD, Judge(oracle=planning(), budget=None))
     return {
         **{
-            name: _mean([figures_of_episode[name][0] for figures_of_episode in counted])
+            name: _mean([figures_of_episode[name][0] for figures_of_episode in figures_of_episodes])
             for name in MEANS
         },
         "return": _mean([episode.returns[0] for episode in episodes]),
         "width_right": _mean([float(chosen == best) for chosen, best in pairs]),
-        "best_calls": judged.optimal.mean if judged.optimal else None,
-        "regret": judged.regret.mean if judged.regret else None,
+        "best_calls": verdict_figures.optimal.mean if verdict_figures.optimal else None,
+        "regret": verdict_figures.regret.mean if verdict_figures.regret else None,
         "legal": _mean([float(turn.event == "ok") for turn in turns]),
         "rank_correlation": rank_correlation(pairs),
     }, pairs

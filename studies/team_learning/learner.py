@@ -34,7 +34,7 @@ def curves(inputs: dict[str, Any]) -> dict[str, list[float]]:
     """Return the learning curve of each seed; see ``learn``.
 
     Args:
-        inputs: ``environment`` as it is typed, number of ``seeds``, and the inputs of ``learn``.
+        inputs: ``environment`` as on the command line, ``seeds``, and the inputs of ``learn``.
     """
     name, options = parse_named(inputs["environment"], "Environment", "wide_search items=2")
     game = make_game(name, options=options)
@@ -45,14 +45,14 @@ def curves(inputs: dict[str, Any]) -> dict[str, list[float]]:
 def learn(game: Any, states: InfoStates, seed: int, inputs: dict[str, Any]) -> list[float]:
     """Return the exact expected return of seat 0 before each step, and after the last one.
 
-    Mathematics: logits <- logits + rate * gradient of the batch, as the credit lab has it.
+    Mathematics: logits <- logits + rate * gradient of the batch, computed as in the credit lab.
 
     Args:
         game: the game.
         states: its information states.
         seed: seed of the initial table and of the episodes.
-        inputs: ``reward`` ("": the game's), ``estimator``, ``steps``, ``batch`` and ``group`` sizes
-            and ``rate``.
+        inputs: ``reward`` ("" means the game's return), ``estimator``, ``steps``, ``batch`` and
+            ``group`` (sizes in episodes) and ``rate``.
     """
     root = Stream.from_seed(seed).child("team learner")
     policy = random_table(states, root.child("table"))

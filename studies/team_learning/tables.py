@@ -23,7 +23,7 @@ def learnt(results: Results) -> str:
     """
     rows = results.rows()
     marks = [name for _, name in points(rows[0], "return after ")]
-    heads = ("workers", "rate", "paid by", *marks, MEAN, "less the team's, by seed")
+    heads = ("workers", "rate", "paid by", *marks, MEAN, "minus the team's return, by seed")
     lines = [
         (
             str(row["workers"]),

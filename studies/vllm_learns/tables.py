@@ -27,27 +27,27 @@ def verdict_text(results: Results) -> str:
     """Return the verdict on the study's questions."""
     if not results.rows(sampler=VLLM):
         return f"Only {IN_PROCESS} was run."
-    here, there = (results.row(sampler=name) for name in (IN_PROCESS, VLLM))
-    legal = min(values(here, LEGAL) + values(there, LEGAL))
-    ends = [*zip(values(here, RETURN), values(there, RETURN), strict=True)]
-    apart = abs(sum(first - other for first, other in ends)) / len(ends)
-    most = max(abs(first - other) for first, other in ends)
-    error = max(values(here, ERROR) + values(there, ERROR))
+    in_process, vllm = (results.row(sampler=name) for name in (IN_PROCESS, VLLM))
+    legal = min(values(in_process, LEGAL) + values(vllm, LEGAL))
+    pairs = [*zip(values(in_process, RETURN), values(vllm, RETURN), strict=True)]
+    gap = abs(sum(first - other for first, other in pairs)) / len(pairs)
+    largest_gap = max(abs(first - other) for first, other in pairs)
+    error = max(values(in_process, ERROR) + values(vllm, ERROR))
     checks = (
-        (f"legal replies at least {MIN_LEGAL}", legal >= MIN_LEGAL, f"the least {legal:.3f}"),
+        (f"legal replies at least {MIN_LEGAL}", legal >= MIN_LEGAL, f"smallest value {legal:.3f}"),
         (
-            f"mean returns at most {MAX_DIFFERENCE} apart",
-            apart <= MAX_DIFFERENCE,
-            f"{apart:.3f}; seed by seed at most {most:.3f}",
+            f"mean returns differ by at most {MAX_DIFFERENCE}",
+            gap <= MAX_DIFFERENCE,
+            f"{gap:.3f}; at most {largest_gap:.3f} in one seed",
         ),
         (
-            f"log-probabilities at most {MAX_ERROR:g} apart",
+            f"log-probabilities differ by at most {MAX_ERROR:g}",
             error <= MAX_ERROR,
-            f"at most {error:.1e}",
+            f"largest difference {error:.1e}",
         ),
     )
     parts = (
-        f"{requirement}: {'held' if is_met else 'missed'} ({figure})"
+        f"{requirement}: {'reached' if is_met else 'not reached'} ({figure})"
         for requirement, is_met, figure in checks
     )
     return f"Goals: {'; '.join(parts)}."

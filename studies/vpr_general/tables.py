@@ -31,7 +31,7 @@ def general(results: Results) -> str:
 
 def general_paired(results: Results) -> str:
     """Return the share of unseen puzzles solved by VPR minus that by outcomes, paired by seed."""
-    head = ("empty cells", "VPR less outcome, unseen", "by seed")
+    head = ("empty cells", "VPR minus outcome, unseen", "by seed")
     lines = []
     for row in results.rows(learns_by="vpr", starts="unseen"):
         empty = row["empty cells"]

@@ -27,7 +27,7 @@ GAMES = {
     "tictactoe": "tic-tac-toe",
 }
 OUTCOMES_OF = {"minesweeper-best": "minesweeper"}
-AHEAD = "over the run, less outcome's"
+AHEAD = "over the run, minus outcome"
 
 
 def cell(results: Results, game: str, method: str) -> Row | None:

@@ -63,12 +63,17 @@ def committed(chances: FloatArray, scores: FloatArray, count: int) -> FloatArray
         scores: score of each reply, [A].
         count: K, the number of replies to a prompt.
     """
-    grades, place = np.unique(scores, return_inverse=True)
-    mass = np.bincount(place, weights=chances, minlength=len(grades))
-    below = np.concatenate([[0.0], np.cumsum(mass)])
-    won = np.diff(np.minimum(below, 1.0) ** count)
-    share = np.divide(won, mass, out=np.zeros_like(mass), where=mass > 0.0)
-    result: FloatArray = chances * share[place]
+    grades, grade_of_reply = np.unique(scores, return_inverse=True)
+    probability_of_grade = np.bincount(grade_of_reply, weights=chances, minlength=len(grades))
+    probability_below = np.concatenate([[0.0], np.cumsum(probability_of_grade)])
+    probability_played = np.diff(np.minimum(probability_below, 1.0) ** count)
+    share = np.divide(
+        probability_played,
+        probability_of_grade,
+        out=np.zeros_like(probability_of_grade),
+        where=probability_of_grade > 0.0,
+    )
+    result: FloatArray = chances * share[grade_of_reply]
     return result
 
 
@@ -106,11 +111,11 @@ class Enumeration:
         for query, verdict in zip(info_states.queries, verdict_list, strict=True):
             values = np.zeros(len(query.legal_actions))
             if verdict is not None:
-                worth = dict(zip(verdict.actions, verdict.values, strict=True))
-                values = np.array([worth[action] for action in query.legal_actions])
-            worst = float(values.min()) - 1.0 if illegal is None else illegal
-            worst = 0.0 if verdict is None else worst
-            self._scores.append(np.append(values, worst))
+                value_of_action = dict(zip(verdict.actions, verdict.values, strict=True))
+                values = np.array([value_of_action[action] for action in query.legal_actions])
+            illegal_score = float(values.min()) - 1.0 if illegal is None else illegal
+            illegal_score = 0.0 if verdict is None else illegal_score
+            self._scores.append(np.append(values, illegal_score))
 
     def visited(self, policy: ActionScorer, count: int = 1) -> Occupancy:
         """Return the visits if the best of ``count`` replies of a policy is played.
@@ -123,10 +128,14 @@ class Enumeration:
         """
         legal, illegal = query_policy(policy, self.info_states)
         chances = [
-            committed(np.append(legal_chances * (1.0 - lost), lost), scores, count)
-            for legal_chances, lost, scores in zip(legal, illegal, self._scores, strict=True)
+            committed(
+                np.append(legal_chances * (1.0 - illegal_share), illegal_share), scores, count
+            )
+            for legal_chances, illegal_share, scores in zip(
+                legal, illegal, self._scores, strict=True
+            )
         ]
-        tree, most = self.info_states.tree, self.game.max_utility
+        tree, max_utility = self.info_states.tree, self.game.max_utility
         reach = np.ones(len(tree.parent))
         for node, (parent, state, choice) in enumerate(
             zip(tree.parent, tree.info_state, tree.choice, strict=True)
@@ -134,14 +143,16 @@ class Enumeration:
             if parent >= 0:
                 step = tree.chance[node] if state < 0 else chances[state][choice]
                 reach[node] = reach[parent] * step
-        visits, ended = dict[str, float](), 0.0
+        visits, num_illegal = dict[str, float](), 0.0
         for node, state in _decisions(tree.parent, tree.info_state):
             view = self.info_states.queries[state].seen[-1].view
             visits[view] = visits.get(view, 0.0) + float(reach[node])
-            ended += float(reach[node] * chances[state][-1])
-        won = np.isclose(tree.returns[:, 0], most)
+            num_illegal += float(reach[node] * chances[state][-1])
+        is_success = np.isclose(tree.returns[:, 0], max_utility)
         return Occupancy(
-            visits=visits, success=float(reach[tree.terminal][won].sum()), illegal=ended
+            visits=visits,
+            success=float(reach[tree.terminal][is_success].sum()),
+            illegal=num_illegal,
         )
 
 

@@ -1,8 +1,7 @@
-"""One run of the study of VPR as in its authors' code: training with a token budget, and
-measurement.
+"""One run of the study of VPR as released: training with a token budget, and measurement.
 
-Arms sample different numbers of tokens in a step, so a run ends with the step in which it has
-sampled a number of tokens. Tokens of replies that were not played and of playouts also count.
+Arms sample different numbers of tokens per step. So a run ends after the step in which it spends
+its token budget. Tokens of Monte Carlo rollouts and of replies that are not played count too.
 """
 
 from __future__ import annotations
@@ -100,31 +99,34 @@ def run(
     """Train a recipe until its tokens are spent, and return its figures.
 
     Args:
-        recipe: its name.
+        recipe: name of the recipe.
         changes: overrides of the recipe.
         seed: seed of the run.
         budget: number of sampled tokens; the step in which they are spent is the last.
         plays: number of measured episodes, from initial states that do not occur in training.
         counts: numbers of replies to a prompt for which visited states are enumerated; none on a
             board with more than STATES information states.
-        folder: of the run.
-        shared: where the warm-ups of a study are kept.
+        folder: folder of the run.
+        shared: folder of the study's warm-ups.
 
     Returns:
-        "starts", what the plays' starts are; "steps" and "tokens" of training; "start", the
-        figures of the plays before it; "success", "completion", "illegal" and "decisions" of the
-        plays after it; "start_occupancy" and "occupancy" by number of replies.
+        "starts", the label of the measured initial states; "steps" and "tokens" of training;
+        "start", the figures before training; "success", "completion", "illegal" and "decisions"
+        after training; "start_occupancy" and "occupancy" by number of replies.
     """
     overrides = [*changes, f"seed={seed}", "threads=1", "evaluation.opponents=[]"]
     config = resolve(apply_overrides(load_recipe(recipe), overrides))
-    warm = warmed(config, shared)
+    warm_up_folder = warmed(config, shared)
     config = resolve(apply_overrides(load_recipe(recipe), [*overrides, "warmup.updates=0"]))
     engine = LocalEngine(config)
-    engine.restore(warm)
+    engine.restore(warm_up_folder)
     games = [game for game, _ in engine.environments]
     starts = measured_starts(games[0], SeenInitialStates(config, games))[0]
-    first: Any = engine.agent(PUBLISHED)
-    start, visited = _measure_policy(starts, first, plays), _occupancy(config, first, counts)
+    initial_agent: Any = engine.agent(PUBLISHED)
+    start, initial_occupancy = (
+        _measure_policy(starts, initial_agent, plays),
+        _occupancy(config, initial_agent, counts),
+    )
     run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
     stop = BudgetStop(folder / METRICS, config.rollout.games_per_step, budget)
     with run_folder, stop, CallWatch(config.call_seconds):
@@ -139,7 +141,7 @@ def run(
         "tokens": stop.tokens,
         "start": start,
         **_measure_policy(starts, agent, plays),
-        "start_occupancy": visited,
+        "start_occupancy": initial_occupancy,
         "occupancy": _occupancy(config, agent, counts),
     }
 
@@ -148,16 +150,22 @@ def warmed(config: RunConfig, shared: Path) -> Path:
     """Return the folder of a warm-up's weights and moments; run the warm-up if there is no folder.
 
     Args:
-        config: of a run. Runs share a warm-up where all that it goes by is alike: environment,
-            model, renderer, context, warm-up, seed, and the commit of the code.
-        shared: where the study keeps its warm-ups.
+        config: configuration of a run. Runs share a warm-up if they have the same environment,
+            model, renderer, context, warm-up, seed and commit of the code.
+        shared: folder of the study's warm-ups.
     """
     shared.mkdir(parents=True, exist_ok=True)
-    played = config.environments[0]
-    parts = (played.name, played.options, played.illegal, config.model, config.renderer)
-    more = (config.context, config.warmup, config.seed, code_commit())
-    digest = sha256_hex(repr((*parts, *more)).encode())
-    folder = shared / f"{played.name}-{config.seed}-{digest[:8]}"
+    environment = config.environments[0]
+    parts = (
+        environment.name,
+        environment.options,
+        environment.illegal,
+        config.model,
+        config.renderer,
+    )
+    other_parts = (config.context, config.warmup, config.seed, code_commit())
+    digest = sha256_hex(repr((*parts, *other_parts)).encode())
+    folder = shared / f"{environment.name}-{config.seed}-{digest[:8]}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             engine, temporary = LocalEngine(config), folder.with_suffix(".new")
@@ -208,21 +216,26 @@ def completion(game: Environment, episode: Episode) -> float:
         return float(len(table.opened) / (table.cells - table.mines))
     if name != "sokoban":
         raise ConfigError(f"{name} has no completion here; measure sudoku, minesweeper or sokoban.")
-    begin, after = moves_left(table)
-    return 0.0 if begin is None or after is None else min(max((begin - after) / begin, 0.0), 1.0)
+    initial_moves, remaining_moves = moves_left(table)
+    return (
+        0.0
+        if initial_moves is None or remaining_moves is None
+        else min(max((initial_moves - remaining_moves) / initial_moves, 0.0), 1.0)
+    )
 
 
 def moves_left(table: Any) -> tuple[int | None, int | None]:
-    """Return the moves of a shortest solution of a room of Sokoban, at its start and now.
+    """Return the moves of a shortest solution of a Sokoban room, at its start and now.
 
-    None where it has none.
+    A number is None if there is no solution.
     """
-    boxes, first = table.boxes.bit_count(), table.initial()
-    known = solutions(table.floor, boxes, boxes)
-    begin, after = (
-        None if known is None else known.of(board.agent, board.boxes) for board in (first, table)
+    boxes, initial_board = table.boxes.bit_count(), table.initial()
+    all_solutions = solutions(table.floor, boxes, boxes)
+    initial_moves, remaining_moves = (
+        None if all_solutions is None else all_solutions.of(board.agent, board.boxes)
+        for board in (initial_board, table)
     )
-    return begin, after
+    return initial_moves, remaining_moves
 
 
 def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str, dict[str, float]]:
@@ -233,15 +246,15 @@ def _occupancy(config: RunConfig, agent: Any, counts: Sequence[int]) -> dict[str
     game = make_game(str(section.name), options=section.options)
     oracle = registry.bind("oracles", "graded")()
     enumeration = Enumeration(game, enumerate_info_states(game, limit=STATES), oracle, illegal=-2.0)
-    seen = {count: enumeration.visited(agent, count) for count in {1, *counts}}
+    occupancy_by_count = {count: enumeration.visited(agent, count) for count in {1, *counts}}
     return {
         str(count): {
             "decisions": occupancy.decisions,
             "success": occupancy.success,
             "illegal": occupancy.illegal,
-            "distance": occupancy.distance(seen[1]),
+            "distance": occupancy.distance(occupancy_by_count[1]),
         }
-        for count, occupancy in ((count, seen[count]) for count in counts)
+        for count, occupancy in ((count, occupancy_by_count[count]) for count in counts)
     }
 
 

@@ -37,7 +37,7 @@ def learnt(results: Results) -> str:
 
 def claims(results: Results) -> str:
     """Return the differences between VPR as released and each other arm, paired by seed."""
-    head = ("puzzle", "VPR as released, less", "solved", "completion", "verdict")
+    head = ("puzzle", "VPR as released minus", "solved", "completion", "verdict")
     lines, gains = [], []
     for row in results.rows():
         if row["arm"] in ("released", "start"):

@@ -1,10 +1,10 @@
 """A table of logits that learns with any estimator, and its measurements.
 
-The policy is a softmax table over information states: nothing is shared between states, and only
-credit differs. The same rollout, oracles, rewards and estimators as in any run; the update is plain
-gradient ascent on the mean over turns of advantage * log pi. A table knows nothing of a new initial
-state, so its main figures have `starts` "seen": they show how fast credit teaches known states.
-Figures of "unseen" initial states are also stored.
+The policy is a softmax table over information states. States share nothing, so only credit differs
+between variants. Rollout, oracles, rewards and estimators are those of a run; the update is plain
+gradient ascent on the mean over turns of advantage * log pi. A table has no information about new
+initial states, so its main figures have `starts` "seen": they show how fast credit teaches known
+states. Figures of "unseen" initial states are also stored.
 
     python -m studies.vpr_table.learner '{"task": "sudoku4", ...}' FILE
 
@@ -117,13 +117,13 @@ def specs(
 
 
 class Lesson:
-    """A task learnt by a variant from a seed.
+    """The training of a table on a task, with a variant of credit and a seed.
 
     Args:
-        task: of TASKS.
-        variant: of VARIANTS.
+        task: a key of TASKS.
+        variant: a key of VARIANTS.
         seed: seed of the run.
-        oracle: oracle for training; None: that of the task, which also measures.
+        oracle: oracle for training; None: the oracle of the task, which also measures.
     """
 
     def __init__(
@@ -146,22 +146,24 @@ class Lesson:
         section = {"name": setting["game"], "options": setting.get("options", {})}
         config = resolve({"environments": [section], "warmup": {"updates": 0}})
         seen = SeenInitialStates(config, [self.game])
-        self.starts = measured_starts(self.game, seen)  # unseen and seen ones, or all
+        self.starts = measured_starts(self.game, seen)  # unseen and seen initial states, or all
 
     def step(self, step: int, groups: int, size: int) -> None:
-        """Play and learn once."""
+        """Play a step's episodes and learn from them."""
         games = {self.game.name: self.game}
-        rival = not self._alone
-        episode_specs = specs(self.game, step, self._root, groups=groups, size=size, opponent=rival)
+        has_opponent = not self._alone
+        episode_specs = specs(
+            self.game, step, self._root, groups=groups, size=size, opponent=has_opponent
+        )
         episodes = play(episode_specs, self._agents)
         if "playouts" in self._method:
-            asking = with_playouts(
+            requests = with_playouts(
                 episodes,
                 games,
                 count=self._method["playouts"],
                 stream=self._root.child("playouts").child(step),
             )
-            episodes, _ = run_requests(asking, partial(rollout, agents=self._agents))
+            episodes, _ = run_requests(requests, partial(rollout, agents=self._agents))
         elif self._rewards:
             episodes = judge_episodes(episodes, games, {self.game.name: self._teacher})
         if self._rewards:
@@ -173,19 +175,19 @@ class Lesson:
     def measure(self, starts: Starts) -> dict[str, float]:
         """Return mean return, share solved, best moves and regret from these starts."""
         game, stream = starts.game, Stream.from_seed(99).child("evaluation")
-        rival = not self._alone
+        has_opponent = not self._alone
         episode_specs = specs(
-            game, 0, stream, groups=MEASURED, size=1, opponent=rival, starts=starts
+            game, 0, stream, groups=MEASURED, size=1, opponent=has_opponent, starts=starts
         )
-        played = play(episode_specs, self._agents)
-        judged = judge_episodes(played, {game.name: game}, {game.name: self._exact})
+        episodes = play(episode_specs, self._agents)
+        judged = judge_episodes(episodes, {game.name: game}, {game.name: self._exact})
         turns = [
             turn
             for episode in judged
             for turn in episode.turns
             if episode.trained[turn.seat] and turn.verdict is not None
         ]
-        returns = [own_return(episode) for episode in played]
+        returns = [own_return(episode) for episode in episodes]
         figures = {
             "return": float(np.mean(returns)),
             "solved": float(np.mean([value == game.max_utility for value in returns])),
@@ -215,28 +217,28 @@ def run(
     """Train one table; return its measurements.
 
     Args:
-        task: of TASKS.
-        variant: of VARIANTS.
+        task: a key of TASKS.
+        variant: a key of VARIANTS.
         seed: seed of the run.
-        steps: updates.
-        groups: groups of a step.
-        size: games of a group.
-        oracle: oracle for training; None: that of the task, which also measures.
+        steps: number of updates.
+        groups: number of groups per step.
+        size: number of episodes per group.
+        oracle: oracle for training; None: the oracle of the task, which also measures.
 
     Returns:
-        {"starts": what the training's starts are, "curve": measurements on them, "unseen": the
-        last on others, or None}.
+        {"starts": label of the training's initial states, "curve": measurements on them, "unseen":
+        the last measurement on unseen initial states, or None}.
     """
     lesson, curve = Lesson(task, variant, seed, oracle), []
-    *others, known = lesson.starts
+    *other_starts, training_starts = lesson.starts
     for step in range(steps + 1):
         if step % EVERY == 0:
-            curve.append({"games": step * groups * size, **lesson.measure(known)})
+            curve.append({"games": step * groups * size, **lesson.measure(training_starts)})
         if step < steps:
             lesson.step(step, groups, size)
-    unseen = others[0] if others and others[0].label == "unseen" else None
-    last = None if unseen is None else lesson.measure(unseen)
-    return {"starts": known.label, "curve": curve, "unseen": last}
+    unseen = other_starts[0] if other_starts and other_starts[0].label == "unseen" else None
+    unseen_figures = None if unseen is None else lesson.measure(unseen)
+    return {"starts": training_starts.label, "curve": curve, "unseen": unseen_figures}
 
 
 def bound(slot: str, section: Mapping[str, Any]) -> BoundPlugin:

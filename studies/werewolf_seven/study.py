@@ -1,14 +1,15 @@
-"""Werewolf of seven by words: LSPO, SLA, self-play and baselines, each as either team against each.
+"""Werewolf of seven with listed words: LSPO, SLA, self-play and baselines against each other.
 
-Two wolves, a seer, a doctor and three villagers. Per seed all policies begin at one imitation of
-the scripted player, those that choose among candidates at one of theirs, and play as many games.
-Kept per pair and seed: the share of games that the wolves win; and of each policy its shares of
-replies that are legal, and that can be read.
-Ablations leave out one part of SLA or of LSPO each, or all training, and meet the main players
-alone but for random play: how much less they win, over both teams and all of these, says what the
-part is worth.
+The game has two wolves, a seer, a doctor and three villagers. For each seed, all policies begin
+with the same imitation of the scripted player, except that policies which choose among candidates
+have another one; all train on the same number of episodes. The results per pair and seed are the
+share of games that the wolves win, and per policy the shares of legal and of readable replies.
 
-Starts are "all": who has which number is drawn, and so are ties.
+An ablation leaves out one part of SLA or of LSPO, or all training, and plays against the main
+players except random play. The part is worth the share of wins that the ablation loses, as the
+mean over both teams and all opponents.
+
+The column `starts` is "all": numbers of players and ties are drawn at random.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def _choosing(more: str = "", diverse: str = "true") -> tuple[str, ...]:
 
 
 def _imitating(updates: int, games: int) -> tuple[str, ...]:
-    """Return the changes by which a run begins with an imitation of the scripted player."""
+    """Return the changes that make a run begin with an imitation of the scripted player."""
     player = "warmup.player={name: werewolf_bot}"
     return (player, f"warmup.updates={updates}", f"warmup.games={games}")
 
 
 DEDUCES = ", deduce: true, malformed: illegal"
-# what is imitated is sharp: the recipes' step size and their magnet towards even play would undo it
+# the imitated policy is nearly deterministic; the recipes' step size and magnet would undo it
 GENTLE = "learner.learning_rate={schedule: linear, start: 0.0005, end: 0.0001}"
 FADING = "{schedule: linear, start: 0.05, end: 0.01}"
 EVEN = f"{{name: legal_magnet, divergence: reverse, weight: {FADING}}}"
@@ -101,12 +102,12 @@ ARMS: dict[str, Arm] = {
         (*SHORT, *SAMPLED, "losses=[{name: ppo_clip}]"),
     ),
 }
-OWN = (START, CHOOSING, SILENT)  # those that begin by imitation; the others at what it came to
+OWN = (START, CHOOSING, SILENT)  # arms with their own imitation; others continue from such an arm
 BEGINS = {arm: CHOOSING if arm.startswith(SLA) else START for arm in ARMS if arm not in OWN}
 
 
 def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost: the arms' runs, then a matrix of all of them."""
+    """Return the cells, ordered by seed: the runs of the arms, then the matches between them."""
     return crossed.cells(
         setting,
         ARMS,
@@ -114,22 +115,22 @@ def cells(setting: Setting) -> list[Cell]:
         bots=BOTS,
         pairs=_pairs(setting["arms"]),
         measure=run_figures,
-        begins={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
+        parents={arm: BEGINS[arm] for arm in setting["arms"] if arm in BEGINS},
     )
 
 
 def _pairs(arms: list[str]) -> list[tuple[str, str]]:
-    """Return who meets whom, wolves first; two kinds of candidates do not fit into one game."""
+    """Return the pairs of players, wolves first; a game cannot have two kinds of candidates."""
     main = [name for name in MAIN if name in arms or name in BOTS]
-    beside = pairs_of(main, [arm for arm in arms if arm in PARTS])
-    apart = ({SLA, BLUNT}, *({RANDOM, part} for part in PARTS))
-    return [pair for pair in beside if set(pair) not in apart]
+    all_pairs = pairs_of(main, [arm for arm in arms if arm in PARTS])
+    excluded = ({SLA, BLUNT}, *({RANDOM, part} for part in PARTS))
+    return [pair for pair in all_pairs if set(pair) not in excluded]
 
 
 def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, Any]:
-    """Return of a run's last step the shares of replies that are legal, and that can be read.
+    """Return the shares of legal and of readable replies in a run's last step.
 
-    Deductions are in the second alone; and which share of roles they have right.
+    Only the second share includes deductions; the share of right roles in them is "right roles".
     """
     last = metrics(run)[-1]
     right = [value for key, value in last.items() if key.endswith("/right_roles")]
@@ -141,7 +142,7 @@ def run_figures(run: Path, stdout: str, run_command: RunCommand) -> dict[str, An
 
 
 def rows(setting: Setting, records: CellRecords) -> list[Row]:
-    """Return a row for each run's arm, and one for each pair, with the values of each seed."""
+    """Return a row for each arm and one for each pair, with the values of each seed."""
     return crossed.rows(
         setting,
         records,

@@ -67,7 +67,7 @@ def parts(results: Results) -> str:
 
     The chance of such a gap without any is corrected for the number of parts (Holm).
     """
-    head = ("without", "wins less as the wolves", "as the village", "both", "p (Holm)", "verdict")
+    head = ("without", "lost wins as the wolves", "as the village", "both", "p (Holm)", "verdict")
     gaps = dict[str, list[Interval]]()
     for arm, whole in PARTS.items():
         opponents = [

@@ -1,12 +1,12 @@
-"""WideSeek-R1: is a wider team a better one, does it beat one agent, and does it take both?
+"""WideSeek-R1: is a wider team better, does it beat one agent, and must all its parts be trained?
 
-A lead and at most 1, 2, 4 or 8 workers look for a table. Arms: one policy in all seats; the lead
-alone or the workers alone trained, the others as the warm-up left them; and one agent that does all
-of it. Kept per seed and width, of self-play on tables that training never met: item F1, with and
-without names, whole tables, width, critical and total steps.
+A lead and at most 1, 2, 4 or 8 workers fill a table. In the arms, one policy plays all seats; or
+only the lead or only the workers are trained, and the others keep their state after the warm-up; or
+one agent does the whole task. The results per seed and width are item F1 with and without names,
+whole tables, width, critical and total steps, in self-play on tables that do not occur in training.
 
-The agent alone has as many turns in all as lead and workers have together at each width; with the
-fewest, those of one worker, it has as many as any team's critical steps.
+The single agent has as many turns as lead and workers have together at each width. Its smallest
+number of turns, that of a team with one worker, equals the critical steps of any team.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FIGURES = (
 SHOWN = (
     "width-",
     "total-",
-)  # labels of environments that are measured; others are trained on alone
+)  # beginnings of the labels of measured environments; others are only trained on
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -68,9 +68,9 @@ def run_figures(
     Args:
         run: folder of the run.
         stdout: standard output of training.
-        run_command: runs the plays that are measured.
-        plays: of the run's policies with each other, at each width.
-        seed: of these plays.
+        run_command: function that runs the measured episodes.
+        plays: number of self-play episodes at each width.
+        seed: seed of these episodes.
     """
     games, tokens = measure_self_play(run, run_command, plays=plays, seed=seed), sampled_tokens(run)
     rows = [
@@ -90,12 +90,12 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     """Return one row per arm and width, with the values of each seed."""
     result = []
     for arm in setting["arms"]:
-        ran = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
+        figures_by_seed = [records[arm, seed]["found"] for seed in range(setting["seeds"])]
         seconds = [records[arm, seed]["seconds"] for seed in range(setting["seeds"])]
-        for index, game in enumerate(ran[0]):
+        for index, game in enumerate(figures_by_seed[0]):
             figures = [
-                figures[index]["figures"] | {"seconds": each}
-                for figures, each in zip(ran, seconds, strict=True)
+                figures[index]["figures"] | {"seconds": run_seconds}
+                for figures, run_seconds in zip(figures_by_seed, seconds, strict=True)
             ]
             labels = {"arm": arm, "workers": game["workers"], "starts": game["starts"]}
             result.append({**labels, "plays": setting["plays"], "values": by_seed(figures)})

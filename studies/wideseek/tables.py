@@ -31,11 +31,11 @@ from studies.wideseek.study import (
 )
 
 NAMES = {
-    START: "nobody yet",
+    START: "nothing (after the warm-up)",
     JOINT: "lead and workers",
     LEAD: "the lead",
     WORKERS: "the workers",
-    ALONE_START: "one agent, not yet",
+    ALONE_START: "nothing (one agent after the warm-up)",
     ALONE: "one agent",
 }
 F1, BARE = "item_f1", "non_key_f1"
@@ -45,7 +45,7 @@ UP, DOWN = "held", "refuted"
 def figures_by_width(results: Results) -> str:
     """Return the figures of each arm by width, on tables that training never met."""
     names = (F1, BARE, "success", "width", "critical_steps", "total_steps")
-    head = ("trained", "workers at most", "item F1", "non-key F1", "whole tables")
+    head = ("trained", "max workers", "item F1", "non-key F1", "whole tables")
     lines = [
         (NAMES[row["arm"]], str(row["workers"]), *(spread(row, name) for name in names))
         for row in results.rows()
@@ -55,62 +55,62 @@ def figures_by_width(results: Results) -> str:
 
 def widths(results: Results) -> str:
     """Return by how much a wider team is better than a narrower one, before and after training."""
-    head = ("trained", "workers", "item F1 more by", "non-key F1 more by", "verdict")
+    head = ("trained", "workers", "gain in item F1", "gain in non-key F1", "verdict")
     lines, gains = [], []
     for arm in TEAMS:
         rows = results.rows(arm=arm)
         pairs = [*zip(rows[1:], rows, strict=False), *([(rows[-1], rows[0])] if rows else [])]
-        for more, fewer in pairs:
-            ahead = [paired_difference(more, fewer, name) for name in (F1, BARE)]
-            gains.append(ahead[0])
-            workers = f"{more['workers']} less {fewer['workers']}"
-            lines.append((NAMES[arm], workers, *map(interval_text, ahead)))
+        for wider, narrower in pairs:
+            gains_of_pair = [paired_difference(wider, narrower, name) for name in (F1, BARE)]
+            gains.append(gains_of_pair[0])
+            workers = f"{wider['workers']} instead of {narrower['workers']}"
+            lines.append((NAMES[arm], workers, *map(interval_text, gains_of_pair)))
     return table_with_words(head, lines, words_of_differences(gains, "rises", "falls"))
 
 
 def alone(results: Results) -> str:
     """Return how far the team is ahead of one agent, by equal total and by equal critical steps."""
-    head = ("trained", "workers", "one agent has", "its turns", "team ahead by", "verdict")
+    head = ("trained", "workers", "equal", "turns of one agent", "team minus agent", "verdict")
     lines, gaps = [], []
     for team, agent in ((START, ALONE_START), (JOINT, ALONE)):
-        few = results.rows(arm=agent, workers=1)  # as many turns as a team has critical steps
+        few_turns = results.rows(arm=agent, workers=1)  # as many turns as a team has critical steps
         for row in results.rows(arm=team):
-            same = results.rows(arm=agent, workers=row["workers"])
-            for what, others in (("as many turns in all", same), ("the critical steps", few)):
+            equal_turns = results.rows(arm=agent, workers=row["workers"])
+            for equal, others in (("total turns", equal_turns), ("critical steps", few_turns)):
                 for other in others:
-                    ahead = paired_difference(row, other, F1)
+                    gap = paired_difference(row, other, F1)
                     turns = str(1 + 3 * other["workers"])
-                    cells = (NAMES[team], str(row["workers"]), what, turns)
-                    gaps.append(ahead)
-                    lines.append((*cells, interval_text(ahead)))
+                    cells = (NAMES[team], str(row["workers"]), equal, turns)
+                    gaps.append(gap)
+                    lines.append((*cells, interval_text(gap)))
     return table_with_words(head, lines, words_of_differences(gaps, "ahead", "behind"))
 
 
 def both(results: Results) -> str:
     """Return how far a team of which both parts are trained is ahead of the others, by width."""
-    head = ("workers", "lead and workers, less", "item F1", "non-key F1", "verdict")
+    head = ("workers", "lead and workers minus", "item F1", "non-key F1", "verdict")
     lines, gains = [], []
     for row in results.rows(arm=JOINT):
         for arm in (LEAD, WORKERS, START):
             for other in results.rows(arm=arm, workers=row["workers"]):
-                ahead = [paired_difference(row, other, name) for name in (F1, BARE)]
-                gains.append(ahead[0])
-                lines.append((str(row["workers"]), NAMES[arm], *map(interval_text, ahead)))
+                gains_of_pair = [paired_difference(row, other, name) for name in (F1, BARE)]
+                gains.append(gains_of_pair[0])
+                lines.append((str(row["workers"]), NAMES[arm], *map(interval_text, gains_of_pair)))
     return table_with_words(head, lines, words_of_differences(gains, UP, DOWN))
 
 
 def claims(results: Results) -> str:
     """Return one line per claim of the paper with its verdict."""
-    later, before = _wider(results, JOINT), _wider(results, START)
+    gains_after, gains_before = _wider(results, JOINT), _wider(results, START)
     chances = {
-        "The wider team is the better one after training": [chance_beyond(gain) for gain in later],
-        "It is the worse one before training": [
-            chance_beyond(gain, above=False) for gain in before
+        "A wider team is better after training": [chance_beyond(gain) for gain in gains_after],
+        "A wider team is worse before training": [
+            chance_beyond(gain, above=False) for gain in gains_before
         ],
-        "A team beats one agent with as many turns in all": _ahead(results, ALONE, same=True),
+        "A team beats one agent at equal total turns": _ahead(results, ALONE, same=True),
         "A team beats one agent at equal critical steps": _ahead(results, ALONE, same=False),
-        "Training both beats training the lead alone": _ahead(results, LEAD, same=True),
-        "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
+        "Training both beats training only the lead": _ahead(results, LEAD, same=True),
+        "Training both beats training only the workers": _ahead(results, WORKERS, same=True),
     }
     known = iter(
         decide_comparisons([chance for gain_chances in chances.values() for chance in gain_chances])

@@ -55,18 +55,18 @@ def figures_by_model(results: Results) -> str:
 
 def apart(results: Results) -> str:
     """Return non-key F1 before and after, seed by seed with intervals over plays, and the gain."""
-    head = ("beside", "seed", "its non-key F1", "of the trained one", "verdict")
+    head = ("compared with", "seed", "its non-key F1", "non-key F1 after training", "verdict")
     lines, gaps = list[tuple[str, ...]](), list[Interval]()
     for after in results.rows(arm=TRAINED):
         for before in (row for arm in NAMES if arm != TRAINED for row in results.rows(arm=arm)):
-            name, paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
+            name, is_paired = NAMES[before["arm"]], seeds_of(before) == seeds_of(after)
             for seed in seeds_of(after):
-                first, other = _plays(after, seed), _plays(before, seed if paired else "0")
+                first, other = _plays(after, seed), _plays(before, seed if is_paired else "0")
                 gaps.append(_gap(first, other))
                 lines.append((name, seed, interval_text(other), interval_text(first)))
-            if paired:
+            if is_paired:
                 gaps.append(paired_difference(after, before, BARE))
-                lines.append((name, "all: more by", "", interval_text(gaps[-1])))
+                lines.append((name, "all: difference", "", interval_text(gaps[-1])))
     return table_with_words(head, lines, words_of_differences(gaps, "above", "below"))
 
 
@@ -82,8 +82,8 @@ def _gap(first: Interval, other: Interval) -> Interval:
 
 def _plays(row: Row, seed: str) -> Interval:
     """Return non-key F1 of a seed with its interval over plays."""
-    at, low, high = (row["values"][f"{BARE}{end}"][seed] for end in ("", " low", " high"))
-    return Interval(mean=at, low=low, high=high, count=row["plays"])
+    share, low, high = (row["values"][f"{BARE}{end}"][seed] for end in ("", " low", " high"))
+    return Interval(mean=share, low=low, high=high, count=row["plays"])
 
 
 MARKERS: dict[str, Maker] = {

@@ -160,7 +160,7 @@ def test_arms_can_begin_from_other_arms_and_play_initial_weights():
     arms = {"first": ("werewolf/tiny", ()), "then it": ("werewolf/tiny", ("steps=2",))}
     setting = {"seeds": 2, "arms": list(arms), "games": 3, "changes": []}
     options = {"always": (), "bots": {}, "pairs": [("then it", "start")], "measure": study.run_figures}
-    cells = crossed.cells(setting, arms, **options, begins={"then it": "first"}, starts={"start": "then it"})
+    cells = crossed.cells(setting, arms, **options, parents={"then it": "first"}, starts={"start": "then it"})
     first, following, matches = cells[3:]
     assert following.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
     assert following.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")

@@ -116,7 +116,7 @@ def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, counts):
     text = page.verdict_text(Results({"rows": [row(study.NAIVE, neither=0.8), row(study.ALIGNED, **figures)]}))
     num_cooperating, num_not_exploited, num_all = counts
     assert (
-        f"**alignment**: the first goal is reached in {num_cooperating}, the second in {num_not_exploited}, both in {num_all} of 2 seeds."
+        f"**alignment** reaches the first goal in {num_cooperating}, the second in {num_not_exploited}, and both in {num_all} of 2 seeds."
         in text
     )
-    assert "**naive**: defection in 1 of 2 seeds." in text
+    assert "**naive** reaches its goal in 1 of 2 seeds." in text

@@ -113,7 +113,7 @@ def test_the_verdict_counts_seeds_per_goal_and_for_all_goals(figures, counts):
     text = page.verdict_text(Results({"rows": [start, row("league", **figures)]}))
     num_different, num_legal, num_share, num_all = counts
     assert (
-        f"**league**: different plays in {num_different}, legal replies in {num_legal}, share as X in {num_share}, all three in {num_all} of 2 seeds."
+        f"**league** reaches the first goal in {num_different}, the second in {num_legal}, the third in {num_share}, and all three in {num_all} of 2 seeds."
         in text
     )
     assert "**start**" not in text

@@ -144,7 +144,7 @@ MIRROR = [row("mirror", "average", 0.9, 1.0, 1.1), row("mirror", "last", 2.0, 2.
     [
         ((0.4, 0.5, 0.6), "; less exploitable: PSRO (last)"),
         ((1.4, 1.5, 1.6), "more exploitable: PSRO (last)"),
-        ((0.5, 1.0, 1.6), "not told apart from it: PSRO (last)"),
+        ((0.5, 1.0, 1.6), "not decided: PSRO (last)"),
     ],
 )
 def test_the_verdict_compares_an_answer_with_the_mirror_arm(gaps, words):

@@ -106,7 +106,7 @@ def test_claims_are_counted_by_the_previous_claim_of_the_other_player():
     assert (figures[rounds.ALL], figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (0.75, 0.5, 1.0)
     # seat 0 claims all and then less, seat 1 less and then all; each claim counts under the previous claim of the other
     claims = ((1, 2), ((1, 2), (0, 2)))
-    figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, before=claims)])
+    figures = rounds.strategy([rounds.Round(scenario=ROUND.scenario, claims=((1, 1), (1, 2)), total=6, previous=claims)])
     assert (figures[rounds.AFTER_ALL], figures[rounds.AFTER_LESS]) == (1.0, 0.0)
 
 
@@ -135,7 +135,7 @@ def test_only_rounds_unseen_in_training_are_counted():
     assert 0 < len(recorded.rounds) < 80 and not training_scenarios & {
         recorded_round.scenario for recorded_round in recorded.rounds
     }
-    with pytest.raises(GameError, match="training met every start"):
+    with pytest.raises(GameError, match="all initial states occur in training"):
         rounds.play_rounds(bank, bank.starts(), (agent, agent), 2)
 
 
@@ -159,7 +159,7 @@ def test_the_points_of_all_rounds_sum_to_the_return():
     assert episode.returns == pytest.approx(
         [sum(points_of_round[seat] for points_of_round in points) for seat in (0, 1)]
     )
-    assert [recorded_round.before for recorded_round in rounds.rounds_of(spec, episode)][:2] == [
+    assert [recorded_round.previous for recorded_round in rounds.rounds_of(spec, episode)][:2] == [
         None,
         ((1, 1), ((0, 1), (1, 1))),
     ]
@@ -214,10 +214,10 @@ def row(arm, **figures):
     [
         (
             {},
-            "**alignment** recovers 0.75 to 0.75; goal reached in 2 of 2 seeds. In 2 of 2 seeds, taking everything earns no more against it.",
+            "**alignment** recovers 0.75 to 0.75; goal reached in 2 of 2 seeds. The goal against a player that takes everything is reached in 2 of 2 seeds.",
         ),
         ({"sum": 0.79}, "**alignment** recovers 0.48 to 0.75; goal reached in 1 of 2 seeds."),
-        ({"takes": 0.51}, "In 1 of 2 seeds, taking everything earns no more against it."),
+        ({"takes": 0.51}, "The goal against a player that takes everything is reached in 1 of 2 seeds."),
     ],
 )
 def test_the_verdict_counts_the_seeds_that_reach_the_goal(figures, words):

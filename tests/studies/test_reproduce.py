@@ -95,7 +95,7 @@ def test_an_interrupted_run_resumes_to_the_same_results(quick_run, tmp_path, sig
     stderr = process.communicate()[1]
     assert process.returncode == exit_code
     assert not (folder / "results.json").exists()
-    assert exit_code != 130 or f"kept in {folder}; the same command goes on" in stderr
+    assert exit_code != 130 or f"Finished cells are in {folder}; the same command continues" in stderr
     outcome = reproduce(*arguments)
     assert outcome.exit_code == 0 and "1 of 2 cells are done" in outcome.stderr
     results_texts = [(path / "results.json").read_text() for path in (quick_run[0], folder)]
@@ -111,7 +111,7 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path):
 def test_publish_is_refused_before_any_cell_runs(tmp_path):
     arguments = (SMALLEST, "--publish", "--folder", tmp_path / "study")
     error = reproduce(*arguments, "--quick").exception
-    assert isinstance(error, ConfigError) and "Leave --quick out" in str(error)
+    assert isinstance(error, ConfigError) and "Omit --quick" in str(error)
     assert not (tmp_path / "study").exists()
 
 

@@ -43,19 +43,19 @@ def test_every_recipe_is_described_in_all_columns(name):
 
 def test_recipes_in_words():
     assert columns(ALGORITHMS["NFSP"])[1:] == (
-        "10% live, else all members alike",
+        "10% live, otherwise all members equally",
         "`uniform`",
         "5 steps, warm",
         "average",
     )
-    assert columns(ALGORITHMS["JPSRO, CE"])[1] == "per recommended member"
+    assert columns(ALGORITHMS["JPSRO, CE"])[1] == "for each recommended member"
     assert columns(ALGORITHMS["XDO"])[0].endswith("start: pure")
 
 
 def test_a_difference_is_reported_per_game_and_only_if_significant():
     different = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
     assert claims.plateau(different).verdict == "confirmed in Kuhn"
-    assert claims.plateau(results()).verdict == "not told apart in Kuhn"
+    assert claims.plateau(results()).verdict == "not decided in Kuhn"
     different = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
     assert claims.plateau(different).verdict == "the reverse in Kuhn"
     assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(different).figures

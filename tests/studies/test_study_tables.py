@@ -83,7 +83,7 @@ def test_results_without_common_rows_are_not_compared(root):
     (quick,) = study_tables.compare_with_published("x", {**DOCUMENT, "note": QUICK_NOTE})
     assert "none compared, as a quick run's figures measure nothing" in quick
     other_document = {**DOCUMENT, "rows": [{**ROW, "recipe": "other"}]}
-    assert study_tables.compare_with_published("x", other_document)[1] == "no value per seed is in both."
+    assert study_tables.compare_with_published("x", other_document)[1] == "Both files have no value in common."
     assert study_tables.compare_with_published("y", DOCUMENT) == [
         "No figures of this study are published yet; none compared."
     ]
@@ -91,7 +91,7 @@ def test_results_without_common_rows_are_not_compared(root):
 
 def test_publishing_replaces_only_the_file_of_the_full_setting(root):
     study_tables.check_publishable(STUDY, STUDY.setting)
-    with pytest.raises(ConfigError, match="Leave --quick out"):
+    with pytest.raises(ConfigError, match="Omit --quick"):
         study_tables.check_publishable(STUDY, {**STUDY.setting, **STUDY.quick})
     new_document = {**DOCUMENT, "date": "2026-11-23"}
     (path,) = study_tables.publish_results("x", new_document)

@@ -66,7 +66,7 @@ def test_claims_of_the_report_are_held_if_the_figures_agree():
             eight=arm_result(8.0),
         )
     )
-    assert verdict(table, "without PARL's rewards") == "held" and verdict(table, "with weights that stay") == "held"
+    assert verdict(table, "without PARL's rewards") == "held" and verdict(table, "with constant weights") == "held"
     assert (
         verdict(table, "width 1 in chains: constant") == "not held"
         and verdict(table, "width 1 in chains: none") == "held"
@@ -89,8 +89,8 @@ def test_eight_workers_must_save_two_thirds_and_finish(eight, expected_verdict):
 def test_claims_without_evidence_are_not_held():
     table = claims(results(annealed=arm_result(4.0), none=arm_result(3.0), constant=arm_result(4.0, rank=None)))
     assert (
-        verdict(table, "without PARL's rewards") == "not seen"
-        and verdict(table, "with weights that stay") == "not held"
+        verdict(table, "without PARL's rewards") == "not observed"
+        and verdict(table, "with constant weights") == "not held"
     )
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table

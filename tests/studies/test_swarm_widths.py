@@ -49,5 +49,5 @@ def test_rank_correlation_by_hand(pairs, expected):
 
 
 def test_another_environment_is_refused():
-    with pytest.raises(ConfigError, match="counts no optimal_width"):
+    with pytest.raises(ConfigError, match="has no figure optimal_width"):
         figures_of_lead([make_game("wide_search")], scheduler(), 2)

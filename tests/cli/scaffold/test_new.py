@@ -126,7 +126,7 @@ def test_the_example_matching_has_forty_lines_and_passes_the_public_checks(monke
     play = Drawn().reset(None)
     assert play.draw(0).count(">?<") == 2
     play.step({0: "heads", 1: "tails"})
-    assert ">heads<" in play.draw(0) and play.described(0) == "left said heads, right said tails."
+    assert ">heads<" in play.draw(0) and play.described(0) == "left chose heads, right chose tails."
 
 
 def test_the_example_matching_is_trained_evaluated_and_played(tmp_path, monkeypatch, no_plugins_loaded):

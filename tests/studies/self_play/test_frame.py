@@ -46,9 +46,9 @@ def policies(run):
 def test_double_oracle_ends_at_a_third_each_in_three_rounds():
     run = run_after(2, "double oracle", start="first")
     assert len(run.members[0]) == 3  # rock, then paper, then scissors
-    assert not run.settled
+    assert not run.has_converged
     run.step()
-    assert run.settled and run.round == 3
+    assert run.has_converged and run.round == 3
     for plan in run.answer():
         np.testing.assert_allclose(plan.policy[1:], 1 / 3, atol=1e-9)
 
@@ -70,7 +70,7 @@ def test_the_last_policy_of_vanilla_self_play_is_always_beaten():
 
 def test_xdo_solves_kuhn_exactly():
     run = run_after(10, "XDO", KUHN)
-    assert run.settled and nash_conv_of(run) < 1e-6
+    assert run.has_converged and nash_conv_of(run) < 1e-6
 
 
 def test_psro_nash_approaches_the_kuhn_equilibrium_by_openspiel():
@@ -117,10 +117,10 @@ def test_answers_to_a_correlated_row_use_marginals_or_members():
     ((number, weights),) = targets(strategy, 0)
     assert number is None
     np.testing.assert_allclose(weights, [0.8, 0.2])
-    weights_of = dict(targets(strategy, 0, each=True))
+    weights_of = dict(targets(strategy, 0, by_member=True))
     np.testing.assert_allclose(weights_of[0], [0.5, 0.5])
     np.testing.assert_allclose(weights_of[1], [1.0, 0.0])
-    weights_of = dict(targets(strategy, 1, each=True))
+    weights_of = dict(targets(strategy, 1, by_member=True))
     np.testing.assert_allclose(weights_of[0], [0.25, 0.75])
 
 
@@ -144,7 +144,7 @@ def test_a_mixture_earns_the_weighted_mean_against_any_opponent(game, seed, weig
     members = [world.start(0, kinds[n % 2], stream.child(n)) for n in range(len(share))]
     opponent = world.start(1, "random", stream.child("other"))
     mixture = world.mix(0, members, share)
-    behavioural = world.of(0, mixture.policy)  # as a behavioural policy, state by state
+    behavioural = world.table_plan(0, mixture.policy)  # as a behavioural policy, state by state
     expected = sum(w * world.payoffs([member, opponent])[0] for w, member in zip(share, members, strict=True))
     assert world.payoffs([behavioural, opponent])[0] == pytest.approx(expected, abs=1e-9 * world.largest)
     np.testing.assert_allclose(world.seats[0].normalised(mixture.policy)[1:], mixture.policy[1:], atol=1e-9)
@@ -174,7 +174,7 @@ def test_every_algorithm_is_deterministic_and_uses_no_global_generator(name):
     runs = []
     for draws in (0, 3):
         np.random.random(draws)  # noqa: NPY002, the global generator is in another state
-        runs.append(curve(run_of(name, KUHN, seed=5), [0, 2 * ALGORITHMS[name].at_once], steps=STEPS))
+        runs.append(curve(run_of(name, KUHN, seed=5), [0, 2 * ALGORITHMS[name].policies_per_round], steps=STEPS))
     assert runs[0] == runs[1]
     assert runs[0][-1].passes > 0 and np.isfinite(runs[0][-1].gap)
 
@@ -197,23 +197,23 @@ def test_a_converged_run_is_measured_when_it_converges():
 def test_a_curve_point_uses_at_most_its_number_of_answers():
     for name in ("DCH", "NFSP", "live mirror", "PSRO rectified", "fictitious play"):
         run = run_of(name, KUHN)
-        unit = run.learners * (STEPS if run.recipe.oracle.kind == "improve" else 1)
+        unit = run.num_populations * (STEPS if run.recipe.oracle.kind == "improve" else 1)
         points = curve(run, [0, 1, 9], steps=STEPS)
         assert [point.answers for point in points] == [0, 1, 9]
         assert points[0].round == 0 and 0 < points[-1].passes <= 9 * unit
 
 
 def test_a_shared_population_needs_a_symmetric_world():
-    assert tree_world(RPS).symmetric and run_of("vanilla").learners == 1
-    assert not tree_world(KUHN).symmetric and run_of("vanilla", KUHN).learners == 2
-    assert run_of("independent learners").learners == 2
+    assert tree_world(RPS).symmetric and run_of("vanilla").num_populations == 1
+    assert not tree_world(KUHN).symmetric and run_of("vanilla", KUHN).num_populations == 2
+    assert run_of("independent learners").num_populations == 2
 
 
 def test_win_rates_stay_between_0_and_1_despite_rounding(monkeypatch):
     world = tree_world(RPS)
     monkeypatch.setattr(world, "_wins", world._wins * (1 + 1e-12))
     rock, paper = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 1, 0])
-    assert world.wins([world.of(0, paper), world.of(1, rock)]).tolist() == [1.0, 0.0]
+    assert world.wins([world.table_plan(0, paper), world.table_plan(1, rock)]).tolist() == [1.0, 0.0]
 
 
 def test_a_game_that_is_not_zero_sum_is_refused():
@@ -232,7 +232,7 @@ def test_payoffs_are_evaluated_once_and_counted():
 
 def test_a_rectified_row_needs_members_for_every_seat():
     run = run_after(3, "PSRO rectified", KUHN)
-    assert run.learners == 1 and len(run.members[0][0]) == 2
+    assert run.num_populations == 1 and len(run.members[0][0]) == 2
     base_world = tree_world(KUHN)
     policy = run.members[0][0]
     assert run.world.gap([policy, policy]) == pytest.approx(base_world.gap(policy))

@@ -47,7 +47,9 @@ def test_a_members_values_are_its_teams_payoff():
         for action in range(4):
             rows = first_policy.rows.copy()
             rows[member] = np.eye(4)[action]
-            assert values[member, action] == pytest.approx(team_world.payoffs([team_world.of(rows), second_policy])[0])
+            assert values[member, action] == pytest.approx(
+                team_world.payoffs([team_world.team_plan(rows), second_policy])[0]
+            )
         assert values[member] @ first_policy.rows[member] == pytest.approx(
             team_world.payoffs([first_policy, second_policy])[0]
         )
@@ -55,7 +57,7 @@ def test_a_members_values_are_its_teams_payoff():
 
 def test_a_best_response_is_the_best_joint_plan():
     team_world, _ = world("example", members=3)
-    all_ones = team_world.of(np.eye(2)[[1, 1, 1]])
+    all_ones = team_world.team_plan(np.eye(2)[[1, 1, 1]])
     best = team_world.respond(0, [((all_ones,), 1.0)], Oracle(), start=all_ones)
     assert best.rows.argmax(axis=1).tolist() == [0, 0, 0] and team_world.payoffs([best, all_ones])[0] == pytest.approx(
         1.5

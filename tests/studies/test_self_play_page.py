@@ -53,15 +53,15 @@ def test_recipes_in_words():
 
 
 def test_a_difference_is_reported_per_game_and_only_if_significant():
-    different = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
-    assert claims.plateau(different).verdict == "confirmed in Kuhn"
+    study_results = results(row("pipeline PSRO, timer", final_values=(0.3, 0.31, 0.32)))
+    assert claims.plateau(study_results).verdict == "confirmed in Kuhn"
     assert claims.plateau(results()).verdict == "not told apart in Kuhn"
-    different = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
-    assert claims.plateau(different).verdict == "the reverse in Kuhn"
-    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(different).figures
+    study_results = results(row("pipeline PSRO, timer", final_values=(0.1, 0.11, 0.12)))
+    assert claims.plateau(study_results).verdict == "the reverse in Kuhn"
+    assert "Kuhn -0.090 [-0.115, -0.065]" in claims.plateau(study_results).figures
 
 
-def test_monotone_needs_a_rise_of_psro_and_none_of_anytime_psro():
+def test_the_claim_monotone_requires_that_only_psro_rises():
     assert claims.monotone(results(row("PSRO Nash", rise=0.1))).verdict == "confirmed"
     assert claims.monotone(results()).verdict == "refuted"
     both_rise = results(row("PSRO Nash", rise=0.1), row("anytime PSRO", rise=0.1))

@@ -29,7 +29,7 @@ def test_too_few_returns_are_no_plateau():
 
 
 @given(age=st.integers(1, 40), every=st.integers(1, 20))
-def test_with_longest_1_plateau_equals_the_schedule_steps(age, every):
+def test_plateau_equals_the_schedule_steps_if_longest_is_1(age, every):
     assert plateau(request(RISING, age, every), longest=1.0) == steps(request(RISING, age, every))
 
 

@@ -55,7 +55,7 @@ def test_with_division_the_scale_of_rewards_is_irrelevant(returns, factor):
     assert scaled == pytest.approx(grpo(group_of(returns), epsilon=0.0).advantages, abs=1e-6)
 
 
-def test_baselines_belong_to_roles_whatever_the_seat():
+def test_baselines_belong_to_roles_and_not_to_seats():
     # role 0 sits in seat 0, then in seat 1
     turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
     assert grpo(turns, divide_by_std=False).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])

@@ -98,7 +98,7 @@ def test_load_run_gives_the_step_episodes_and_export_of_a_run(run, tmp_path):
         sparring.load_run(tmp_path / "none")
 
 
-def test_evaluate_twice_a_run_and_a_bot(run):
+def test_evaluate_accepts_a_run_its_path_and_a_bot(run):
     results = [sparring.evaluate(run_or_path, games_per_seat=4) for run_or_path in (run, run.path, str(run.path))]
     assert results[0] == results[1] == results[2] and "nash_conv/kuhn_poker" in results[0]["figures"]
     bot = sparring.evaluate("minimax", ["tic_tac_toe"], games_per_seat=4, opponents=["random", "minimax"], exact=False)
@@ -156,7 +156,7 @@ def test_play_episodes_repeats_with_its_seed_and_groups_share_a_deal(run):
         sparring.play_episodes("kuhn_poker", ["rndom", run])
 
 
-def test_loss_twice_by_hand():
+def test_a_loss_by_hand_in_two_calls():
     for _ in range(2):
         logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
         old_logprobs = logprobs.detach()

@@ -239,7 +239,7 @@ def test_docstrings_state_that_groups_of_one_or_equal_returns_get_0(name):
 
 
 @every_case("name", sorted(ALONE | EQUAL | SHIFTED))
-def test_groups_without_signal_get_0_and_a_common_return_changes_nothing(name):
+def test_groups_without_signal_get_0_and_a_common_return_has_no_effect(name):
     almost_equal = with_equal_returns(0.3)
     almost_equal.reward[np.flatnonzero(almost_equal.done)[::2]] = 0.1 + 0.2
     for estimate in with_each_option(name):

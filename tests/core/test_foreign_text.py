@@ -109,6 +109,8 @@ def test_the_command_line_accepts_game_and_environment(option):
     assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 
-@pytest.mark.parametrize(("old_name", "new_name", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
+@pytest.mark.parametrize(
+    ("old_name", "new_name", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")]
+)
 def test_sparring_list_accepts_old_and_new_names(old_name, new_name, name):
     assert run_cli("list", old_name) == run_cli("list", new_name) and name in run_cli("list", old_name)

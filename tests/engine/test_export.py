@@ -205,8 +205,8 @@ def test_export_of_several_policies_needs_a_name(tmp_path):
     with pytest.raises(ConfigError, match="--policy leader"):
         export_mixture(engine, tmp_path / "none", mixture_of_sides, step=1, answer="nash")
     export_mixture(engine, tmp_path / "one", mixture_of_sides, step=1, answer="nash", policy="helper")
-    loaded = exported(folder=str(tmp_path / "one"))
-    assert loaded.agent(*loaded.members).sampler.model.width == 16
+    exported_model = exported(folder=str(tmp_path / "one"))
+    assert exported_model.agent(*exported_model.members).sampler.model.width == 16
     with pytest.raises(UnknownNameError, match="snapshot of this run"):
         export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 

@@ -194,7 +194,7 @@ def test_an_excessive_learning_rate_stops_the_run(tmp_path, keys):
     assert checkpoint.steps(tmp_path / "run") == [2, 3]
 
 
-def test_warm_up_is_checked_too(tmp_path):
+def test_a_warm_up_that_diverges_stops_the_run(tmp_path):
     message = train_until_error(tmp_path / "run", warmup={"updates": 3, "games": 4, "learning_rate": 1e38})
     assert "This happened in the warm-up. No checkpoint had been saved." in message
 

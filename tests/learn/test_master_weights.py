@@ -98,10 +98,10 @@ def test_a_weight_changed_from_outside_replaces_its_master():
         parameters[0][2] = 3.0
     optimizer.param_groups[0]["lr"] = 0.0
     learn(parameters, optimizer, range(1))
-    after = optimizer.state_dict()["state"][0]["master"]
+    new_master = optimizer.state_dict()["state"][0]["master"]
     is_changed = torch.zeros(5, 7, dtype=torch.bool)
     is_changed[2] = True
-    assert after[is_changed].equal(torch.full((7,), 3.0)) and after[~is_changed].equal(master[~is_changed])
+    assert new_master[is_changed].equal(torch.full((7,), 3.0)) and new_master[~is_changed].equal(master[~is_changed])
 
 
 def test_zero_grad_clears_gradients_and_parameters_without_one_stay():

@@ -174,7 +174,7 @@ def test_without_a_compiler_torch_is_used_and_the_reason_is_given(compiler, reas
     assert torch.isfinite(hidden_states).all()
 
 
-def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
+def test_code_with_wrong_results_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
     wrong_source = tmp_path / "wrong.c"
     wrong_source.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))

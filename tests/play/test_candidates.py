@@ -136,7 +136,7 @@ def test_every_candidate_has_the_ids_that_the_model_saw():
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_the_number_of_plays_in_flight_changes_nothing(in_flight):
+def test_candidates_do_not_depend_on_the_number_of_plays_in_flight(in_flight):
     assert play_with_candidates(in_flight=in_flight)[0] == play_with_candidates()[0]
 
 

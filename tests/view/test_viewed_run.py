@@ -186,7 +186,7 @@ def test_links_outside_the_folder_are_not_read(open_client, tmp_path):
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
 
 
-def test_runs_are_found_with_unique_names_and_new_ones_appear(tmp_path, open_client):
+def test_runs_have_unique_names_and_new_runs_appear(tmp_path, open_client):
     for name in ("a/x", "b/x", "a/x/inner"):
         write_run(tmp_path / name, steps=())
     assert find_runs(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
@@ -236,7 +236,7 @@ def test_the_league_is_read_from_the_newest_readable_checkpoint(open_client, run
     )  # with 286 plays and a win rate of 3/4 the half width is 0.05
 
 
-def test_plays_more_is_none_without_information(open_client, run_folder):
+def test_further_plays_are_none_without_information(open_client, run_folder):
     for results, expected in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
         write_payoffs(run_folder, snapshot(10), **results)
         (pair,) = open_client(run_folder).get("/api/runs/0/league").json()["standings"]

@@ -60,7 +60,7 @@ def test_attempts_and_notes_have_different_turn_places():
     assert equality_matrix(group_ids(*turn_keys(notes))[0]) == equality_matrix(np.array([0, 1, 2, 0, 3, 2]))
 
 
-def test_information_states_are_anchors_too():
+def test_information_states_can_be_anchors():
     turns = table_of_views([[5, 6], [7, 7]], groups=[0, 0], keys=[1, 2, 1, 3])
     assert equality_matrix(anchor_groups(turns, "x", "state_key")[0]) == equality_matrix(np.array([1, 2, 1, 3]))
 

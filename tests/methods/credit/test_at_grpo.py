@@ -153,7 +153,7 @@ def test_with_one_component_candidates_are_credited_as_in_vpr():
     assert team == pytest.approx(vpr(turns, baseline="candidates").advantages)
 
 
-def test_named_rewards_replace_the_reward_of_episodes_too():
+def test_named_rewards_replace_the_reward_of_episodes():
     turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
     assert at_grpo(
         turns, team="best_action", local="format_bonus", alpha=0.5, scale="none"

@@ -125,7 +125,7 @@ def test_ngrpo_golden():
     assert advantages == pytest.approx([0.843] * 4 + [-1.054] * 4, abs=1e-3)
 
 
-def test_ngrpo_group_at_the_best_return_gives_zero_and_one_member_meets_the_virtual_one():
+def test_ngrpo_gives_0_at_the_best_return_and_compares_one_member_with_the_virtual_one():
     assert ngrpo(group_of([1] * 8)).advantages.tolist() == [0.0] * 8
     assert ngrpo(group_of([1])).advantages.tolist() == [0.0]
     assert ngrpo(group_of([0])).advantages == pytest.approx([-(2**-0.5)], abs=1e-5)

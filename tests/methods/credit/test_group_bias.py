@@ -43,7 +43,7 @@ def test_minimax_preference_is_unbiased_for_the_chance_to_beat_oneself(members):
 
 
 @pytest.mark.parametrize("length", ["turns", "tokens"])
-def test_opo_is_biased_as_its_baseline_contains_the_own_trajectory(length):
+def test_opo_is_biased_as_its_baseline_contains_the_trajectory_itself(length):
     """The bias is exactly -E[b * score]."""
     bias = 0.0
     for group in itertools.product(exact.TRAJECTORIES, repeat=2):

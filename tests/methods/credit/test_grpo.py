@@ -35,7 +35,7 @@ def test_over_turns_weighs_long_games_more():
     assert grpo(turns, divide_by_std=False, over="episodes").advantages == pytest.approx([1.5, -1.5, -1.5])
 
 
-def test_over_turns_the_deviation_counts_turns_too():
+def test_over_turns_also_the_deviation_is_over_turns():
     turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
     # values 3, 0, 0: mean 1, sample deviation sqrt(3), population deviation sqrt(2)
     assert grpo(turns, over="turns").advantages == pytest.approx(np.array([2, -1, -1]) / 3**0.5, abs=1e-5)

@@ -153,7 +153,7 @@ def test_actions_that_the_solution_plays_more_are_preferred():
             assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
 
 
-def test_with_score_probability_an_even_mixture_prefers_nothing():
+def test_an_even_mixture_scores_all_replies_equally_by_probability():
     output = knowledge(request_in_shares({"rock": 0.6, "paper": 0.3, "scissors": 0.1}), prefer="probability")
     scores = [score for rows in output.scores for row in rows.values() for score in row]
     assert max(scores) - min(scores) < 1e-3

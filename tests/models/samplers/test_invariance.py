@@ -192,12 +192,12 @@ def test_models_in_half_precision_or_without_lean_forward_are_not_invariant():
 def test_the_bits_of_a_product_row_do_not_depend_on_other_rows(inner, outer):
     """All other tests here rely on this rule; a machine that breaks it fails here first."""
     generator = torch.Generator().manual_seed(0)
-    x, weight = torch.randn(2051, inner, generator=generator), torch.randn(outer, inner, generator=generator)
+    inputs, weight = torch.randn(2051, inner, generator=generator), torch.randn(outer, inner, generator=generator)
     fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
     assert fewest in ROW_CANDIDATES
-    expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
+    expected = torch.nn.functional.linear(pad_rows(inputs, fewest), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
-        assert (torch.nn.functional.linear(pad_rows(x[:rows], fewest), weight)[:rows] == expected[:rows]).all()
+        assert (torch.nn.functional.linear(pad_rows(inputs[:rows], fewest), weight)[:rows] == expected[:rows]).all()
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_a_log_probability_that_is_not_finite_is_reported_as_a_server_error(valu
 @pytest.mark.parametrize(
     ("kind", "message"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
 )
-def test_a_later_wrong_reply_is_refused_too(kind, message, base, server):
+def test_a_wrong_reply_is_refused_after_correct_ones(kind, message, base, server):
     sampler = sampler_at(server, make_adapters(base))
     all_replies = [
         request

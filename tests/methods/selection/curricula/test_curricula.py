@@ -61,7 +61,7 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
     assert weights[pick_by_weight(range(len(weights)), weights, target)] > 0
 
 
-def test_arms_leave_out_what_is_held_out():
+def test_arms_exclude_held_out_games():
     engine = make_engine()
     assert [arm.name for arm in make_arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
     assert [arm.name for arm in make_arms(engine.environments, 2)] == [

@@ -264,7 +264,7 @@ def table_of_sides(payoffs_of_side_0, environment=KUHN, payoffs_of_side_1=1):
 def test_separate_sides_have_separate_weights_and_payoffs(open_client, tmp_path, second):
     """Payoffs of side 0 are 0.6, 0 / 0.2, 0.4, so p = 1/4 and q = 1/2; the third member always loses."""
     other_rows = payoff_table([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # this environment has no weight
-    payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
+    payoffs = table_of_sides([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], payoffs_of_side_1=second)
     run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=SEPARATE_SIDES)
     client = open_client(run)
     document = client.get("/api/runs/0/meta").json()

@@ -43,7 +43,7 @@ class ShuffledSampler:
                 yield [(indices[index], result)]
 
 
-@pytest.mark.parametrize("make", [lambda: in_process(model()), ShuffledSampler])
+@pytest.mark.parametrize("make_sampler", [lambda: in_process(model()), ShuffledSampler])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_samplers_keep_the_contract(make_sampler, threads):
     torch.set_num_threads(threads)
@@ -194,7 +194,7 @@ class ReversedBackend(SharedBackend):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make_samplers", "message"),
     [
         (lambda: shuffled_samplers(WrongModelBackend), "with other samplers|log-probabilities"),
         (lambda: shuffled_samplers(NoisyBackend), "let no product depend"),

@@ -296,7 +296,7 @@ def order(page):
 
 
 @pytest.mark.parametrize(
-    ("title", "down"),
+    ("title", "is_descending"),
     [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")],
 )
 def test_a_column_title_sorts_the_table(visitor, served_runs_table, title, is_descending):
